@@ -1,7 +1,9 @@
-"""Compares requirements.lock with the published advisories about its packages. `make audit` runs this.
+"""Compares requirements.lock with the published advisories about its packages. `make audit` runs
+this.
 
-pip-audit asks PyPI; uv runs it in an environment of its own. The exit status is 1 if there is an advisory about a
-version in the lock file, and 2 if those about some packages could not be reached, which proves nothing about them.
+pip-audit asks PyPI; uv runs it in an environment of its own. The exit status is 1 if there is an
+advisory about a version in the lock file, and 2 if those about some packages could not be reached,
+which proves nothing about them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from typing import Any
 LOCK = Path(__file__).resolve().parent.parent / "requirements.lock"
 UV = Path(sys.executable).with_name("uv")
 PIP_AUDIT = "pip-audit==2.9.0"
-OPTIONS = ("--disable-pip", "--no-deps", "--require-hashes", "--progress-spinner", "off", "--timeout", "20")
+OPTIONS = (
+    "--disable-pip",
+    "--no-deps",
+    "--require-hashes",
+    "--progress-spinner",
+    "off",
+    "--timeout",
+    "20",
+)
 
 
 def main() -> int:
@@ -29,7 +39,10 @@ def main() -> int:
             packages = json.loads(report.read_text())["dependencies"]
         except FileNotFoundError as error:
             said = done.stderr if error.filename == str(report) else str(error)
-            print(f"{said.strip()}\nThe advisories could not be reached, so nothing was compared. Try again online.")
+            print(
+                f"{said.strip()}\nThe advisories could not be reached, so nothing was compared. "
+                "Try again online."
+            )
             return 2
     return tell(packages)
 
@@ -39,11 +52,17 @@ def tell(packages: list[dict[str, Any]]) -> int:
     advisories = [(package, one) for package in packages for one in package.get("vulns", ())]
     for package, one in advisories:
         fixed = ", ".join(one["fix_versions"]) or "no version"
-        print(f"{package['name']} {package['version']}: {one['id']}, fixed in {fixed}. {one['description'][:200]}")
+        print(
+            f"{package['name']} {package['version']}: {one['id']}, fixed in {fixed}. "
+            f"{one['description'][:200]}"
+        )
     unknown = [package["name"] for package in packages if "skip_reason" in package]
     print(f"{len(packages) - len(unknown)} packages compared, {len(advisories)} advisories.")
     if unknown:
-        print(f"The advisories about {len(unknown)} packages could not be reached: {', '.join(unknown[:10])} …")
+        print(
+            f"The advisories about {len(unknown)} packages could not be reached: "
+            f"{', '.join(unknown[:10])} …"
+        )
     return 1 if advisories else 2 if unknown else 0
 
 

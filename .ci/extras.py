@@ -1,6 +1,8 @@
-"""Prints the entries of requirements.lock, with hashes, that extras of pyproject.toml ask for: `extras.py otel sso`.
+"""Prints the entries of requirements.lock, with hashes, that extras of pyproject.toml ask for:
+`extras.py otel sso`.
 
-`make extras` installs them. What they need in turn is pinned by the same file, which is given as constraints.
+`make extras` installs them. What they need in turn is pinned by the same file, which is given as
+constraints.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""`python -m benchmarks [row …]`: measures the named rows, or all but those that are measured by name only.
+"""`python -m benchmarks [row …]`: measures the named rows, or all but those that are measured by
+name only.
 
 Without names, that takes about a quarter of an hour.
 
-`python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead, `python -m benchmarks
-sizing` what a server needs, `python -m benchmarks scale` what several servers cost, `python -m benchmarks flat` what
-an episode costs as the record grows. They have their own options (`dashboard.py`, `task_list.py`, `sizing.py`,
-`scale.py`, `flat.py`).
+`python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead,
+`python -m benchmarks sizing` what a server needs, `python -m benchmarks scale` what several servers
+cost, `python -m benchmarks flat` what
+an episode costs as the record grows. They have their own options (`dashboard.py`, `task_list.py`,
+`sizing.py`, `scale.py`, `flat.py`).
 """
 
 from __future__ import annotations
@@ -62,8 +64,10 @@ BY_NAME = ("undo", "faulty", "restart", "processes", "sessions")
 
 
 def main() -> int:
-    """Return the exit status: 1 if a response was wrong or, with `--strict`, if a target was missed."""
-    if page := next((one for one in sys.argv[1:] if one in _PAGES), None):  # options may come before it, as from make
+    """Return the exit status: 1 if a response was wrong or, with `--strict`, if a target was
+    missed."""
+    # options may come before it, as from make
+    if page := next((one for one in sys.argv[1:] if one in _PAGES), None):
         return _PAGES[page]([one for one in sys.argv[1:] if one != page])
     options = _options()
     all_met = all_right = True
@@ -80,7 +84,9 @@ def main() -> int:
     return int(not all_right or (options.strict and not all_met))
 
 
-def _samples(scenario: Scenario, workshop: Workshop, options: argparse.Namespace) -> dict[Subject, list[Sample]]:
+def _samples(
+    scenario: Scenario, workshop: Workshop, options: argparse.Namespace
+) -> dict[Subject, list[Sample]]:
     samples: dict[Subject, list[Sample]] = defaultdict(list)
     for subject, sample in measure(scenario, workshop, options.seconds, options.rounds):
         samples[subject].append(sample)
@@ -91,19 +97,29 @@ def _samples(scenario: Scenario, workshop: Workshop, options: argparse.Namespace
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Benchmarks of orsweb against the reference server."
+        prog="python -m benchmarks",
+        description="Benchmarks of orsweb against the reference server.",
     )
     parser.add_argument(
-        "rows", nargs="*", metavar="row", help=f"any of {', '.join(_NAMES)}; by default all but {', '.join(BY_NAME)}"
+        "rows",
+        nargs="*",
+        metavar="row",
+        help=f"any of {', '.join(_NAMES)}; by default all but {', '.join(BY_NAME)}",
     )
-    parser.add_argument("--seconds", type=float, default=5.0, help="time for which each server is measured")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each server is started and measured")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="time for which each server is measured"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="how often each server is started and measured"
+    )
     parser.add_argument(
         "--data-dir",
         type=Path,
         help="folder for databases; by default in memory, where no other program's writes count",
     )
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit status 1 when a target is missed"
+    )
     parser.add_argument("--verbose", action="store_true", help="print each sample when it is taken")
     options = parser.parse_args()
     if unknown := [row for row in options.rows if row not in _NAMES]:

@@ -1,6 +1,7 @@
 """Scripts of agents, which send the same bytes as the client of `ors-sdk` 0.1.0 (recorded from it).
 
-Every input is different, as in reality, so a server that stores equal contents only once has no advantage.
+Every input is different, as in reality, so a server that stores equal contents only once has no
+advantage.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ CALLS_PER_EPISODE = 5
 TASKS = 100
 
 Bodies = Callable[[bytes], bytes]
-"""Returns the body of a call. Its argument is `true` for the last call of an episode, else `false`, as JSON."""
+"""Returns the body of a call. Its argument is `true` for the last call of an episode, else `false`,
+as JSON."""
 
-_HEAD = b" HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ors-sdk/0.1.0\r\nAccept-Encoding: gzip, deflate\r\n"
+_HEAD = (
+    b" HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ors-sdk/0.1.0\r\nAccept-Encoding: gzip, "
+    b"deflate\r\n"
+)
 _SSE = b"Accept: text/event-stream\r\n"
 _PLAIN = b"Accept: */*\r\n"
 _JSON = b"Content-Type: application/json\r\nContent-Length: %d\r\n"
@@ -33,16 +38,22 @@ def echoes(text_bytes: int) -> Bodies:
     """Return the bodies of calls of `echo` with texts of `text_bytes`, all different."""
     words = b" ".join(random.Random(7).choices(_WORDS, k=text_bytes))[: text_bytes - 13]
     numbers = itertools.count()
-    return lambda last: b'{"name": "echo", "input": {"text": "%012d %s", "last": %s}}' % (next(numbers), words, last)
+    return lambda last: (
+        b'{"name": "echo", "input": {"text": "%012d %s", "last": %s}}'
+        % (next(numbers), words, last)
+    )
 
 
 def naps(tool: str, seconds: float) -> Bodies:
     """Return the bodies of calls of `nap` or `spin`, which takes `seconds`."""
-    return lambda last: b'{"name": "%s", "input": {"seconds": %f, "last": %s}}' % (tool.encode(), seconds, last)
+    return lambda last: (
+        b'{"name": "%s", "input": {"seconds": %f, "last": %s}}' % (tool.encode(), seconds, last)
+    )
 
 
 def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterator[int]) -> Script:
-    """Play episodes of five calls, one after another, while the load lasts. Times of calls are added to `durations`."""
+    """Play episodes of five calls, one after another, while the load lasts. Times of calls are
+    added to `durations`."""
     while tally.is_playing:
         sid = yield from _opened(tally, next(indexes))
         for number in range(1, CALLS_PER_EPISODE + 1):
@@ -56,7 +67,8 @@ def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterato
 
 
 def settle(count: int, sids: list[bytes], tally: Tally) -> Script:
-    """Open `count` sessions, read their prompts and leave them idle. Their ids are added to `sids`."""
+    """Open `count` sessions, read their prompts and leave them idle. Their ids are added to
+    `sids`."""
     for index in range(count):
         sids.append((yield from _opened(tally, index % TASKS)))
 
@@ -90,7 +102,9 @@ def _opened(tally: Tally, index: int) -> Generator[bytes, Answer, bytes]:
     sid = session_id(answer)
     if not sid or b"event: end" not in answer:
         tally.fail(f"no session: {answer[:500]!r}")
-    yield _post(b"/create", _PLAIN, sid, b'{"split": "train", "index": %d, "env_name": "echo"}' % index)
+    yield _post(
+        b"/create", _PLAIN, sid, b'{"split": "train", "index": %d, "env_name": "echo"}' % index
+    )
     yield _post_nothing(b"/ping", sid)
     yield b"".join((b"GET /echo/prompt", _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n\r\n"))
     return sid
@@ -102,11 +116,14 @@ def _post(path: bytes, accept: bytes, sid: bytes, body: bytes) -> bytes:
 
 
 def _post_nothing(path: bytes, sid: bytes) -> bytes:
-    return b"".join((b"POST ", path, _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n", _NO_BODY, b"\r\n"))
+    return b"".join(
+        (b"POST ", path, _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n", _NO_BODY, b"\r\n")
+    )
 
 
 def _check(answer: bytes, body: bytes, last: bytes, tally: Tally) -> None:
-    """Check that an answer is the echo of the call's body: with its headers it is longer than the body.
+    """Check that an answer is the echo of the call's body: with its headers it is longer than the
+    body.
 
     The texts are not compared, because that would require joining chunks.
     """

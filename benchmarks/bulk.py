@@ -1,4 +1,5 @@
-"""Fast insertion of rows directly into tables, for the modules that seed databases of benchmarks."""
+"""Fast insertion of rows directly into tables, for the modules that seed databases of
+benchmarks."""
 
 from __future__ import annotations
 
@@ -10,20 +11,24 @@ BATCH_ROWS = 50_000
 
 
 def write_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Insert `rows` in batches, each in a transaction. Times are UTC text without a zone, which both databases read."""
+    """Insert `rows` in batches, each in a transaction. Times are UTC text without a zone, which
+    both databases read."""
     names, remaining = ", ".join(f'"{column}"' for column in columns), iter(rows)
     while batch := list(islice(remaining, BATCH_ROWS)):
         _write(f"{table} ({names})", batch)
 
 
 def set_sequences(*tables: str) -> None:
-    """Let the database's next ids follow those of inserted rows. Does nothing on SQLite, which needs no such step."""
+    """Let the database's next ids follow those of inserted rows. Does nothing on SQLite, which
+    needs no such step."""
     from django.db import connection
 
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             for table in tables:
-                cursor.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}")
+                cursor.execute(
+                    f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"
+                )
 
 
 def analyze() -> None:

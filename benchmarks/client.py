@@ -1,7 +1,9 @@
-"""A very cheap HTTP client that checks its answers. It has to be cheap because the server runs on the same machine.
+"""A very cheap HTTP client that checks its answers. It has to be cheap because the server runs on
+the same machine.
 
-A script is a generator that yields the bytes of a request and receives the whole answer and its duration. A
-`Connection` plays one script over one keep-alive connection, without a task, a future or a parser per request.
+A script is a generator that yields the bytes of a request and receives the whole answer and its
+duration. A `Connection` plays one script over one keep-alive connection, without a task, a future
+or a parser per request.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from time import perf_counter
 from typing import cast
 
 Answer = tuple[bytes, float]
-"""Status line, headers and body as they arrived; seconds from the write of the request to the last byte."""
+"""Status line, headers and body as they arrived; seconds from the write of the request to the last
+byte."""
 
 Script = Generator[bytes, Answer, None]
 
@@ -25,7 +28,8 @@ def _seconds() -> array[float]:
 
 @dataclass
 class Tally:
-    """The counts of all connections of a load. Requests are counted if they end while `is_measuring`; errors always."""
+    """The counts of all connections of a load. Requests are counted if they end while
+    `is_measuring`; errors always."""
 
     is_measuring: bool = False
     is_playing: bool = True
@@ -49,8 +53,9 @@ class Tally:
 class Connection(asyncio.Protocol):
     """Plays `script`; `ended` is set when the script or the connection has ended.
 
-    With `interval`, each request is due that many seconds after the previous one was due. The duration of a request
-    that is delayed by a late answer counts from when it was due, so a stall of the server is not hidden.
+    With `interval`, each request is due that many seconds after the previous one was due. The
+    duration of a request that is delayed by a late answer counts from when it was due, so a stall
+    of the server is not hidden.
     """
 
     def __init__(self, script: Script, tally: Tally, interval: float = 0.0) -> None:
@@ -83,7 +88,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._is_closing:
-            self._tally.fail(f"the server closed a connection ({exc or 'end of stream'}) after {self._partial[:200]!r}")
+            self._tally.fail(
+                f"the server closed a connection ({exc or 'end of stream'}) after "
+                f"{self._partial[:200]!r}"
+            )
         self.ended.set()
 
     def close(self) -> None:
@@ -113,8 +121,8 @@ class Connection(asyncio.Protocol):
 
 
 def is_complete(answer: bytes) -> bool:
-    """Return whether the bytes are a whole response: of the declared length, or chunked and ending with the empty
-    chunk.
+    """Return whether the bytes are a whole response: of the declared length, or chunked and ending
+    with the empty chunk.
     """
     head_end = answer.find(b"\r\n\r\n")
     if head_end < 0:

@@ -1,8 +1,10 @@
-"""Cost of curation: the time of actions on 100,000 tasks, and how long other writers wait for the database meanwhile.
+"""Cost of curation: the time of actions on 100,000 tasks, and how long other writers wait for the
+database meanwhile.
 
-Run as `python -m benchmarks.curation [tasks]`, on SQLite in a temporary directory or on DATABASE_URL (a database that
-may be filled). A second thread writes one row after another; its longest write shows how long an agent's step would
-have waited. Transactions are also measured in CPU time, which other programs on the machine do not affect.
+Run as `python -m benchmarks.curation [tasks]`, on SQLite in a temporary directory or on
+DATABASE_URL (a database that may be filled). A second thread writes one row after another; its
+longest write shows how long an agent's step would have waited. Transactions are also measured in
+CPU time, which other programs on the machine do not affect.
 """
 
 from __future__ import annotations
@@ -59,8 +61,10 @@ def _measure(name: str, action: Action) -> int:
         result = action.apply("benchmark")
     seconds, cpu = time.perf_counter() - planned, time.process_time() - cpu
     print(
-        f"{name:22} plan {planned - started:5.1f} s  apply {seconds:5.1f} s ({cpu:4.1f} CPU s with the writer)  "
-        f"longest wait {max(waits) * 1000:4.0f} ms  longest transaction {max(held) * 1000:4.0f} CPU ms"
+        f"{name:22} plan {planned - started:5.1f} s  apply {seconds:5.1f} s ({cpu:4.1f} CPU s with "
+        "the writer)  "
+        f"longest wait {max(waits) * 1000:4.0f} ms  longest transaction {max(held) * 1000:4.0f} "
+        "CPU ms"
     )
     return result.split or 0
 
@@ -118,14 +122,20 @@ def _fill(count: int) -> tuple[int, int, int]:
     from environments.tasks.split_change import SplitChange, commit
 
     environment = Environment.objects.create(name="big", class_path="benchmarks:Big")
-    texts = [json.dumps({"question": f"How much is {n} times {n % 97}?", "answer": n * (n % 97)}) for n in range(count)]
+    texts = [
+        json.dumps({"question": f"How much is {n} times {n % 97}?", "answer": n * (n % 97)})
+        for n in range(count)
+    ]
     hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
     tasks = [
         Task(environment=environment, spec=text, content_hash=content)
         for content, text in sorted(zip(hashes, texts, strict=True))
     ]
     Task.objects.bulk_create(tasks, batch_size=1000)
-    splits = [Split.objects.create(environment=environment, name=name, type="train") for name in ("train", "test")]
+    splits = [
+        Split.objects.create(environment=environment, name=name, type="train")
+        for name in ("train", "test")
+    ]
     with SplitChange(splits[0]) as change:
         change.add(task.pk for task in tasks)
         commit(change)

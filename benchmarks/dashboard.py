@@ -2,11 +2,12 @@
 
 Also measures the size of pages, the speed of exports, and what an open page costs the agents.
 
-    python -m benchmarks dashboard [--episodes 1000000] [--runs 40] [--only WORD] [--repeat 40] [--by-cpu] [--scaled]
-                                   [--prepare] [--strict]
+    python -m benchmarks dashboard [--episodes 1000000] [--runs 40] [--only WORD] [--repeat 40]
+                                   [--by-cpu] [--scaled] [--prepare] [--strict]
 
-Runs on SQLite in a directory that is kept for the next run, or on DATABASE_URL (empty, or filled by an earlier run).
-The exit status is 1 if something failed or, with `--strict`, if a target was missed.
+Runs on SQLite in a directory that is kept for the next run, or on DATABASE_URL (empty, or filled by
+an earlier run). The exit status is 1 if something failed or, with `--strict`, if a target was
+missed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ PLAY_SECONDS = 5.0
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Fill the database unless an earlier run did, and bring everything that is derived from episodes up to date."""
+    """Fill the database unless an earlier run did, and bring everything that is derived from
+    episodes up to date."""
     from django.core.management import call_command
 
     from benchmarks.seeded_episodes import seed
@@ -34,7 +36,11 @@ def prepare(options: argparse.Namespace) -> None:
     if not Episode.objects.exists():
         started = time.perf_counter()
         steps = seed(options.episodes, options.runs)
-        print(f"{options.episodes:,} episodes, {steps:,} steps in {time.perf_counter() - started:.0f} s", flush=True)
+        print(
+            f"{options.episodes:,} episodes, {steps:,} steps in "
+            f"{time.perf_counter() - started:.0f} s",
+            flush=True,
+        )
         _derive()
     catch_up()  # includes parts that were added to the rollups after the database was filled
     options.episodes = Episode.objects.count()
@@ -54,13 +60,24 @@ def _derive() -> None:
 
 
 def _measure(options: argparse.Namespace) -> tuple[bool, bool]:
-    """Measure everything. Returns whether every response was right, and whether every target was met."""
+    """Measure everything. Returns whether every response was right, and whether every target was
+    met."""
     from benchmarks import export_rate, page_times, page_weight, publishing
     from benchmarks.pages import subjects
 
-    only, by_cpu, slowness = options.only, options.by_cpu, page_times.slowness(is_scaled=options.scaled)
-    chosen = [subject for subject in subjects(options.episodes, options.runs) if only in subject.name]
-    found = [page_times.measure(chosen, options.repeat, by_cpu=by_cpu, slowness=slowness)] if chosen else []
+    only, by_cpu, slowness = (
+        options.only,
+        options.by_cpu,
+        page_times.slowness(is_scaled=options.scaled),
+    )
+    chosen = [
+        subject for subject in subjects(options.episodes, options.runs) if only in subject.name
+    ]
+    found = (
+        [page_times.measure(chosen, options.repeat, by_cpu=by_cpu, slowness=slowness)]
+        if chosen
+        else []
+    )
     found.append(page_weight.measure(only))
     found.append(export_rate.measure(only, by_cpu=by_cpu, slowness=slowness))
     found.append(publishing.measure(only, options.rounds, PLAY_SECONDS, by_cpu=by_cpu))
@@ -68,23 +85,53 @@ def _measure(options: argparse.Namespace) -> tuple[bool, bool]:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks dashboard", description="Speed of the pages.")
-    parser.add_argument(
-        "--episodes", type=int, default=EPISODES, help="number of episodes to create (default: %(default)s)"
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks dashboard", description="Speed of the pages."
     )
     parser.add_argument(
-        "--runs", type=int, default=RUNS, help="number of runs that share the episodes to create (default: %(default)s)"
+        "--episodes",
+        type=int,
+        default=EPISODES,
+        help="number of episodes to create (default: %(default)s)",
     )
-    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-dashboard"), help="of SQLite; it is kept")
-    parser.add_argument("--repeat", type=int, default=40, help="requests of each page (default: %(default)s)")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds of play with and without an open page (default: %(default)s)"
+        "--runs",
+        type=int,
+        default=RUNS,
+        help="number of runs that share the episodes to create (default: %(default)s)",
     )
-    parser.add_argument("--prepare", action="store_true", help="fill the database and measure nothing")
-    parser.add_argument("--only", default="", metavar="WORD", help="measure only what has this in its name")
-    parser.add_argument("--by-cpu", action="store_true", help="compare CPU times with the targets, for a busy machine")
-    parser.add_argument("--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path("var/benchmark-dashboard"),
+        help="of SQLite; it is kept",
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=40, help="requests of each page (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        help="rounds of play with and without an open page (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--prepare", action="store_true", help="fill the database and measure nothing"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help="measure only what has this in its name"
+    )
+    parser.add_argument(
+        "--by-cpu",
+        action="store_true",
+        help="compare CPU times with the targets, for a busy machine",
+    )
+    parser.add_argument(
+        "--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit status 1 when a target is missed"
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,8 @@
-"""The environment that the benchmarks play, written for this server. `echo_ors` has its counterpart for the reference.
+"""The environment that the benchmarks play, written for this server. `echo_ors` has its counterpart
+for the reference.
 
-Tools: `echo(text, last)` returns the text, `nap(seconds)` sleeps on a plain thread, `spin(seconds)` computes on one.
-Rewards: 0.1 per call. A call with `last` finishes the episode.
+Tools: `echo(text, last)` returns the text, `nap(seconds)` sleeps on a plain thread, `spin(seconds)`
+computes on one. Rewards: 0.1 per call. A call with `last` finishes the episode.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Echo(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [{"id": number, "question": f"Say something {number} times."} for number in range(100)]
+        return [
+            {"id": number, "question": f"Say something {number} times."} for number in range(100)
+        ]
 
     async def get_prompt(self) -> Blocks:
         return [TextBlock(text=str(self.task_spec["question"]))]
@@ -75,7 +78,10 @@ class ManyTasks(Echo):
 
     @classmethod
     def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [{"id": number, "question": f"Say something {number} times."} for number in range(1_000_000)]
+        return [
+            {"id": number, "question": f"Say something {number} times."}
+            for number in range(1_000_000)
+        ]
 
 
 class HundredThousand(Echo):
@@ -88,4 +94,6 @@ class HundredThousand(Echo):
     @classmethod
     def list_tasks(cls, split: str) -> list[JSONObject]:
         count = 100_000 if split == "train" else 0
-        return [{"id": number, "question": f"Say something {number} times."} for number in range(count)]
+        return [
+            {"id": number, "question": f"Say something {number} times."} for number in range(count)
+        ]

@@ -1,4 +1,5 @@
-"""The environment of the benchmarks (see `echo`) as an `openreward` class, which its server and this one both serve."""
+"""The environment of the benchmarks (see `echo`) as an `openreward` class, which its server and
+this one both serve."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class PlainEcho(Environment):  # type: ignore[misc]
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{"id": number, "question": f"Say something {number} times."} for number in range(100)]
+        return [
+            {"id": number, "question": f"Say something {number} times."} for number in range(100)
+        ]
 
     def get_prompt(self) -> Sequence[TextBlock]:
         return [TextBlock(text=str(self.task_spec["question"]))]

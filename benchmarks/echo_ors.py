@@ -1,4 +1,5 @@
-"""The environment of the benchmarks (see `echo`) as an `ors` class, which the reference and this server both serve."""
+"""The environment of the benchmarks (see `echo`) as an `ors` class, which the reference and this
+server both serve."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Echo(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{"id": number, "question": f"Say something {number} times."} for number in range(100)]
+        return [
+            {"id": number, "question": f"Say something {number} times."} for number in range(100)
+        ]
 
     async def get_prompt(self) -> Sequence[TextBlock]:
         return [TextBlock(text=str(self.task_spec["question"]))]

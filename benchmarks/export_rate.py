@@ -1,4 +1,5 @@
-"""Speed of each export format in steps per second, over the first episodes. Used by `dashboard.py`."""
+"""Speed of each export format in steps per second, over the first episodes. Used by
+`dashboard.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ EPISODES = 20_000
 
 
 def measure(only: str, *, by_cpu: bool, slowness: float = 1.0) -> tuple[bool, bool]:
-    """Print a line for each format. Returns whether all could be written, and whether all were fast enough."""
+    """Print a line for each format. Returns whether all could be written, and whether all were fast
+    enough."""
     from episodes.models import Episode, Step
     from episodes.transfer.exporting import FORMATS
 
@@ -22,7 +24,11 @@ def measure(only: str, *, by_cpu: bool, slowness: float = 1.0) -> tuple[bool, bo
     for name in formats:
         rate, size = _exported(Episode.objects.filter(pk__lte=EPISODES), name, steps, by_cpu=by_cpu)
         met.append(rate * slowness >= MIN_STEPS_PER_SECOND)
-        print(f"{name:<36}{rate:>10,.0f} steps/s{size / 2**20:>8.0f} MB  {'PASS' if met[-1] else 'FAIL'}", flush=True)
+        print(
+            f"{name:<36}{rate:>10,.0f} steps/s{size / 2**20:>8.0f} MB  "
+            f"{'PASS' if met[-1] else 'FAIL'}",
+            flush=True,
+        )
     return True, all(met)
 
 

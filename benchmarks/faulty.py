@@ -1,7 +1,9 @@
-"""What an environment whose code fails in worker processes costs the agents of another: their p99 beside each fault.
+"""What an environment whose code fails in worker processes costs the agents of another: their p99
+beside each fault.
 
-Agents play `echo` in the server's process at a moderate rate. Meanwhile one agent opens sessions of a class whose
-processes crash, exit, take 2 GB, hold the interpreter or block their event loop, as often as it gets an answer.
+Agents play `echo` in the server's process at a moderate rate. Meanwhile one agent opens sessions of
+a class whose processes crash, exit, take 2 GB, hold the interpreter or block their event loop, as
+often as it gets an answer.
 """
 
 from __future__ import annotations
@@ -89,16 +91,24 @@ def _survived() -> ToolOutput:
 
 
 def measure(workshop: Workshop, seconds: float) -> bool:
-    """Print the p99 of the other environment's agents beside each fault; return whether all are within the target."""
+    """Print the p99 of the other environment's agents beside each fault; return whether all are
+    within the target."""
     rate = AGENTS / INTERVAL_SECONDS
     print(
-        f"\nfaulty: p99 of {AGENTS} agents with {rate:.0f} requests a second, while another environment fails",
+        f"\nfaulty: p99 of {AGENTS} agents with {rate:.0f} requests a second, while another "
+        "environment fails",
         flush=True,
     )
     environments = ["echo=benchmarks.echo:Echo", "faulty=benchmarks.faulty:Faulty"]
-    with workshop.serving(environments, settings={"ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT_SECONDS)}) as (port, _, pid):
+    with workshop.serving(
+        environments, settings={"ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT_SECONDS)}
+    ) as (port, _, pid):
         load = Load(
-            agents=AGENTS, interval_seconds=INTERVAL_SECONDS, seconds=seconds, port=port, processes={"server": pid}
+            agents=AGENTS,
+            interval_seconds=INTERVAL_SECONDS,
+            seconds=seconds,
+            port=port,
+            processes={"server": pid},
         )
         drive(load)
         samples: dict[str, list[Sample]] = {fault: [] for fault in ("", *FAULTS)}
@@ -118,12 +128,17 @@ def measure(workshop: Workshop, seconds: float) -> bool:
         verdict = "PASS" if p99 <= quiet * MAX_GROWTH else "FAIL"
         growth = f"{p99:.1f} ms, {p99 / quiet:.1f} times (target: at most {MAX_GROWTH:g})"
         print(f"  {verdict}  {FAULTS[fault]}, {failed[fault]} times: {growth}")
-    return met and all(failed.values()) and not any(one.errors for found in samples.values() for one in found)
+    return (
+        met
+        and all(failed.values())
+        and not any(one.errors for found in samples.values() for one in found)
+    )
 
 
 @contextmanager
 def _failing(port: int, fault: str) -> Iterator[list[int]]:
-    """Let an agent call the tool in one session after another; yields a list that grows by one with each call."""
+    """Let an agent call the tool in one session after another; yields a list that grows by one with
+    each call."""
     calls, is_over = list[int](), threading.Event()
 
     def play() -> None:

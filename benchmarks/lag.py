@@ -1,4 +1,5 @@
-"""How far curves, statistics and search stay behind agents who play at full speed, and what following costs.
+"""How far curves, statistics and search stay behind agents who play at full speed, and what
+following costs.
 
 `python -m benchmarks lag --seconds 600` plays for ten minutes.
 """
@@ -41,7 +42,8 @@ def measure(workshop: Workshop, seconds: float) -> bool:
             readings.append(Reading.of(watched))
             behind.update(_behind(port))
 
-        readers = [threading.Timer(moment, read) for moment in (SETTLING_SECONDS, seconds)]  # before the agents stop
+        # before the agents stop
+        readers = [threading.Timer(moment, read) for moment in (SETTLING_SECONDS, seconds)]
         for reader in readers:
             reader.start()
         sample = drive(Load(seconds=seconds, port=port, processes=processes))
@@ -54,17 +56,27 @@ def measure(workshop: Workshop, seconds: float) -> bool:
     rate = sample.episodes_per_second
     worst = max(behind.values()) / rate
     print(
-        f"\nlag: {seconds:g} s at full speed, {rate:.0f} episodes/s, {sample.cpu_ms_per_episode['server']:.2f} CPU ms"
+        f"\nlag: {seconds:g} s at full speed, {rate:.0f} episodes/s, "
+        f"{sample.cpu_ms_per_episode['server']:.2f} CPU ms"
     )
     for part, episodes in sorted(behind.items(), key=lambda one: -one[1]):
         print(f"  {part:<20}{episodes / rate:>8.1f} s behind")
     print(f"  all caught up {after:.1f} s after the end")
     spent = readings[1] - readings[0]
-    share, core = spent.watched["follower"] / spent.watched["server"], spent.watched["follower"] / spent.wall
+    share, core = (
+        spent.watched["follower"] / spent.watched["server"],
+        spent.watched["follower"] / spent.wall,
+    )
     print(f"  the follower takes {1000 * core / rate:.3f} CPU ms an episode, {core:.1%} of a core")
-    print(f"  {_word(share <= MAX_SHARE)}  {share:.1%} of the server's CPU (target: at most {MAX_SHARE:.0%})")
+    print(
+        f"  {_word(share <= MAX_SHARE)}  {share:.1%} of the server's CPU (target: at most "
+        f"{MAX_SHARE:.0%})"
+    )
     is_near = worst <= MAX_BEHIND_SECONDS
-    print(f"  {_word(is_near)}  the last part is behind by {worst:.1f} s (target: at most {MAX_BEHIND_SECONDS:g})")
+    print(
+        f"  {_word(is_near)}  the last part is behind by {worst:.1f} s (target: at most "
+        f"{MAX_BEHIND_SECONDS:g})"
+    )
     return is_near and share <= MAX_SHARE and not sample.errors
 
 
@@ -75,7 +87,9 @@ def _word(is_met: bool) -> str:
 def _follower_of(server: int) -> int:
     """Return the process of the server's follower, which starts with the server."""
     family = psutil.Process(server).children(recursive=True)
-    return int(next(one.pid for one in family if "episodes.rollups.follower_process" in one.cmdline()))
+    return int(
+        next(one.pid for one in family if "episodes.rollups.follower_process" in one.cmdline())
+    )
 
 
 def _behind(port: int) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """A process that puts a load on a running server and prints one Sample as JSON.
 
-Run as `python -m benchmarks.load '<Load as JSON>'`. It also reads the CPU time and memory of the servers, at the same
-moments at which it starts and stops counting.
+Run as `python -m benchmarks.load '<Load as JSON>'`. It also reads the CPU time and memory of the
+servers, at the same moments at which it starts and stops counting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ SETTLE_CONNECTIONS = 64
 
 @dataclass(frozen=True)
 class Load:
-    """The load to put on a server; `port` and `processes` (name -> pid) are set once the server runs."""
+    """The load to put on a server; `port` and `processes` (name -> pid) are set once the server
+    runs."""
 
     agents: int = 32
     players: int = 0
@@ -47,9 +48,11 @@ class Load:
     first_task: int = 0
     """Index of the first task that is taken."""
     stride: int = 1
-    """Places from one task to the next, modulo `tasks`; a large prime makes an order that is as good as random."""
+    """Places from one task to the next, modulo `tasks`; a large prime makes an order that is as
+    good as random."""
     idle_sessions: int = 0
-    """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do, or only called."""
+    """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do,
+    or only called."""
     call_interval_seconds: float = 0.0
     """Time from one call of such a session to its next; 0: they are pinged."""
     warmup_seconds: float = 3.0
@@ -63,10 +66,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Sample:
-    """Measurements of one server under one load. `p50_ms` and `p99_ms` are the latencies of calls of `echo`."""
+    """Measurements of one server under one load. `p50_ms` and `p99_ms` are the latencies of calls
+    of `echo`."""
 
     episodes_per_second: float
-    """Answered requests divided by the requests of an episode, so that unfinished episodes count in part."""
+    """Answered requests divided by the requests of an episode, so that unfinished episodes count in
+    part."""
     p50_ms: float
     p99_ms: float
     cpu_ms_per_episode: dict[str, float]
@@ -74,9 +79,11 @@ class Sample:
     memory_mb: dict[str, float]
     """Resident memory of each watched process at the end."""
     load_share: float
-    """CPU time of the load process divided by wall time; near 1, the load is the limit, not the server."""
+    """CPU time of the load process divided by wall time; near 1, the load is the limit, not the
+    server."""
     others_share: float
-    """CPU time of other programs divided by wall time and cores; above 0.1, the results cannot be trusted."""
+    """CPU time of other programs divided by wall time and cores; above 0.1, the results cannot be
+    trusted."""
     errors: int
     first_error: str
     ping_p99_ms: float = 0.0
@@ -88,16 +95,22 @@ class Sample:
 
 
 async def run(load: Load) -> Sample:
-    """Warm up, measure for `load.seconds`, and close the connections in the middle of their episodes."""
+    """Warm up, measure for `load.seconds`, and close the connections in the middle of their
+    episodes."""
     tally = Tally()
     if load.players:
         return await _run_players(load, tally)
     idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
     connections = await _connect(load, _agents(load, tally), tally, load.interval_seconds)
     if sids:
-        parts = [itertools.cycle(sids[first::PING_CONNECTIONS]) for first in range(PING_CONNECTIONS)]
+        parts = [
+            itertools.cycle(sids[first::PING_CONNECTIONS]) for first in range(PING_CONNECTIONS)
+        ]
         echo = echoes(load.text_bytes)
-        scripts = [visit(part, echo, tally) if load.call_interval_seconds else ping(part, tally) for part in parts]
+        scripts = [
+            visit(part, echo, tally) if load.call_interval_seconds else ping(part, tally)
+            for part in parts
+        ]
         interval = load.call_interval_seconds or SDK_PING_SECONDS
         connections += await _connect(load, scripts, tally, interval * PING_CONNECTIONS / len(sids))
     await asyncio.sleep(load.warmup_seconds)
@@ -132,7 +145,9 @@ async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
         episodes_per_second=episodes / spent.wall,
         p50_ms=_percentile_ms(tally.calls, 0.5),
         p99_ms=_percentile_ms(tally.calls, 0.99),
-        cpu_ms_per_episode={name: seconds * 1000 / episodes for name, seconds in spent.watched.items()},
+        cpu_ms_per_episode={
+            name: seconds * 1000 / episodes for name, seconds in spent.watched.items()
+        },
         memory_mb={name: resident_bytes(pid) / 2**20 for name, pid in load.processes.items()},
         load_share=spent.own_share,
         others_share=spent.others_share,
@@ -156,7 +171,9 @@ async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
     tally.is_playing = True
     before, sids = _server_bytes(load), list[bytes]()
     each = load.idle_sessions // SETTLE_CONNECTIONS + 1
-    await _all_ended(await _connect(load, [settle(each, sids, tally) for _ in range(SETTLE_CONNECTIONS)], tally))
+    await _all_ended(
+        await _connect(load, [settle(each, sids, tally) for _ in range(SETTLE_CONNECTIONS)], tally)
+    )
     return (_server_bytes(load) - before) / 1024 / len(sids), sids
 
 
@@ -164,7 +181,9 @@ def _agents(load: Load, tally: Tally) -> list[Script]:
     echo, nap = echoes(load.text_bytes), naps(load.nap_tool, load.nap_seconds)
     indexes = (load.first_task + number * load.stride % load.tasks for number in itertools.count())
     return [
-        play(nap, tally.naps, tally, indexes) if _naps(load, number) else play(echo, tally.calls, tally, indexes)
+        play(nap, tally.naps, tally, indexes)
+        if _naps(load, number)
+        else play(echo, tally.calls, tally, indexes)
         for number in range(load.agents)
     ]
 
@@ -173,7 +192,9 @@ def _naps(load: Load, number: int) -> bool:
     return bool(load.nap_every) and number % load.nap_every == 0
 
 
-async def _connect(load: Load, scripts: list[Script], tally: Tally, interval: float = 0.0) -> list[Connection]:
+async def _connect(
+    load: Load, scripts: list[Script], tally: Tally, interval: float = 0.0
+) -> list[Connection]:
     loop = asyncio.get_running_loop()
     connections: list[Connection] = []
     for script, port in zip(scripts, itertools.cycle((load.port, *load.more_ports)), strict=False):
@@ -184,7 +205,9 @@ async def _connect(load: Load, scripts: list[Script], tally: Tally, interval: fl
 
 
 async def _all_ended(connections: list[Connection]) -> None:
-    await asyncio.wait_for(asyncio.gather(*(connection.ended.wait() for connection in connections)), 120)
+    await asyncio.wait_for(
+        asyncio.gather(*(connection.ended.wait() for connection in connections)), 120
+    )
 
 
 def _server_bytes(load: Load) -> int:

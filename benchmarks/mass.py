@@ -1,7 +1,8 @@
-"""Figures of how much code there is to read, and how it hangs together: `python -m benchmarks.mass [DIRECTORY …]`.
+"""Figures of how much code there is to read, and how it hangs together:
+`python -m benchmarks.mass [DIRECTORY …]`.
 
-Without directories it measures the three applications and prints the table of docs/architecture.md. Directories of
-another project may be given for comparison. Migrations and tests are left out.
+Without directories it measures the three applications and prints the table of docs/architecture.md.
+Directories of another project may be given for comparison. Migrations and tests are left out.
 """
 
 from __future__ import annotations
@@ -25,9 +26,44 @@ SUBJECTS = 200
 
 NO_PARTICIPLES = {"seed", "feed", "need", "speed", "embed", "red", "id"}
 IRREGULAR = {
-    *("found", "given", "shown", "told", "made", "held", "kept", "seen", "taken", "written", "known"),
-    *("left", "done", "gone", "sent", "said", "begun", "chosen", "drawn", "hidden", "lost", "meant"),
-    *("met", "paid", "built", "bound", "brought", "heard", "laid", "understood", "broken", "forgotten"),
+    *(
+        "found",
+        "given",
+        "shown",
+        "told",
+        "made",
+        "held",
+        "kept",
+        "seen",
+        "taken",
+        "written",
+        "known",
+    ),
+    *(
+        "left",
+        "done",
+        "gone",
+        "sent",
+        "said",
+        "begun",
+        "chosen",
+        "drawn",
+        "hidden",
+        "lost",
+        "meant",
+    ),
+    *(
+        "met",
+        "paid",
+        "built",
+        "bound",
+        "brought",
+        "heard",
+        "laid",
+        "understood",
+        "broken",
+        "forgotten",
+    ),
 }
 UNITS = {
     "environments": {
@@ -61,7 +97,8 @@ UNITS = {
         "platform_api": "conversations",
     },
 }
-"""The unit that a package belongs to; one that is not named here is a unit of its own, and `orsweb` is one unit."""
+"""The unit that a package belongs to; one that is not named here is a unit of its own, and `orsweb`
+is one unit."""
 
 
 @dataclass
@@ -92,20 +129,26 @@ def main(directories: Sequence[str]) -> None:
     p50, p95 = functions[len(functions) // 2], functions[int(len(functions) * 0.95)]
     rows = {
         "modules / lines": f"{mass.modules:,} / {mass.lines:,}",
-        "syntax nodes without annotations and imports (per line)": f"{mass.nodes:,} ({mass.nodes / mass.lines:.1f})",
+        "syntax nodes without annotations and imports (per line)": f"{mass.nodes:,} "
+        f"({mass.nodes / mass.lines:.1f})",
         "functions, lines: p50 / p95 / longest": f"{p50} / {p95} / {functions[-1]}",
         "private functions used once, of all functions": f"{mass.private_used_once / len(functions):.0%}",
         f"lines over {MAX_COLUMNS} columns": f"{mass.long_lines / mass.lines:.1%}",
         "comments in 100 lines": f"{100 * mass.comments / mass.lines:.1f}",
-        "variables and parameters that are a bare participle; `one`": f"{mass.participles:,}; {mass.names['one']:,}",
+        "variables and parameters that are a bare participle; `one`": f"{mass.participles:,}; "
+        f"{mass.names['one']:,}",
     }
     if arrows := mass.arrows:
         inside = sum(count for (unit, other), count in arrows.items() if unit == other)
         between = sum(1 for unit, other in arrows if unit != other)
         units = len({unit for pair in arrows for unit in pair})
-        rows[f"imports inside a unit; arrows between the {units} units"] = f"{inside / arrows.total():.0%}; {between}"
+        rows[f"imports inside a unit; arrows between the {units} units"] = (
+            f"{inside / arrows.total():.0%}; {between}"
+        )
     if not directories:
-        rows[f"subjects over {MAX_SUBJECT_CHARACTERS} characters, newest {SUBJECTS} commits"] = str(_long_subjects())
+        rows[f"subjects over {MAX_SUBJECT_CHARACTERS} characters, newest {SUBJECTS} commits"] = str(
+            _long_subjects()
+        )
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"| {name:<{width}} | {value} |")
@@ -140,7 +183,9 @@ def _add(mass: Mass, path: Path) -> None:
                 uses[name] += 1
             case ast.ImportFrom(module=str(module)):
                 if module.split(".")[0] in APPLICATIONS and path.parts[0] in APPLICATIONS:
-                    mass.arrows[unit_of(path.with_suffix("").parts), unit_of(module.split("."))] += 1
+                    mass.arrows[
+                        unit_of(path.with_suffix("").parts), unit_of(module.split("."))
+                    ] += 1
     for scope in (tree, *functions):
         mass.names.update(name.strip("_") for name in _names(scope))
     for function in functions:
@@ -155,12 +200,15 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
         if name in ("annotation", "returns"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.Import | ast.ImportFrom | ast.expr_context):
+            if isinstance(child, ast.AST) and not isinstance(
+                child, ast.Import | ast.ImportFrom | ast.expr_context
+            ):
                 yield from _nodes(child)
 
 
 def _names(scope: ast.AST) -> set[str]:
-    """Return the parameters and variables of a function, or the variables of a module and its classes."""
+    """Return the parameters and variables of a function, or the variables of a module and its
+    classes."""
     names, nodes = set[str](), list(ast.iter_child_nodes(scope))
     while nodes:
         match node := nodes.pop():
@@ -186,7 +234,9 @@ def _is_participle(name: str) -> bool:
 
 def _long_subjects() -> int:
     command = ["git", "log", "--format=%s", f"-{SUBJECTS}"]
-    subjects = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    subjects = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return sum(len(subject) > MAX_SUBJECT_CHARACTERS for subject in subjects)
 
 

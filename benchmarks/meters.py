@@ -1,4 +1,5 @@
-"""Meters of the CPU time and memory of processes and of the machine, which read from the operating system."""
+"""Meters of the CPU time and memory of processes and of the machine, which read from the operating
+system."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import psutil
 
 @dataclass(frozen=True)
 class Reading:
-    """Times in seconds up to now; the difference of two readings is the cost of the time between them."""
+    """Times in seconds up to now; the difference of two readings is the cost of the time between
+    them."""
 
     wall: float
     own: float
@@ -28,7 +30,12 @@ class Reading:
 
     def __sub__(self, earlier: Reading) -> Reading:
         watched = {name: seconds - earlier.watched[name] for name, seconds in self.watched.items()}
-        return Reading(self.wall - earlier.wall, self.own - earlier.own, self.machine - earlier.machine, watched)
+        return Reading(
+            self.wall - earlier.wall,
+            self.own - earlier.own,
+            self.machine - earlier.machine,
+            watched,
+        )
 
     @property
     def own_share(self) -> float:
@@ -54,7 +61,8 @@ def _family(pid: int) -> Iterator[psutil.Process]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the user and system time of the process, its threads, and its running and ended children."""
+    """Return the user and system time of the process, its threads, and its running and ended
+    children."""
     ended = psutil.Process(pid).cpu_times()
     total = ended.children_user + ended.children_system
     for process in _family(pid):

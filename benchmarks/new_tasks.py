@@ -1,4 +1,5 @@
-"""A class with a million tasks: CPU seconds of its first and second start, and of a first pass over the tasks."""
+"""A class with a million tasks: CPU seconds of its first and second start, and of a first pass over
+the tasks."""
 
 from __future__ import annotations
 
@@ -33,23 +34,40 @@ def measure(workshop: Workshop, seconds: float) -> bool:
         second = _cpu_seconds(pid) - usual
         _wait_for_pages(port)
         load = Load(seconds=seconds, port=port, processes={"server": pid}, tasks=PLAYED)
-        drive(load)  # until the follower's process has loaded its code, which takes over a second of CPU
+        # until the follower's process has loaded its code, which takes over a second of CPU
+        drive(load)
         new, played = list[Sample](), list[Sample]()
         for number in range(1, ROUNDS + 1):
-            new.append(drive(replace(load, first_task=number * TASKS // (ROUNDS + 1), tasks=TASKS // (ROUNDS + 1))))
+            new.append(
+                drive(
+                    replace(
+                        load, first_task=number * TASKS // (ROUNDS + 1), tasks=TASKS // (ROUNDS + 1)
+                    )
+                )
+            )
             played.append(drive(load))
     share = _cpu_ms(new) / _cpu_ms(played) - 1
     met = [first <= MAX_FIRST_START, second <= MAX_SECOND_START, share <= MAX_SHARE]
     print(f"\nnew_tasks: a class with {TASKS:,} tasks")
-    print(f"  {_verdict(met[0])}  first start: {first:.1f} CPU s (target: at most {MAX_FIRST_START:g})")
-    print(f"  {_verdict(met[1])}  second start: {second:.1f} CPU s (target: at most {MAX_SECOND_START:g})")
+    print(
+        f"  {_verdict(met[0])}  first start: {first:.1f} CPU s (target: at most "
+        f"{MAX_FIRST_START:g})"
+    )
+    print(
+        f"  {_verdict(met[1])}  second start: {second:.1f} CPU s (target: at most "
+        f"{MAX_SECOND_START:g})"
+    )
     cost = f"{_cpu_ms(new):.2f} CPU ms an episode, played ones {_cpu_ms(played):.2f}"
-    print(f"  {_verdict(met[2])}  never played: {cost}, {share:+.0%} (target: at most {MAX_SHARE:+.0%})")
+    print(
+        f"  {_verdict(met[2])}  never played: {cost}, {share:+.0%} (target: at most "
+        f"{MAX_SHARE:+.0%})"
+    )
     return all(met) and not any(sample.errors for sample in (*new, *played))
 
 
 def _wait_for_pages(port: int) -> None:
-    """Open a page. After a start, the server loads the code of its pages, which takes a second of CPU."""
+    """Open a page. After a start, the server loads the code of its pages, which takes a second of
+    CPU."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/")
     connection.getresponse().read()

@@ -1,9 +1,10 @@
-"""Server time of pages, requested with Django's test client in this process, including middleware and templates.
+"""Server time of pages, requested with Django's test client in this process, including middleware
+and templates.
 
-The wall time and the CPU time are printed; the latter includes the database's backend if that runs on this machine.
-Other programs lengthen the wall time, but hardly affect the CPU time. For the comparison with the targets, times may be
-divided by the machine's slowness (`scenarios.py`); the printed figures are those of this machine. Used by
-`dashboard.py` and `task_list.py`.
+The wall time and the CPU time are printed; the latter includes the database's backend if that runs
+on this machine. Other programs lengthen the wall time, but hardly affect the CPU time. For the
+comparison with the targets, times may be divided by the machine's slowness (`scenarios.py`); the
+printed figures are those of this machine. Used by `dashboard.py` and `task_list.py`.
 """
 
 from __future__ import annotations
@@ -42,16 +43,23 @@ class Times:
 
 
 def slowness(*, is_scaled: bool) -> float:
-    """Return the factor by which this machine is slower than the one of the targets; 1.0 unless `is_scaled`."""
+    """Return the factor by which this machine is slower than the one of the targets; 1.0 unless
+    `is_scaled`."""
     if not is_scaled:
         return 1.0
     factor = slowness_now()
-    print(f"this machine is {factor:.1f} times slower than that of the targets; times are scaled", flush=True)
+    print(
+        f"this machine is {factor:.1f} times slower than that of the targets; times are scaled",
+        flush=True,
+    )
     return factor
 
 
-def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool, slowness: float = 1.0) -> tuple[bool, bool]:
-    """Print a line for each page. Returns whether every response was right, and whether every target was met."""
+def measure(
+    subjects: Sequence[Subject], repeat: int, *, by_cpu: bool, slowness: float = 1.0
+) -> tuple[bool, bool]:
+    """Print a line for each page. Returns whether every response was right, and whether every
+    target was met."""
     from django.test import Client
 
     client = Client(SERVER_NAME="127.0.0.1", raise_request_exception=False)
@@ -69,7 +77,9 @@ def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool, slowness:
     return all(right for right, _ in verdicts), all(met for _, met in verdicts)
 
 
-def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool, slowness: float) -> tuple[bool, bool]:
+def _print_subject(
+    client: Any, subject: Subject, repeat: int, *, by_cpu: bool, slowness: float
+) -> tuple[bool, bool]:
     first = client.get(subject.url(0))
     if first.status_code != 200:
         print(f"{subject.name:<36}  {first.status_code} for {subject.url(0)}")
@@ -78,10 +88,21 @@ def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool, 
     p95 = Times.p95(times.cpu if by_cpu else times.wall) / slowness
     is_met = p95 <= subject.target_ms
     verdict = "PASS" if is_met else f"FAIL  (target {subject.target_ms:g} ms)"
-    figures = [Times.p50(times.wall), Times.p95(times.wall), Times.p50(times.cpu), Times.p95(times.cpu)]
-    columns = "".join(f"{value:>{width}.1f}" for value, width in zip(figures, (8, 8, 9, 9), strict=True))
+    figures = [
+        Times.p50(times.wall),
+        Times.p95(times.wall),
+        Times.p50(times.cpu),
+        Times.p95(times.cpu),
+    ]
+    columns = "".join(
+        f"{value:>{width}.1f}" for value, width in zip(figures, (8, 8, 9, 9), strict=True)
+    )
     size, queries = len(_content(first)) / 1024, _queries(client, subject.url(1))
-    note = f"  {times.unfinished} of {repeat} show only the results found so far" if times.unfinished else ""
+    note = (
+        f"  {times.unfinished} of {repeat} show only the results found so far"
+        if times.unfinished
+        else ""
+    )
     print(f"{subject.name:<36}{columns}{size:>6.0f}{queries:>9}  {verdict}{note}")
     return True, is_met
 
@@ -101,7 +122,8 @@ def _times(client: Any, subject: Subject, repeat: int) -> Times:
 
 
 def _cpu_meter() -> Callable[[], float]:
-    """Return a function that returns `cpu_seconds` in milliseconds, for a new database connection that stays open."""
+    """Return a function that returns `cpu_seconds` in milliseconds, for a new database connection
+    that stays open."""
     from django.db import connection
 
     connection.close()  # the test client keeps the connection that is opened now
@@ -110,7 +132,8 @@ def _cpu_meter() -> Callable[[], float]:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process up to now, and of its PostgreSQL backend if that runs on this machine."""
+    """Return the CPU time of this process up to now, and of its PostgreSQL backend if that runs on
+    this machine."""
     from django.db import connection
 
     seconds = time.process_time()

@@ -1,7 +1,8 @@
 """Size of the first load of pages: the bytes on the wire of a page and of all files that it loads.
 
-The size is that of the response bodies for a browser that accepts gzip: files are compressed, the page itself is not.
-Imports of scripts and style sheets are followed. A reference to another host is an error. Used by `dashboard.py`.
+The size is that of the response bodies for a browser that accepts gzip: files are compressed, the
+page itself is not. Imports of scripts and style sheets are followed. A reference to another host is
+an error. Used by `dashboard.py`.
 """
 
 from __future__ import annotations
@@ -59,14 +60,20 @@ class _LinkParser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
         address = attributes.get("src") if tag in ("script", "img", "source") else None
-        if tag == "link" and attributes.get("rel") in ("stylesheet", "icon", "modulepreload", "preload"):
+        if tag == "link" and attributes.get("rel") in (
+            "stylesheet",
+            "icon",
+            "modulepreload",
+            "preload",
+        ):
             address = attributes.get("href")
         if address:
             self.found.append(address)
 
 
 def measure(only: str) -> tuple[bool, bool]:
-    """Print the largest pages. Returns True, because errors are raised, and whether all pages are small enough."""
+    """Print the largest pages. Returns True, because errors are raised, and whether all pages are
+    small enough."""
     from django.test import Client
 
     from episodes.models import Run
@@ -74,19 +81,24 @@ def measure(only: str) -> tuple[bool, bool]:
     client, runs = Client(SERVER_NAME="127.0.0.1"), Run.objects.count()
     chosen = [(name, url) for name, url in _PAGES.items() if only in f"first load {name}"]
     weights = sorted(
-        ((weight(client, url), name) for name, url in chosen if runs > 1 or "runs=" not in url), reverse=True
+        ((weight(client, url), name) for name, url in chosen if runs > 1 or "runs=" not in url),
+        reverse=True,
     )
     if not weights:
         return True, True
     print(f"\nfirst load, on the wire (target {MAX_KB:g} KB)")
     for found, name in weights[:MAX_PRINTED]:
         verdict = "PASS" if found.sent_kb <= MAX_KB else "FAIL"
-        print(f"{name:<36}{found.sent_kb:>8.0f} KB of {found.plain_kb:.0f} KB in {found.files} files  {verdict}")
+        print(
+            f"{name:<36}{found.sent_kb:>8.0f} KB of {found.plain_kb:.0f} KB in {found.files} "
+            f"files  {verdict}"
+        )
     return True, weights[0][0].sent_kb <= MAX_KB
 
 
 def weight(client: Any, url: str) -> Weight:
-    """Return the size of a page with all its files. Raises: RuntimeError for another host or a missing file."""
+    """Return the size of a page with all its files. Raises: RuntimeError for another host or a
+    missing file."""
     bodies = list(_load(client, url))
     sent_bytes, plain_bytes = (
         sum(sizes) for sizes in zip(*((b.sent_bytes, len(b.plain)) for b in bodies), strict=True)
@@ -119,9 +131,14 @@ def _load(client: Any, url: str) -> Iterator[_Body]:
 
 def _fetch(client: Any, address: str) -> _Body:
     if address.startswith(("http:", "https:", "//")):
-        raise RuntimeError(f"{address} is on another host; pages must load everything from their own server.")
+        raise RuntimeError(
+            f"{address} is on another host; pages must load everything from their own server."
+        )
     answer = client.get(address, headers={"accept-encoding": "gzip, deflate, br, zstd"})
     if answer.status_code != 200:
         raise RuntimeError(f"{address} returned status {answer.status_code}.")
     sent = bytes(answer.getvalue())
-    return _Body(len(sent), gzip.decompress(sent) if answer.headers.get("Content-Encoding") == "gzip" else sent)
+    return _Body(
+        len(sent),
+        gzip.decompress(sent) if answer.headers.get("Content-Encoding") == "gzip" else sent,
+    )

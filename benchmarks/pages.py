@@ -1,4 +1,5 @@
-"""The pages to measure: each default view, filter, sort, curve and search of the seeded episodes."""
+"""The pages to measure: each default view, filter, sort, curve and search of the seeded
+episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Subject:
     url: Callable[[int], str]
     target_ms: float = VIEW_MS
     unfinished: bytes = b""
-    """Text that marks a page with incomplete results, which are counted; empty if the page has no such state."""
+    """Text that marks a page with incomplete results, which are counted; empty if the page has no
+    such state."""
 
 
 def subjects(episodes: int, runs: int) -> Iterator[Subject]:
@@ -27,12 +29,17 @@ def subjects(episodes: int, runs: int) -> Iterator[Subject]:
     yield from _lists(episodes, runs)
     yield from _curves(runs)
     yield Subject("doctor", lambda n: f"/environments/bench{n % 6}/doctor/", SEARCH_MS)
-    yield Subject("doctor of a run", lambda n: f"/environments/bench{n % 6}/doctor/?run=grpo-{n % runs}", SEARCH_MS)
+    yield Subject(
+        "doctor of a run",
+        lambda n: f"/environments/bench{n % 6}/doctor/?run=grpo-{n % runs}",
+        SEARCH_MS,
+    )
     yield from _searches()
 
 
 def _searches() -> Iterator[Subject]:
-    """Yield searches for words that a third of the episodes or more contain, and for one that none contains."""
+    """Yield searches for words that a third of the episodes or more contain, and for one that none
+    contains."""
     searches = {
         "one word": ("zephyr", "oasis", "larch"),
         "two words": ("lantern granite", "kestrel orchid", "meadow copper"),
@@ -57,11 +64,15 @@ def _pages(episodes: int, runs: int) -> Iterator[Subject]:
     yield Subject("runs", lambda n: "/runs/")
     yield Subject("run", lambda n: f"/runs/{1 + n % runs}/")
     yield Subject("task", lambda n: f"/tasks/{1 + n * 37 % 4000}/")
-    yield Subject("group", lambda n: f"/tasks/{1 + n * 37 % 4000}/group/?run={1 + n % runs}&step={n}")
+    yield Subject(
+        "group", lambda n: f"/tasks/{1 + n * 37 % 4000}/group/?run={1 + n % runs}&step={n}"
+    )
     yield Subject("replay", lambda n: f"/episodes/{1 + n * 7919 % episodes}/")
     yield Subject("compare", lambda n: f"/compare/?episodes={1 + n},{2 + n}")
     if runs > 1:
-        yield Subject("compare runs", lambda n: f"/compare/?runs={1 + n % (runs - 1)},{2 + n % (runs - 1)}")
+        yield Subject(
+            "compare runs", lambda n: f"/compare/?runs={1 + n % (runs - 1)},{2 + n % (runs - 1)}"
+        )
 
 
 def _lists(episodes: int, runs: int) -> Iterator[Subject]:
@@ -99,24 +110,48 @@ def _lists(episodes: int, runs: int) -> Iterator[Subject]:
         yield Subject(f"episodes by {name}", lambda n, query=query: f"/episodes/?{query(n)}")  # type: ignore[misc]
     for sort in ("time", "return", "steps", "duration"):
         for sign in ("", "-"):
-            yield Subject(f"episodes sorted {sign}{sort}", lambda n, by=f"{sign}{sort}": f"/episodes/?sort={by}")  # type: ignore[misc]
+            yield Subject(
+                f"episodes sorted {sign}{sort}",
+                lambda n, by=f"{sign}{sort}": f"/episodes/?sort={by}",  # type: ignore[misc]
+            )
     for by in ("last", "max", "mean"):
-        yield Subject(f"episodes sorted {by}", lambda n, by=by: f"/episodes/?sort=-return&return={by}")  # type: ignore[misc]
-    yield Subject("two filters, sorted", lambda n: f"/episodes/?environment=bench{n % 6}&error=yes&sort=-return")
+        yield Subject(
+            f"episodes sorted {by}",
+            lambda n, by=by: f"/episodes/?sort=-return&return={by}",  # type: ignore[misc]
+        )
+    yield Subject(
+        "two filters, sorted",
+        lambda n: f"/episodes/?environment=bench{n % 6}&error=yes&sort=-return",
+    )
 
 
 def _curves(runs: int) -> Iterator[Subject]:
     for x in ("episode", "time", "step"):
-        yield Subject(f"curve by {x}", lambda n, x=x: f"/runs/curves/?environment=bench{n % 6}&x={x}")  # type: ignore[misc]
+        yield Subject(
+            f"curve by {x}",
+            lambda n, x=x: f"/runs/curves/?environment=bench{n % 6}&x={x}",  # type: ignore[misc]
+        )
     yield Subject(
-        "curve by step zoomed", lambda n: f"/runs/curves/?environment=bench{n % 6}&x=step&from=10&to={20 + n}"
+        "curve by step zoomed",
+        lambda n: f"/runs/curves/?environment=bench{n % 6}&x=step&from=10&to={20 + n}",
     )
     yield Subject("curves of runs by step", lambda n: "/runs/curves/?by=run&x=step")
     for x in ("episode", "time", "step"):
-        yield Subject(f"curve of a run by {x}", lambda n, x=x: f"/runs/curves/?run=grpo-{n % runs}&x={x}")  # type: ignore[misc]
-        yield Subject(f"API: curve of a run by {x}", lambda n, x=x: f"/api/curves?run=grpo-{n % runs}&x={x}")  # type: ignore[misc]
+        yield Subject(
+            f"curve of a run by {x}",
+            lambda n, x=x: f"/runs/curves/?run=grpo-{n % runs}&x={x}",  # type: ignore[misc]
+        )
+        yield Subject(
+            f"API: curve of a run by {x}",
+            lambda n, x=x: f"/api/curves?run=grpo-{n % runs}&x={x}",  # type: ignore[misc]
+        )
     asked = "no_call=out&expired=zero&env_error=zero"
-    yield Subject("curve of a run, other convention", lambda n: f"/runs/curves/?run=grpo-{n % runs}&x=step&{asked}")
+    yield Subject(
+        "curve of a run, other convention",
+        lambda n: f"/runs/curves/?run=grpo-{n % runs}&x=step&{asked}",
+    )
     yield Subject("API: figures of a run", lambda n: f"/api/runs/{1 + n % runs}")
-    yield Subject("curve of a split", lambda n: f"/runs/curves/?environment=bench{n % 6}&split=train")
+    yield Subject(
+        "curve of a split", lambda n: f"/runs/curves/?environment=bench{n % 6}&split=train"
+    )
     yield Subject("curve of a task", lambda n: f"/runs/curves/?task={1 + n * 37 % 4000}")

@@ -1,8 +1,9 @@
-"""A load of people who play in browsers, as the server sees them: form, page, websocket, and about one call per second.
+"""A load of people who play in browsers, as the server sees them: form, page, websocket, and about
+one call per second.
 
-Each has a browser of its own and starts another episode when one has ended. The time of a turn is that from sending a
-call until its step arrives; the tool takes no time, so all of it is the server's. Sockets compress, as those of
-browsers do.
+Each has a browser of its own and starts another episode when one has ended. The time of a turn is
+that from sending a call until its step arrives; the tool takes no time, so all of it is the
+server's. Sockets compress, as those of browsers do.
 """
 
 from __future__ import annotations
@@ -40,19 +41,29 @@ class Unexpected(Exception):
 def start(players: int, port: int, tally: Tally) -> list[asyncio.Task[None]]:
     """Start the players, who play until they are cancelled."""
     loop = asyncio.get_running_loop()
-    return [loop.create_task(_play(f"http://127.0.0.1:{port}", number, tally)) for number in range(players)]
+    return [
+        loop.create_task(_play(f"http://127.0.0.1:{port}", number, tally))
+        for number in range(players)
+    ]
 
 
 async def _play(url: str, number: int, tally: Tally) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=MAX_WAIT_SECONDS, verify=_TLS) as browser:
         await asyncio.sleep(random.uniform(0, THINK_SECONDS[1]))
-        token, calls = "", random.randint(1, CALLS_PER_EPISODE)  # otherwise all players would end at the same time
+        # otherwise all players would end at the same time
+        token, calls = "", random.randint(1, CALLS_PER_EPISODE)
         while tally.is_playing:
             try:
                 token = token or await _token(browser)
                 await _episode(browser, token, number % TASKS, calls, tally)
                 calls = CALLS_PER_EPISODE
-            except (Unexpected, httpx.HTTPError, WebSocketException, TimeoutError, OSError) as error:
+            except (
+                Unexpected,
+                httpx.HTTPError,
+                WebSocketException,
+                TimeoutError,
+                OSError,
+            ) as error:
                 tally.fail(f"{type(error).__name__}: {error}"[:500])
                 await asyncio.sleep(1.0)
 
@@ -66,7 +77,9 @@ async def _token(browser: httpx.AsyncClient) -> str:
     return token[1]
 
 
-async def _episode(browser: httpx.AsyncClient, token: str, task: int, calls: int, tally: Tally) -> None:
+async def _episode(
+    browser: httpx.AsyncClient, token: str, task: int, calls: int, tally: Tally
+) -> None:
     """Play an episode of `calls` turns. Raises: Unexpected, and what the clients raise."""
     form = {"environment": "echo", "split": "train", "pick": "number", "number": str(task)}
     answer = await browser.post("/play/", data={"csrfmiddlewaretoken": token, **form})
@@ -88,8 +101,16 @@ async def _episode(browser: httpx.AsyncClient, token: str, task: int, calls: int
 
 async def _turn(socket: ClientConnection, is_last: bool, tally: Tally) -> None:
     """Send one call and wait for its step. Raises: Unexpected."""
-    task_id, text = str(uuid.uuid4()), f"I look at door {random.randrange(10**9)} and open it with great care"
-    call = {"type": "call", "tool": "echo", "input": {"text": text, "last": is_last}, "task_id": task_id}
+    task_id, text = (
+        str(uuid.uuid4()),
+        f"I look at door {random.randrange(10**9)} and open it with great care",
+    )
+    call = {
+        "type": "call",
+        "tool": "echo",
+        "input": {"text": text, "last": is_last},
+        "task_id": task_id,
+    }
     started = perf_counter()
     await socket.send(json.dumps(call))
     step = await _next_message(socket, "step")
@@ -99,10 +120,13 @@ async def _turn(socket: ClientConnection, is_last: bool, tally: Tally) -> None:
         raise Unexpected(f"not the step of the call: {str(step)[:300]}")
 
 
-async def _next_message(socket: ClientConnection, kind: Literal["state", "step", "ended"]) -> dict[str, Any]:
+async def _next_message(
+    socket: ClientConnection, kind: Literal["state", "step", "ended"]
+) -> dict[str, Any]:
     """Wait for the next message of this kind. Raises: Unexpected for a message about an error."""
     while True:
-        async with asyncio.timeout(MAX_WAIT_SECONDS):  # unlike wait_for, it never swallows a cancellation
+        # unlike wait_for, it never swallows a cancellation
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             message: dict[str, Any] = json.loads(await socket.recv())
         if message["type"] == kind:
             return message

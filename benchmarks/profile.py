@@ -1,9 +1,9 @@
 """Profile of our server under the `play` load: `python -m benchmarks.profile [--thread NAME]`.
 
-Runs the server in this process with cProfile in its main thread (and in threads whose name starts with `--thread`),
-drives it from a load process, and prints the CPU time by thread and the functions with the most time of their own. The
-profiler makes Python calls several times slower, so compare only functions with each other here; `python -m benchmarks`
-compares servers.
+Runs the server in this process with cProfile in its main thread (and in threads whose name starts
+with `--thread`), drives it from a load process, and prints the CPU time by thread and the functions
+with the most time of their own. The profiler makes Python calls several times slower, so compare
+only functions with each other here; `python -m benchmarks` compares servers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def main() -> None:
 
 
 def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
-    """Run the server as `manage.py serve` does; `on_ready` returns the coroutine that drives and then stops it."""
+    """Run the server as `manage.py serve` does; `on_ready` returns the coroutine that drives and
+    then stops it."""
     import django
 
     django.setup()
@@ -82,14 +83,19 @@ def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
 
     tasks = []
     uvicorn_server.run(
-        application, agents, listeners, on_ready=lambda: tasks.append(asyncio.ensure_future(on_ready(port)))
+        application,
+        agents,
+        listeners,
+        on_ready=lambda: tasks.append(asyncio.ensure_future(on_ready(port))),
     )
 
 
 async def _drive(port: int, profiles: Profiles | None, options: argparse.Namespace) -> None:
     try:
         scenario = next(scenario for scenario in SCENARIOS if scenario.name == options.scenario)
-        load = replace(scenario.load, seconds=options.seconds, port=port, processes={"server": os.getpid()})
+        load = replace(
+            scenario.load, seconds=options.seconds, port=port, processes={"server": os.getpid()}
+        )
         warm = replace(load, seconds=load.warmup_seconds, idle_sessions=0)
         await asyncio.to_thread(drive, warm)
         if profiles:
@@ -109,10 +115,14 @@ async def _drive(port: int, profiles: Profiles | None, options: argparse.Namespa
 
 def _thread_seconds() -> dict[int, float]:
     """Return the user and system time of each thread by its native id."""
-    return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process().threads()}
+    return {
+        thread.id: thread.user_time + thread.system_time for thread in psutil.Process().threads()
+    }
 
 
-def _show_threads(before: dict[int, float], after: dict[int, float], load: Load, sample: Sample) -> None:
+def _show_threads(
+    before: dict[int, float], after: dict[int, float], load: Load, sample: Sample
+) -> None:
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
     episodes = sample.episodes_per_second * (load.seconds + load.warmup_seconds)
     print(f"{sample}\n\napproximate CPU ms per episode by thread")
@@ -123,12 +133,22 @@ def _show_threads(before: dict[int, float], after: dict[int, float], load: Load,
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description=__doc__)
-    parser.add_argument("--environment", default="benchmarks.echo:Echo", help="module:Class to host")
-    parser.add_argument("--scenario", default="play", choices=[scenario.name for scenario in SCENARIOS])
+    parser.add_argument(
+        "--environment", default="benchmarks.echo:Echo", help="module:Class to host"
+    )
+    parser.add_argument(
+        "--scenario", default="play", choices=[scenario.name for scenario in SCENARIOS]
+    )
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--bare", action="store_true", help="print only the CPU time by thread, without a profiler")
-    parser.add_argument("--thread", default="", help="also profile threads whose name starts with this")
-    parser.add_argument("--sort", default="tottime", help="sort key of pstats: tottime, cumtime, ncalls")
+    parser.add_argument(
+        "--bare", action="store_true", help="print only the CPU time by thread, without a profiler"
+    )
+    parser.add_argument(
+        "--thread", default="", help="also profile threads whose name starts with this"
+    )
+    parser.add_argument(
+        "--sort", default="tottime", help="sort key of pstats: tottime, cumtime, ncalls"
+    )
     parser.add_argument("--lines", type=int, default=45)
     return parser.parse_args()
 

@@ -1,11 +1,13 @@
-"""Cost of recording alone: the recorder's CPU time per episode, without HTTP and without an environment.
+"""Cost of recording alone: the recorder's CPU time per episode, without HTTP and without an
+environment.
 
     python -m benchmarks.record_cost [--episodes 4000] [--agents 32] [--followers 0]
 
-Agents record whole episodes (1 start, 1 note, 5 steps, 1 end) and wait for the commit of each step, as sessions do. The
-cost of the same load on a record that stores nothing is subtracted. Followers are open pages that receive the events.
-Runs on SQLite in a temporary directory, or on the server in DATABASE_URL, in a database that is created for it and
-dropped; the CPU time of that server's processes is shown if it runs on this machine.
+Agents record whole episodes (1 start, 1 note, 5 steps, 1 end) and wait for the commit of each step,
+as sessions do. The cost of the same load on a record that stores nothing is subtracted. Followers
+are open pages that receive the events. Runs on SQLite in a temporary directory, or on the server in
+DATABASE_URL, in a database that is created for it and dropped; the CPU time of that server's
+processes is shown if it runs on this machine.
 """
 
 from __future__ import annotations
@@ -65,10 +67,25 @@ async def play_episode(record: Any, number: int) -> None:
             *(f"session-{number:032x}", "ors/0.1.0", "", "agent", run, now),
         )
     )
-    record.record(records.EpisodeNoted(episode, now, f'[{{"text":"Task {number % 100}","type":"text"}}]', None))
+    record.record(
+        records.EpisodeNoted(
+            episode, now, f'[{{"text":"Task {number % 100}","type":"text"}}]', None
+        )
+    )
     for index in range(STEPS):
         step = records.StepTaken(
-            *(episode, index, "echo", INPUT_JSON, OUTPUT_JSON, 0.5, index == STEPS - 1, "ok", "", ""),
+            *(
+                episode,
+                index,
+                "echo",
+                INPUT_JSON,
+                OUTPUT_JSON,
+                0.5,
+                index == STEPS - 1,
+                "ok",
+                "",
+                "",
+            ),
             *(f"{number:024x}{index:08x}", now, 1.5, 0.0),
         )
         await _recorded(record, step)
@@ -98,7 +115,8 @@ async def play(record: Any, episodes: int, agents: int) -> Cost:
 
 
 def backend_seconds() -> float | None:
-    """Return this database's backends' CPU time so far; None on SQLite, and for a server on another machine."""
+    """Return this database's backends' CPU time so far; None on SQLite, and for a server on another
+    machine."""
     import psutil
     from django.db import connection
 
@@ -106,7 +124,8 @@ def backend_seconds() -> float | None:
         return None
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+            "pg_backend_pid()"
         )
         pids = [pid for (pid,) in cursor.fetchall()]
     connection.close()
@@ -154,7 +173,9 @@ async def measure(episodes: int, agents: int, followers: int) -> tuple[Cost, Cos
 def show(name: str, alone: Cost, recorded: Cost) -> None:
     count = recorded.episodes
     cost = (recorded.cpu_seconds - alone.cpu_seconds) / count * 1000
-    server = "" if recorded.server_seconds is None else f"{recorded.server_seconds / count * 1000:.3f}"
+    server = (
+        "" if recorded.server_seconds is None else f"{recorded.server_seconds / count * 1000:.3f}"
+    )
     print(f"{'database':<12}{'recording ms':>14}{'load ms':>10}{'server ms':>12}{'episodes/s':>12}")
     load = alone.cpu_seconds / count * 1000
     print(f"{name:<12}{cost:>14.3f}{load:>10.3f}{server:>12}{count / recorded.seconds:>12.0f}")
@@ -164,7 +185,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--episodes", type=int, default=4000)
     parser.add_argument("--agents", type=int, default=32)
-    parser.add_argument("--followers", type=int, default=0, help="number of open pages that receive the events")
+    parser.add_argument(
+        "--followers", type=int, default=0, help="number of open pages that receive the events"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["ORSWEB_DATA_DIR"] = directory
@@ -181,9 +204,14 @@ def main() -> None:
             f"{directory}/cost.sqlite3" if connection.vendor == "sqlite" else None
         )
         databases = setup_databases(verbosity=0, interactive=False)
-        Split.objects.create(environment=Environment.objects.create(name="echo"), name="train", type="train")
+        Split.objects.create(
+            environment=Environment.objects.create(name="echo"), name="train", type="train"
+        )
         try:
-            show(connection.vendor, *asyncio.run(measure(options.episodes, options.agents, options.followers)))
+            show(
+                connection.vendor,
+                *asyncio.run(measure(options.episodes, options.agents, options.followers)),
+            )
         finally:
             teardown_databases(databases, verbosity=0)
 

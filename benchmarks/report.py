@@ -1,4 +1,5 @@
-"""Prints the results of a scenario: a line for each subject, then each target with the measured value."""
+"""Prints the results of a scenario: a line for each subject, then each target with the measured
+value."""
 
 from __future__ import annotations
 
@@ -34,9 +35,15 @@ def _print_notes(sample: Sample) -> None:
     if sample.p95_ms:
         print(f"{'':<22}  p95 {sample.p95_ms:.1f} ms")
     if sample.load_share > 0.9:
-        print(f"{'':<22}  the load process was busy {sample.load_share:.0%} of the time, so it limits the result")
+        print(
+            f"{'':<22}  the load process was busy {sample.load_share:.0%} of the time, so it "
+            "limits the result"
+        )
     if sample.others_share > 0.1:
-        print(f"{'':<22}  other programs used {sample.others_share:.0%} of the machine; measure again when it is idle")
+        print(
+            f"{'':<22}  other programs used {sample.others_share:.0%} of the machine; measure "
+            "again when it is idle"
+        )
     if sample.errors:
         print(f"{'':<22}  {sample.errors} ERRORS, the first: {sample.first_error}")
 
@@ -44,5 +51,8 @@ def _print_notes(sample: Sample) -> None:
 def _print_target(target: Target, samples: Samples) -> bool:
     is_met, value = target.is_met(samples), target.value(samples)
     bound = f"{'at least' if target.at_least else 'at most'} {target.bound:g} {target.unit}"
-    print(f"  {'PASS' if is_met else 'FAIL'}  {target.text}: {value:.2f} {target.unit} (target: {bound})")
+    print(
+        f"  {'PASS' if is_met else 'FAIL'}  {target.text}: {value:.2f} {target.unit} (target: "
+        f"{bound})"
+    )
     return is_met

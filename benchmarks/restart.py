@@ -1,7 +1,9 @@
-"""`restart`: how long live sessions of the bundled environments wait for a server that was killed and started again.
+"""`restart`: how long live sessions of the bundled environments wait for a server that was killed
+and started again.
 
-Each of 200 sessions has made one to five calls. As soon as the new server listens, all send their next request at once:
-a call, but the programs of `code` and `shell` are not run again, because they would wait for each other on any server.
+Each of 200 sessions has made one to five calls. As soon as the new server listens, all send their
+next request at once: a call, but the programs of `code` and `shell` are not run again, because they
+would wait for each other on any server.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ NEXT: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {
 
 
 def measure(workshop: Workshop, _seconds: float) -> bool:
-    """Print when the first, the middle and the last session is answered; return whether the target is met."""
+    """Print when the first, the middle and the last session is answered; return whether the target
+    is met."""
     environments = [name for name, _ in zip(itertools.cycle(CALLS), range(SESSIONS), strict=False)]
     with workshop.serving([]) as (port, directory, pid):
         sessions = asyncio.run(_opened(port, environments))
@@ -57,24 +60,39 @@ def measure(workshop: Workshop, _seconds: float) -> bool:
         waits = asyncio.run(_continued(port, sessions))
     first, last = min(waits), max(waits)
     print(
-        f"\nrestart: {SESSIONS} live sessions of {len(CALLS)} environments; seconds from listening again to the answer"
+        f"\nrestart: {SESSIONS} live sessions of {len(CALLS)} environments; seconds from listening "
+        "again to the answer"
     )
     print(f"  first {first:.2f}, median {median(waits):.2f}, last {last:.2f}")
     for name in CALLS:
-        of_class = [wait for wait, (environment, _) in zip(waits, sessions, strict=True) if environment == name]
+        of_class = [
+            wait
+            for wait, (environment, _) in zip(waits, sessions, strict=True)
+            if environment == name
+        ]
         print(f"  {name:<6} {min(of_class):.2f} to {max(of_class):.2f}")
-    print(f"  {'PASS' if last <= MAX_LAST_SECONDS else 'FAIL'}  the last one (target: {MAX_LAST_SECONDS} s)")
+    print(
+        f"  {'PASS' if last <= MAX_LAST_SECONDS else 'FAIL'}  the last one (target: "
+        f"{MAX_LAST_SECONDS} s)"
+    )
     return last <= MAX_LAST_SECONDS
 
 
 async def _opened(port: int, environments: list[str]) -> list[tuple[str, bytes]]:
-    """Open a session of each environment, make one to five calls in it, and return environments and ids."""
+    """Open a session of each environment, make one to five calls in it, and return environments and
+    ids."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def open_one(number: int, environment: str) -> tuple[str, bytes]:
         async with turn:
             sid = session_id(await _ask(port, "POST", "/create_session", b"", {}))
-            await _ask(port, "POST", "/create", sid, {"split": "train", "index": number, "env_name": environment})
+            await _ask(
+                port,
+                "POST",
+                "/create",
+                sid,
+                {"split": "train", "index": number, "env_name": environment},
+            )
             for _ in range(number % MAX_CALLS + 1):
                 await _call(port, environment, sid, *CALLS[environment])
             return environment, sid
@@ -83,7 +101,8 @@ async def _opened(port: int, environments: list[str]) -> list[tuple[str, bytes]]
 
 
 async def _continued(port: int, sessions: list[tuple[str, bytes]]) -> list[float]:
-    """Make a call in each session as soon as the server listens; return the seconds until each is answered."""
+    """Make a call in each session as soon as the server listens; return the seconds until each is
+    answered."""
     while True:
         try:
             _, probe = await asyncio.open_connection("127.0.0.1", port)
@@ -104,17 +123,24 @@ async def _continued(port: int, sessions: list[tuple[str, bytes]]) -> list[float
     return await asyncio.gather(*itertools.starmap(continue_one, sessions))
 
 
-async def _call(port: int, environment: str, sid: bytes, name: str, arguments: Mapping[str, Any]) -> None:
-    answer = await _ask(port, "POST", f"/{environment}/call", sid, {"name": name, "input": arguments})
+async def _call(
+    port: int, environment: str, sid: bytes, name: str, arguments: Mapping[str, Any]
+) -> None:
+    answer = await _ask(
+        port, "POST", f"/{environment}/call", sid, {"name": name, "input": arguments}
+    )
     if b'"ok":' not in answer and b'"ok": ' not in answer:
         raise RuntimeError(f"No result of {environment}: {answer[-500:]!r}")
 
 
-async def _ask(port: int, method: str, path: str, sid: bytes, body: Mapping[str, Any] | None = None) -> bytes:
+async def _ask(
+    port: int, method: str, path: str, sid: bytes, body: Mapping[str, Any] | None = None
+) -> bytes:
     """Return the whole answer."""
     content = b"" if body is None else json.dumps(body).encode()
     head = (
-        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n{'' if body is None else _JSON}"
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: "
+        f"text/event-stream\r\n{'' if body is None else _JSON}"
     )
     own = b"X-Session-ID: " + sid + b"\r\n" if sid else b""
     async with asyncio.timeout(MAX_SECONDS):
@@ -123,7 +149,9 @@ async def _ask(port: int, method: str, path: str, sid: bytes, body: Mapping[str,
         answer = b""
         while not is_complete(answer):
             if not (data := await reader.read(2**20)):
-                raise RuntimeError(f"The server closed the connection of {path} after {answer[-500:]!r}")
+                raise RuntimeError(
+                    f"The server closed the connection of {path} after {answer[-500:]!r}"
+                )
             answer += data
         writer.close()
     if not answer.startswith(b"HTTP/1.1 200 "):

@@ -1,9 +1,12 @@
-"""`python -m benchmarks scale`: the cost model of docs/scale.md, and how well it predicts a larger load.
+"""`python -m benchmarks scale`: the cost model of docs/scale.md, and how well it predicts a larger
+load.
 
-Two servers share a PostgreSQL database. Each cost is CPU time of both servers and of PostgreSQL, divided by how often
-something was done; rounds alternate, and the median counts. What arrives together is committed together, so a commit
-has a cost of its own: the difference between few agents and many tells it from that of a call. The model then
-predicts what several times as many agents cost that do everything at once; only their commits are counted.
+Two servers share a PostgreSQL database. Each cost is CPU time of both servers and of PostgreSQL,
+divided by how often something was done; rounds alternate, and the median counts. What arrives
+together is committed together, so a commit has a cost of its own: the difference between few agents
+and many tells it from that of a call. The model then
+predicts what several times as many agents cost that do everything at once; only their commits are
+counted.
 """
 
 from __future__ import annotations
@@ -66,7 +69,12 @@ class CostModel:
 
     def predicted(self, cost: Cost) -> float:
         """Return what an episode of the check costs, which has as many commits as `cost`."""
-        return self.session + CALLS * self.call + CALLS / 5 * self.passing_on + self.commit * cost.commits
+        return (
+            self.session
+            + CALLS * self.call
+            + CALLS / 5 * self.passing_on
+            + self.commit * cost.commits
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,9 @@ class Agent:
     """Plays one session after the other at a server, and can send calls to another one."""
 
     def __init__(self, ports: tuple[int, int]) -> None:
-        self._connections = [http.client.HTTPConnection("127.0.0.1", port, timeout=120) for port in ports]
+        self._connections = [
+            http.client.HTTPConnection("127.0.0.1", port, timeout=120) for port in ports
+        ]
         self._headers = {"Content-Type": "application/json"}
 
     def open(self) -> None:
@@ -127,12 +137,22 @@ class Agent:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the model and the check. Returns the exit status: 1 if the prediction is off by more than a quarter."""
+    """Print the model and the check. Returns the exit status: 1 if the prediction is off by more
+    than a quarter."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks scale", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=400, help="how often each thing is done in a round")
-    parser.add_argument("--agents", type=int, default=16, help="how many agents the model is made with")
-    parser.add_argument("--times", type=int, default=10, help="how many times as many agents the model is checked with")
+    parser.add_argument(
+        "--repeats", type=int, default=400, help="how often each thing is done in a round"
+    )
+    parser.add_argument(
+        "--agents", type=int, default=16, help="how many agents the model is made with"
+    )
+    parser.add_argument(
+        "--times",
+        type=int,
+        default=10,
+        help="how many times as many agents the model is checked with",
+    )
     options = parser.parse_args(arguments)
     with Workshop() as workshop, _pair(workshop) as pair:
         _print_sizes(pair, options.agents)
@@ -163,7 +183,7 @@ def _pair(workshop: Workshop) -> Iterator[Pair]:
         yield Pair((started[0][0], started[1][0]), processes, url)
 
 
-# --- the model --------------------------------------------------------------------------------------------------------
+# --- the model ------------------------------------------------------------------------------------
 
 
 def _costs(pair: Pair, rounds: int, repeats: int, agents: int) -> Mapping[str, Cost]:
@@ -199,7 +219,9 @@ def _fitted(few: Mapping[str, Cost], many: Mapping[str, Cost]) -> CostModel:
     commit = (less.seconds - more.seconds) / (less.commits - more.commits)
     rest = {name: cost.seconds - commit * cost.commits for name, cost in many.items()}
     call = rest["a call"]
-    return CostModel(commit, call, rest["a call that is passed on"] - call, rest["a session without calls"])
+    return CostModel(
+        commit, call, rest["a call that is passed on"] - call, rest["a session without calls"]
+    )
 
 
 def _together(agents: Sequence[Agent], action: Callable[[Agent], None], count: int) -> None:
@@ -218,12 +240,16 @@ def _print_costs(costs: Mapping[str, Cost], agents: int) -> None:
         print(f"  {name}: {1e3 * cost.seconds:.2f} ({parts}; {cost.commits:.2f} commits)")
     health, call = costs["GET /health"].seconds, costs["a call"].seconds
     more = costs["a call that is passed on"].seconds - call
-    print(f"  passing on costs {1e3 * more:.2f}: {more / health:.2f} times GET /health, {more / call:.2f} times a call")
+    print(
+        f"  passing on costs {1e3 * more:.2f}: {more / health:.2f} times GET /health, "
+        f"{more / call:.2f} times a call"
+    )
 
 
 def _print_model(model: CostModel) -> None:
     print(
-        f"the model, CPU ms: a commit {1e3 * model.commit:.2f}, a call {1e3 * model.call:.2f}, passing it on "
+        f"the model, CPU ms: a commit {1e3 * model.commit:.2f}, a call {1e3 * model.call:.2f}, "
+        "passing it on "
         f"{1e3 * model.passing_on:.2f}, a session {1e3 * model.session:.2f}"
     )
 
@@ -232,18 +258,28 @@ def _print_sizes(pair: Pair, agents: int) -> None:
     playing = [Agent(pair.ports) for _ in range(agents)]
     for agent in playing:
         agent.open()
-    size, written = "SELECT pg_database_size(current_database())", "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
+    size, written = (
+        "SELECT pg_database_size(current_database())",
+        "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn",
+    )
     before = pair.asked(size), pair.asked(written)
     _together(playing, Agent.call, STEPS // agents)
     after = pair.asked(size), pair.asked(written)
     for agent in playing:
         agent.end()
-    stored, log = ((there - here) / (STEPS // agents * agents) for here, there in zip(before, after, strict=True))
-    print(f"a stored step with {len(TEXT)} characters: {stored:.0f} bytes, {log:.0f} bytes of the write-ahead log")
+    stored, log = (
+        (there - here) / (STEPS // agents * agents)
+        for here, there in zip(before, after, strict=True)
+    )
+    print(
+        f"a stored step with {len(TEXT)} characters: {stored:.0f} bytes, {log:.0f} bytes of the "
+        "write-ahead log"
+    )
 
 
 def _pages(pair: Pair, rounds: int, seconds: float = 5.0) -> float:
-    """Return the CPU seconds a second of one open page, half of them Episodes, half Overview, while an agent plays."""
+    """Return the CPU seconds a second of one open page, half of them Episodes, half Overview, while
+    an agent plays."""
     agent = Agent(pair.ports)
     agent.open()
     found: dict[int, list[float]] = {0: [], PAGES: []}
@@ -264,7 +300,7 @@ def _paced(agent: Agent, seconds: float) -> None:
         time.sleep(0.05)
 
 
-# --- the check --------------------------------------------------------------------------------------------------------
+# --- the check ------------------------------------------------------------------------------------
 
 
 def _check(pair: Pair, model: CostModel, agents: int) -> bool:

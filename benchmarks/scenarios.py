@@ -1,7 +1,9 @@
-"""The scenarios that are measured, each with a load and with targets, which are ratios or absolute values.
+"""The scenarios that are measured, each with a load and with targets, which are ratios or absolute
+values.
 
-Ratios are relative to the reference in the same run on the same machine. Latencies assume two otherwise idle cores; in
-scenarios with the reference, they are scaled to the speed of the machine for which the targets were set.
+Ratios are relative to the reference in the same run on the same machine. Latencies assume two
+otherwise idle cores; in scenarios with the reference, they are scaled to the speed of the machine
+for which the targets were set.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class Scenario:
     subjects: Sequence[Subject]
     targets: Sequence[Target]
     loads: Mapping[Subject, Load] = field(default_factory=dict)
-    """The loads of subjects that get another one: the reference if it cannot bear that of the scenario, or one that
-    shows what is usual."""
+    """The loads of subjects that get another one: the reference if it cannot bear that of the
+    scenario, or one that shows what is usual."""
 
     def load_of(self, subject: Subject) -> Load:
         return self.loads.get(subject, self.load)
@@ -63,8 +65,11 @@ def faster(subject: Subject, times: float) -> Target:
     return Target(f"{subject}: episodes/s against the reference", ratio, times, "x", at_least=True)
 
 
-def cheaper(subject: Subject, times: float, reference: Subject = "reference", *, with_database: bool = False) -> Target:
-    """Return a target for how many times less CPU per episode than the reference's a subject takes."""
+def cheaper(
+    subject: Subject, times: float, reference: Subject = "reference", *, with_database: bool = False
+) -> Target:
+    """Return a target for how many times less CPU per episode than the reference's a subject
+    takes."""
 
     def ratio(samples: Samples) -> float:
         spent = samples[subject].cpu_ms_per_episode
@@ -72,12 +77,21 @@ def cheaper(subject: Subject, times: float, reference: Subject = "reference", *,
         return samples[reference].cpu_ms_per_episode["server"] / own
 
     what = " with the database's" if with_database else ""
-    return Target(f"{subject}: times less CPU per episode{what} than {reference}", ratio, times, "x", at_least=True)
+    return Target(
+        f"{subject}: times less CPU per episode{what} than {reference}",
+        ratio,
+        times,
+        "x",
+        at_least=True,
+    )
 
 
 def steady(subject: Subject, times: float) -> Target:
     return Target(
-        f"{subject}: call p99 by p50", lambda samples: samples[subject].p99_ms / samples[subject].p50_ms, times, "x"
+        f"{subject}: call p99 by p50",
+        lambda samples: samples[subject].p99_ms / samples[subject].p50_ms,
+        times,
+        "x",
     )
 
 
@@ -90,8 +104,12 @@ def slower(subject: Subject, usual: Subject, times: float) -> Target:
     )
 
 
-def below(name: str, text: str, bound: float, unit: str = "ms", subject: Subject = "ours") -> Target:
-    return Target(f"{subject}: {text}", lambda samples: float(getattr(samples[subject], name)), bound, unit)
+def below(
+    name: str, text: str, bound: float, unit: str = "ms", subject: Subject = "ours"
+) -> Target:
+    return Target(
+        f"{subject}: {text}", lambda samples: float(getattr(samples[subject], name)), bound, unit
+    )
 
 
 def slowness(reference: Sample) -> float:
@@ -103,7 +121,8 @@ def slowness(reference: Sample) -> float:
 
 
 def quick(name: str, text: str, bound_ms: float) -> Target:
-    """Return a target for a latency on a machine where the reference takes TARGETS_CPU_MS per episode."""
+    """Return a target for a latency on a machine where the reference takes TARGETS_CPU_MS per
+    episode."""
 
     def scaled(samples: Samples) -> float:
         return float(getattr(samples["ours"], name)) / slowness(samples["reference"])
@@ -132,7 +151,13 @@ SCENARIOS = [
         "32 agents, classes with plain code; ors built has a constructor of its own",
         Load(),
         [
-            *("reference, plain", "ours, plain", "ours, ors plain", "ours, ors built", "ours, plain, PG"),
+            *(
+                "reference, plain",
+                "ours, plain",
+                "ours, ors plain",
+                "ours, ors built",
+                "ours, plain, PG",
+            ),
             *("openreward, plain", "ours, openreward"),
         ],
         [
@@ -149,14 +174,16 @@ SCENARIOS = [
     Scenario("crowd", "512 agents", Load(agents=512), ["reference", "ours"], [faster("ours", 6)]),
     Scenario(
         "slow",
-        "32 agents, every tenth calls a synchronous tool that sleeps 200 ms; latencies of the others",
+        "32 agents, every tenth calls a synchronous tool that sleeps 200 ms; latencies of the "
+        "others",
         Load(nap_every=10),
         ["reference", "ours"],
         [quick("p99_ms", "the others' call p99", 15)],
     ),
     Scenario(
         "compute",
-        "32 agents, every tenth calls a synchronous tool that computes for 50 ms; latencies of the others",
+        "32 agents, every tenth calls a synchronous tool that computes for 50 ms; latencies of the "
+        "others",
         Load(nap_every=10, nap_seconds=0.05, nap_tool="spin"),
         ["reference", "ours", "ours, worker", "ours, quiet"],
         [below("p50_ms", "the others' call p50", 100), slower("ours, worker", "ours, quiet", 3)],
@@ -167,12 +194,16 @@ SCENARIOS = [
         "5,000 idle sessions, pinged every 10 s, while 32 agents play. The reference: 32 agents",
         Load(idle_sessions=5000),
         ["reference", "ours"],
-        [below("idle_session_kb", "memory of an idle session", 5, "KB"), quick("ping_p99_ms", "ping p99", 10)],
+        [
+            below("idle_session_kb", "memory of an idle session", 5, "KB"),
+            quick("ping_p99_ms", "ping p99", 10),
+        ],
         loads={"reference": Load()},
     ),
     Scenario(
         "idle_plain",
-        "10,000 idle sessions of an `ors` class with plain code, at 4,096 descriptors. The reference: 32 agents",
+        "10,000 idle sessions of an `ors` class with plain code, at 4,096 descriptors. The "
+        "reference: 32 agents",
         Load(idle_sessions=10_000),
         ["reference", "ours, ors built, 4096"],
         [below("idle_session_kb", "memory of an idle session", 30, "KB", "ours, ors built, 4096")],
@@ -180,7 +211,8 @@ SCENARIOS = [
     ),
     Scenario(
         "players",
-        "200 people in browsers, 30 calls an episode, about one a second each; their turns. The reference: 32 agents",
+        "200 people in browsers, 30 calls an episode, about one a second each; their turns. The "
+        "reference: 32 agents",
         Load(players=200, warmup_seconds=40),
         ["reference", "ours"],
         [quick("p95_ms", "turn p95 beyond the tool's own time", 100)],
@@ -203,19 +235,26 @@ SCENARIOS = [
 ]
 
 
-def measure(scenario: Scenario, workshop: Workshop, seconds: float, rounds: int) -> Iterator[tuple[Subject, Sample]]:
-    """Yield the samples of all subjects in turn, round after round, each from a newly started server."""
+def measure(
+    scenario: Scenario, workshop: Workshop, seconds: float, rounds: int
+) -> Iterator[tuple[Subject, Sample]]:
+    """Yield the samples of all subjects in turn, round after round, each from a newly started
+    server."""
     for _ in range(rounds):
         for subject in scenario.subjects:
             with workshop.started(subject) as (port, processes):
-                load = replace(scenario.load_of(subject), seconds=seconds, port=port, processes=processes)
+                load = replace(
+                    scenario.load_of(subject), seconds=seconds, port=port, processes=processes
+                )
                 yield subject, drive(load)
 
 
 def slowness_now(seconds: float = 5.0) -> float:
     """Return `slowness` of this machine, measured by running the reference."""
     with Workshop() as workshop:
-        [(_, sample)] = measure(replace(SCENARIOS[0], subjects=["reference"]), workshop, seconds, rounds=1)
+        [(_, sample)] = measure(
+            replace(SCENARIOS[0], subjects=["reference"]), workshop, seconds, rounds=1
+        )
     return slowness(sample)
 
 
@@ -231,7 +270,8 @@ def middle(samples: Sequence[Sample]) -> Sample:
     """Return a sample with the median of each field; errors are summed."""
     first = samples[0]
     values: dict[str, Any] = {
-        each.name: _middle([getattr(sample, each.name) for sample in samples]) for each in fields(first)
+        each.name: _middle([getattr(sample, each.name) for sample in samples])
+        for each in fields(first)
     }
     values["errors"] = sum(sample.errors for sample in samples)
     return Sample(**values)

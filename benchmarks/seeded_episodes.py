@@ -1,9 +1,10 @@
-"""A million episodes with ten million steps, as on a large server, written directly into the tables.
+"""A million episodes with ten million steps, as on a large server, written directly into the
+tables.
 
-They belong to six environments with twenty splits and 5,000 tasks, some runs and eight models, and have every ending,
-with lengths and returns distributed as on a real server. Episodes are drawn in Python from a seed, and the database
-generates their steps; the counts, returns and times of an episode agree with its steps. Indexes are dropped during the
-insertion. Used by `dashboard.py`.
+They belong to six environments with twenty splits and 5,000 tasks, some runs and eight models, and
+have every ending, with lengths and returns distributed as on a real server. Episodes are drawn in
+Python from a seed, and the database generates their steps; the counts, returns and times of an
+episode agree with its steps. Indexes are dropped during the insertion. Used by `dashboard.py`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,13 @@ _COLUMNS = [
     "duration_seconds",
     "end_number",
 ]
-_CAUSES = ["finished"] * 88 + ["abandoned"] * 5 + ["expired"] * 3 + ["env_error"] * 2 + ["setup_failed", "interrupted"]
+_CAUSES = (
+    ["finished"] * 88
+    + ["abandoned"] * 5
+    + ["expired"] * 3
+    + ["env_error"] * 2
+    + ["setup_failed", "interrupted"]
+)
 _WORDS = [
     "amber",
     "basin",
@@ -181,7 +188,10 @@ def _world(runs_count: int) -> World:
         splits.append([split for split, _ in of_splits])
         tasks.append([found for _, found in of_splits])
     moment = datetime.now(UTC)
-    made = [Run(name=f"grpo-{n}", model=f"model-{n % MODELS}", created=moment) for n in range(runs_count)]
+    made = [
+        Run(name=f"grpo-{n}", model=f"model-{n % MODELS}", created=moment)
+        for n in range(runs_count)
+    ]
     runs = [run.pk for run in Run.objects.bulk_create(made)]
     return World(tasks, splits, [environment.pk for environment in environments], runs)
 
@@ -193,16 +203,29 @@ def _split(environment: Any, number: int, count: int) -> tuple[int, list[int]]:
 
     name = ["train", "validation", "test", "hard"][number]
     texts = [
-        json.dumps({"question": f"{environment.name}, {name}: what is {n} times {n % 97}?", "answer": n * (n % 97)})
+        json.dumps(
+            {
+                "question": f"{environment.name}, {name}: what is {n} times {n % 97}?",
+                "answer": n * (n % 97),
+            }
+        )
         for n in range(count)
     ]
     rows = [
-        Task(environment=environment, spec=text, source="code", content_hash=hashlib.sha256(text.encode()).hexdigest())
+        Task(
+            environment=environment,
+            spec=text,
+            source="code",
+            content_hash=hashlib.sha256(text.encode()).hexdigest(),
+        )
         for text in texts
     ]
     Task.objects.bulk_create(rows, batch_size=1000)
     split = Split.objects.create(
-        environment=environment, name=name, type=name if name != "hard" else "train", position=number
+        environment=environment,
+        name=name,
+        type=name if name != "hard" else "train",
+        position=number,
     )
     with SplitChange(split) as change:
         change.add(task.pk for task in rows)
@@ -220,7 +243,9 @@ def _episodes(world: World, count: int) -> Iterator[tuple[Any, ...]]:
         yield _episode(world, random, number, share, ended)
 
 
-def _episode(world: World, random: Random, number: int, share: float, ended: float) -> tuple[Any, ...]:
+def _episode(
+    world: World, random: Random, number: int, share: float, ended: float
+) -> tuple[Any, ...]:
     environment = min(int(random.random() ** 2 * ENVIRONMENTS), ENVIRONMENTS - 1)
     splits = world.splits[environment]
     split = min(int(random.random() ** 2 * len(splits)), len(splits) - 1)
@@ -228,7 +253,11 @@ def _episode(world: World, random: Random, number: int, share: float, ended: flo
     index = random.randrange(len(tasks))
     cause = random.choice(_CAUSES)
     runs = len(world.runs)
-    run = max(0, min(int(share * runs) + random.randrange(-2, 3), runs - 1)) if random.random() < 0.9 else -1
+    run = (
+        max(0, min(int(share * runs) + random.randrange(-2, 3), runs - 1))
+        if random.random() < 0.9
+        else -1
+    )
     is_probe = cause in ("abandoned", "expired") and random.random() < 0.4
     is_empty = is_probe or cause == "setup_failed"
     steps = 0 if is_empty else 1 + min(int(random.expovariate(1 / (MEAN_STEPS - 1))), MAX_STEPS - 6)
@@ -250,7 +279,8 @@ def _episode(world: World, random: Random, number: int, share: float, ended: flo
 
 
 def _return(random: Random, environment: int, share: float) -> float:
-    """Return an attempt's return, which rises with time: 0 or 1 in half of the environments, any value in others."""
+    """Return an attempt's return, which rises with time: 0 or 1 in half of the environments, any
+    value in others."""
     skill = 0.25 + 0.5 * share
     if environment % 2 == 0:
         return float(random.random() < skill)
@@ -258,13 +288,19 @@ def _return(random: Random, environment: int, share: float) -> float:
 
 
 def _write_episodes(rows: list[tuple[Any, ...]]) -> None:
-    times = [_COLUMNS.index(name) for name in ("created", "ready", "first_acted", "last_acted", "ended")]
-    dated = [tuple(_moment(value) if place in times else value for place, value in enumerate(row)) for row in rows]
+    times = [
+        _COLUMNS.index(name) for name in ("created", "ready", "first_acted", "last_acted", "ended")
+    ]
+    dated = [
+        tuple(_moment(value) if place in times else value for place, value in enumerate(row))
+        for row in rows
+    ]
     write_rows("episodes_episode", _COLUMNS, dated)
 
 
 def _moment(seconds: float | None) -> str | None:
-    """Return a time as text that both databases read: SQLite stores naive UTC, and PostgreSQL's sessions use UTC."""
+    """Return a time as text that both databases read: SQLite stores naive UTC, and PostgreSQL's
+    sessions use UTC."""
     return None if seconds is None else str(datetime.fromtimestamp(seconds, UTC))[:-6]
 
 

@@ -1,7 +1,9 @@
-"""A million tasks as they are after a year of use, written directly into the tables. Used by `task_list.py`.
+"""A million tasks as they are after a year of use, written directly into the tables. Used by
+`task_list.py`.
 
-Agents and people use tasks in order (a run stops half way, a file is imported, a class drops a chapter), so tasks that
-match a filter are close together. Walking along an index, a filter therefore meets long ranges without any match.
+Agents and people use tasks in order (a run stops half way, a file is imported, a class drops a
+chapter), so tasks that match a filter are close together. Walking along an index, a filter
+therefore meets long ranges without any match.
 
     share of the tasks, oldest first
     0.00 - 0.30   attempted four times and more: hopeless, saturated and learnable mixed
@@ -13,9 +15,9 @@ match a filter are close together. Walking along an index, a filter therefore me
     everywhere    a few edited, played, quarantined; tags `rare` (30), `some` (2,000) and `scattered` (every tenth);
                   tag `chapter`: the tasks from 0.50 to 0.70 of the order of split `mixed`
 
-Split `train` has all tasks in order, `tail` the last fifth of them. `mixed` has all tasks in random order, with 5 % of
-the positions empty and quarantined tasks hidden; `mended` differs from it only by being in order. `held out` has 10,000
-tasks.
+Split `train` has all tasks in order, `tail` the last fifth of them. `mixed` has all tasks in random
+order, with 5 % of the positions empty and quarantined tasks hidden; `mended` differs from it only
+by being in order. `held out` has 10,000 tasks.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def seed(count: int) -> None:
     from environments.models import Environment
 
     big, small = (
-        Environment.objects.create(name=name, class_path="benchmarks:None", position=position, is_hosted=False)
+        Environment.objects.create(
+            name=name, class_path="benchmarks:None", position=position, is_hosted=False
+        )
         for position, name in enumerate(("big", "small"))
     )
     write_rows("environments_task", _TASK, _tasks(count, big.pk, small.pk))
@@ -64,11 +68,24 @@ def seed(count: int) -> None:
     random.shuffle(order)
     chapter = sorted(order[count // 2 : count * 7 // 10])
     write_rows("environments_tasktag", ["task_id", "name"], ((n + 1, "chapter") for n in chapter))
-    _split(big.pk, "mixed", ((position, n) for position, n in enumerate(order) if position % 20), count)
+    _split(
+        big.pk, "mixed", ((position, n) for position, n in enumerate(order) if position % 20), count
+    )
     analyze()
 
 
-_TASK = ["id", "environment_id", "content_hash", "spec", "state", "reason", "source", "dropped", "is_unseen", "created"]
+_TASK = [
+    "id",
+    "environment_id",
+    "content_hash",
+    "spec",
+    "state",
+    "reason",
+    "source",
+    "dropped",
+    "is_unseen",
+    "created",
+]
 
 
 def _tasks(count: int, big: int, small: int) -> Iterator[Sequence[Any]]:
@@ -79,7 +96,18 @@ def _tasks(count: int, big: int, small: int) -> Iterator[Sequence[Any]]:
         dropped = _CREATED if 0.66 <= n / count < 0.7 else None
         reason = "The answer is wrong." if state == "quarantined" else ""
         environment, is_unseen = (big if n < count else small), not _attempts(n, count)[0]
-        yield n + 1, environment, digest, spec, state, reason, _source(n, count), dropped, is_unseen, _CREATED
+        yield (
+            n + 1,
+            environment,
+            digest,
+            spec,
+            state,
+            reason,
+            _source(n, count),
+            dropped,
+            is_unseen,
+            _CREATED,
+        )
 
 
 def is_quarantined(n: int, count: int) -> bool:
@@ -87,7 +115,8 @@ def is_quarantined(n: int, count: int) -> bool:
 
 
 def _dice(kind: str, n: int, sides: int) -> int:
-    """Return a number from 0 to `sides` - 1 that is constant for a task and `kind`, and independent between kinds."""
+    """Return a number from 0 to `sides` - 1 that is constant for a task and `kind`, and independent
+    between kinds."""
     digest = hashlib.blake2b(f"{kind} {n}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % sides
 
@@ -120,7 +149,18 @@ def _statistics(count: int, environment: int) -> Iterator[tuple[Any, ...]]:
             rate = successes / attempts
             bucket = bucket_of(attempts, rate, Thresholds())
             for by, key in (("all", ""), ("model", "model-1")):
-                yield n + 1, environment, by, key, attempts, attempts, successes, float(successes), rate, bucket
+                yield (
+                    n + 1,
+                    environment,
+                    by,
+                    key,
+                    attempts,
+                    attempts,
+                    successes,
+                    float(successes),
+                    rate,
+                    bucket,
+                )
 
 
 def _attempts(n: int, count: int) -> tuple[int, int]:
@@ -139,7 +179,9 @@ def _split(environment: int, name: str, places: Iterable[tuple[int, int]], count
     from environments.models import Split, SplitEntry
     from environments.tasks.split_indexes import renew
 
-    split = Split.objects.create(environment_id=environment, name=name, type="train", version=1, is_curated=True)
+    split = Split.objects.create(
+        environment_id=environment, name=name, type="train", version=1, is_curated=True
+    )
     hides = name not in ("train", "tail")
     columns = ["split_id", "position", "task_id", "source_hash", "is_hidden", "since"]
     rows = ((split.pk, at, n + 1, "", hides and is_quarantined(n, count), 1) for at, n in places)

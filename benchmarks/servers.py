@@ -1,4 +1,5 @@
-"""Starts the servers that are measured, as processes, each with a new database and a log of its own."""
+"""Starts the servers that are measured, as processes, each with a new database and a log of its
+own."""
 
 from __future__ import annotations
 
@@ -62,10 +63,12 @@ MEMORY = Path("/dev/shm")  # nosec B108 # a folder of our own is made in it
 
 
 class Workshop:
-    """Starts subjects. They write into one temporary directory, which is removed at the end of the `with` block."""
+    """Starts subjects. They write into one temporary directory, which is removed at the end of the
+    `with` block."""
 
     def __init__(self, directory: Path | None = None) -> None:
-        """Write into `directory`, by default in memory: on a shared disk, other programs' writes decide the p99."""
+        """Write into `directory`, by default in memory: on a shared disk, other programs' writes
+        decide the p99."""
         if directory:
             directory.mkdir(parents=True, exist_ok=True)
         parent = directory or (MEMORY if MEMORY.is_dir() else None)
@@ -84,14 +87,17 @@ class Workshop:
 
     @contextmanager
     def started(self, subject: Subject) -> Iterator[tuple[int, dict[str, int]]]:
-        """Start a server and wait until it answers `/health`; yields its port and watched processes (name -> pid)."""
+        """Start a server and wait until it answers `/health`; yields its port and watched processes
+        (name -> pid)."""
         self._starts += 1
         port, log = free_port(), self._directory / f"{self._starts}.log"
         processes: dict[str, int] = {}
         command, environment = self._command(subject, port, processes)
         # the reference logs to its standard output, and a file is the cheapest way to keep that
         with (Path(os.devnull) if subject == "reference, no logs" else log).open("wb") as output:
-            server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            server = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
         if limit := SUBJECTS[subject].descriptors:
             resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, limit))
         try:
@@ -109,13 +115,18 @@ class Workshop:
         *,
         is_awaited: bool = True,
     ) -> Iterator[tuple[int, Path, int]]:
-        """Serve `environments`, or the bundled ones without any, from a data directory, by default a new one.
+        """Serve `environments`, or the bundled ones without any, from a data directory, by default
+        a new one.
 
-        `settings`: further environment variables; `is_awaited`: not before it answers `/health`. Yields the port, the
-        data directory and the process.
+        `settings`: further environment variables; `is_awaited`: not before it answers `/health`.
+        Yields the port, the data directory and the process.
         """
         self._starts += 1
-        port, log, directory = free_port(), self._directory / f"{self._starts}.log", directory or self.data_directory()
+        port, log, directory = (
+            free_port(),
+            self._directory / f"{self._starts}.log",
+            directory or self.data_directory(),
+        )
         command = [sys.executable, "manage.py", "serve", *environments, "--port", str(port)]
         with log.open("wb") as output:
             server = subprocess.Popen(
@@ -132,13 +143,22 @@ class Workshop:
         finally:
             _stop(server)
 
-    def _command(self, subject: Subject, port: int, processes: dict[str, int]) -> tuple[list[str], dict[str, str]]:
+    def _command(
+        self, subject: Subject, port: int, processes: dict[str, int]
+    ) -> tuple[list[str], dict[str, str]]:
         environment, served = _bare_environment(), SUBJECTS[subject]
         if served.server != "ours":
-            return [sys.executable, "-m", "benchmarks.reference", str(port), served.environment], environment
+            return [
+                sys.executable,
+                "-m",
+                "benchmarks.reference",
+                str(port),
+                served.environment,
+            ], environment
         environment["ORSWEB_DATA_DIR"] = str(self.data_directory())
         if served.descriptors:
-            environment["ORSWEB_MAX_SESSIONS"] = "20000"  # more than are idle, because agents play beside them
+            # more than are idle, because agents play beside them
+            environment["ORSWEB_MAX_SESSIONS"] = "20000"
         if served.workers:
             environment["ORSWEB_WORKERS"] = str(served.workers)
         if served.on_postgresql:
@@ -150,7 +170,8 @@ class Workshop:
         return [sys.executable, "manage.py", "serve", target, "--port", str(port)], environment
 
     def data_directory(self) -> Path:
-        """Return a new data directory with an empty SQLite database, copied from one that is migrated only once."""
+        """Return a new data directory with an empty SQLite database, copied from one that is
+        migrated only once."""
         if not self._migrated:
             self._migrated = self._directory / "migrated"
             _migrate({"ORSWEB_DATA_DIR": str(self._migrated)})
@@ -165,11 +186,13 @@ class Workshop:
     def postgres(self) -> Postgres:
         """Return the PostgreSQL server, started at the first call."""
         if not self._postgres:
-            with warnings.catch_warnings(action="ignore"):  # it warns about a directory that it does not use
+            # it warns about a directory that it does not use
+            with warnings.catch_warnings(action="ignore"):
                 from benchmarks.postgres import Postgres
             scratch = str(self._directory / "migration")
             self._postgres = Postgres(
-                self._directory / "postgres", lambda url: _migrate({"ORSWEB_DATA_DIR": scratch, "DATABASE_URL": url})
+                self._directory / "postgres",
+                lambda url: _migrate({"ORSWEB_DATA_DIR": scratch, "DATABASE_URL": url}),
             )
         return self._postgres
 
@@ -181,9 +204,12 @@ def free_port() -> int:
 
 
 def _bare_environment() -> dict[str, str]:
-    """Return the environment variables of this process without our settings, so that the defaults are measured."""
+    """Return the environment variables of this process without our settings, so that the defaults
+    are measured."""
     return {
-        name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "ORS_", "DATABASE_URL"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ORSWEB_", "ORS_", "DATABASE_URL"))
     }
 
 
@@ -197,7 +223,9 @@ def _wait_until_healthy(server: subprocess.Popen[bytes], port: int, log: Path) -
     while not _is_healthy(port):
         if server.poll() is not None or time.monotonic() > deadline:
             ending = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-            raise RuntimeError(f"The server did not start: {' '.join(map(str, server.args))}\n{ending}")  # type: ignore[arg-type]
+            raise RuntimeError(
+                f"The server did not start: {' '.join(map(str, server.args))}\n{ending}"  # type: ignore[arg-type]
+            )
         time.sleep(0.05)
 
 

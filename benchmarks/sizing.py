@@ -1,4 +1,5 @@
-"""`python -m benchmarks sizing`: what sessions, environments and episodes cost, for the table in docs/scale.md.
+"""`python -m benchmarks sizing`: what sessions, environments and episodes cost, for the table in
+docs/scale.md.
 
 The figures are the server's own, of `/metrics`, and the sizes of its files.
 """
@@ -57,7 +58,10 @@ def main(arguments: Sequence[str]) -> int:
                 _in_parallel(port, options.sessions, is_played=False)
                 held = ServerFigures.of(port, directory)
                 per_session = (held.memory_bytes - idle.memory_bytes) / options.sessions
-                print(f"{name}: {idle.memory_bytes / 1e6:.0f} MB idle, {per_session / 1e3:.1f} KB a session")
+                print(
+                    f"{name}: {idle.memory_bytes / 1e6:.0f} MB idle, {per_session / 1e3:.1f} KB "
+                    "a session"
+                )
             with workshop.serving([served]) as (port, directory, _):
                 _in_parallel(port, AGENTS, is_played=True)
                 before = ServerFigures.of(port, directory)
@@ -70,7 +74,10 @@ def main(arguments: Sequence[str]) -> int:
 def _print_episodes(before: ServerFigures, after: ServerFigures, episodes: int) -> None:
     cpu = (after.cpu_seconds - before.cpu_seconds) / episodes
     size = (after.database_bytes - before.database_bytes) / episodes
-    print(f"  {1e3 * cpu:.2f} CPU ms and {size / 1e3:.1f} KB on SQLite an episode of {CALLS} calls, {AGENTS} agents")
+    print(
+        f"  {1e3 * cpu:.2f} CPU ms and {size / 1e3:.1f} KB on SQLite an episode of {CALLS} "
+        f"calls, {AGENTS} agents"
+    )
 
 
 def _idle_memory(workshop: Workshop, served: list[str]) -> float:
@@ -85,7 +92,8 @@ def _in_parallel(port: int, episodes: int, *, is_played: bool) -> None:
 
 
 def _play(port: int, episodes: int, *, is_played: bool) -> None:
-    """Open sessions one after the other, and leave them open unless they are played to their end."""
+    """Open sessions one after the other, and leave them open unless they are played to their
+    end."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     for _ in range(episodes):
         session = {"X-Session-ID": uuid.uuid4().hex}
@@ -105,7 +113,9 @@ def _ask(
     headers: dict[str, str] | None = None,
 ) -> str:
     content = json.dumps(body) if body is not None else None
-    connection.request(method, path, content, {"Content-Type": "application/json", **(headers or {})})
+    connection.request(
+        method, path, content, {"Content-Type": "application/json", **(headers or {})}
+    )
     answer = connection.getresponse()
     text = answer.read().decode()
     if answer.status != 200:

@@ -1,8 +1,9 @@
-"""What event streams cost an agent: p99 of its calls and of `/health`, without streams, while STREAMS open, and beside
-them once they are open.
+"""What event streams cost an agent: p99 of its calls and of `/health`, without streams, while
+STREAMS open, and beside them once they are open.
 
-They are opened at once. A process follows one episode by all of them and makes a call in it every second, which is sent
-to each. To open a stream costs about what a page of the API costs, and streams open one after another.
+They are opened at once. A process follows one episode by all of them and makes a call in it every
+second, which is sent to each. To open a stream costs about what a page of the API costs, and
+streams open one after another.
 """
 
 from __future__ import annotations
@@ -31,46 +32,60 @@ OPEN_SECONDS = LOAD.warmup_seconds + 2
 """Time after which the streams are opened beside a load, whose process has begun to measure."""
 HEALTH_SECONDS = 0.02
 MAX_RATIOS = {"opening": 8.0, "open": 2.0}
-"""Allowed p99 by p99 without streams. A thread works 7 ms to open one, and calls wait for the interpreter."""
+"""Allowed p99 by p99 without streams. A thread works 7 ms to open one, and calls wait for the
+interpreter."""
 SESSION = {"X-Session-ID": "followed", "Content-Type": "application/json"}
 
 
 def measure(workshop: Workshop, seconds: float) -> bool:
-    """Print the latencies; return whether all streams have opened and the agents' p99 is within the targets."""
+    """Print the latencies; return whether all streams have opened and the agents' p99 is within the
+    targets."""
     kinds = ("none", *MAX_RATIOS)
     calls: dict[str, list[float]] = {kind: [] for kind in kinds}
     health: dict[str, list[float]] = {kind: [] for kind in kinds}
     is_right = True
     for kind in kinds * ROUNDS:
         with workshop.serving([f"echo={ENV}"]) as (port, _, process), ExitStack() as stack:
-            follower = stack.enter_context(_following(port, 0 if kind == "open" else OPEN_SECONDS, kind != "none"))
+            follower = stack.enter_context(
+                _following(port, 0 if kind == "open" else OPEN_SECONDS, kind != "none")
+            )
             if follower is not None and kind == "open":
                 is_right &= _have_opened(follower)
             durations = stack.enter_context(_asking(port))
-            load = replace(LOAD, seconds=max(seconds, MIN_SECONDS), port=port, processes={"server": process})
+            load = replace(
+                LOAD, seconds=max(seconds, MIN_SECONDS), port=port, processes={"server": process}
+            )
             sample = drive(load)
             is_right &= not sample.errors
             if follower is not None and kind == "opening":
                 is_right &= _have_opened(follower)
         calls[kind].append(sample.p99_ms)
         health[kind].append(sorted(durations)[int(len(durations) * 0.99)] * 1000)
-    print(f"\nstreams: {STREAMS} streams of events follow an episode while {LOAD.agents} agents play")
+    print(
+        f"\nstreams: {STREAMS} streams of events follow an episode while {LOAD.agents} agents play"
+    )
     for name, latencies in (("calls", calls), ("/health", health)):
         none, opening, are_open = (median(latencies[kind]) for kind in kinds)
         print(
-            f"  p99 of {name}: {none:.1f} ms without, {opening:.1f} ms while they open, {are_open:.1f} ms beside them"
+            f"  p99 of {name}: {none:.1f} ms without, {opening:.1f} ms while they open, "
+            f"{are_open:.1f} ms beside them"
         )
     for kind, most in MAX_RATIOS.items():
         ratio = median(calls[kind]) / median(calls["none"])
         is_right &= ratio <= most
         verdict = "PASS" if ratio <= most else "FAIL"
-        print(f"  {verdict}  p99 of calls, streams {kind}: {ratio:.1f}x (target: at most {most:g}x)")
+        print(
+            f"  {verdict}  p99 of calls, streams {kind}: {ratio:.1f}x (target: at most {most:g}x)"
+        )
     return is_right
 
 
 @contextmanager
-def _following(port: int, wait_seconds: float, has_streams: bool) -> Iterator[subprocess.Popen[str] | None]:
-    """Open the streams after `wait_seconds`, in a process that says when all are open; without streams, yield None."""
+def _following(
+    port: int, wait_seconds: float, has_streams: bool
+) -> Iterator[subprocess.Popen[str] | None]:
+    """Open the streams after `wait_seconds`, in a process that says when all are open; without
+    streams, yield None."""
     if not has_streams:
         yield None
         return
@@ -131,11 +146,15 @@ async def _follow(port: int) -> None:
 
     streams = [asyncio.create_task(follow()) for _ in range(STREAMS)]
     while not all(stream.done() for stream in streams):
-        await asyncio.to_thread(_asked, port, "POST", "/echo/call", {"name": "echo", "input": {"text": "followed"}})
+        await asyncio.to_thread(
+            _asked, port, "POST", "/echo/call", {"name": "echo", "input": {"text": "followed"}}
+        )
         await asyncio.sleep(1)
 
 
-def _asked(port: int, method: str, path: str, body: object = None) -> dict[str, list[dict[str, int]]]:
+def _asked(
+    port: int, method: str, path: str, body: object = None
+) -> dict[str, list[dict[str, int]]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path, json.dumps(body) if body else None, SESSION)
     answer = connection.getresponse()

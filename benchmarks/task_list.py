@@ -1,11 +1,14 @@
-"""Server time of the admin's list of a million tasks, with each filter alone and with each pair of filters.
+"""Server time of the admin's list of a million tasks, with each filter alone and with each pair of
+filters.
 
-    python -m benchmarks task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--by-cpu] [--scaled] [--strict]
+    python -m benchmarks task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--by-cpu]
+    [--scaled] [--strict]
 
-Each list is opened at its start, and then at positions closer and closer to its end. Runs on SQLite in a directory that
-is kept for the next run, or on DATABASE_URL (empty, or filled by an earlier run); `seeded_tasks.py` describes the data.
-A page that cannot be filled in its time shows the results found so far, and is counted. The exit status is 1 if a page
-failed or, with `--strict`, if a target was missed.
+Each list is opened at its start, and then at positions closer and closer to its end. Runs on SQLite
+in a directory that is kept for the next run, or on DATABASE_URL (empty, or filled by an earlier
+run); `seeded_tasks.py` describes the data. A page that cannot be filled in its time shows the
+results found so far, and is counted. The exit status is 1 if a page failed or, with `--strict`, if
+a target was missed.
 """
 
 from __future__ import annotations
@@ -42,14 +45,25 @@ def subjects(tasks: int, repeat: int) -> Iterator[Subject]:
         for name, chosen in kinds[one].items():
             for also, added in kinds[other].items():
                 yield _list(f"{one} {name}, {other} {also}", {**chosen, **added}, tasks, repeat)
-    for name, chosen in {"split train": kinds["split"]["train"], "bucket unseen": {"bucket": "unseen"}}.items():
+    for name, chosen in {
+        "split train": kinds["split"]["train"],
+        "bucket unseen": {"bucket": "unseen"},
+    }.items():
         yield _list(f"{name}, search", {**chosen, "search": "times 13?"}, tasks, repeat)
     for name, chosen in {"split train": kinds["split"]["train"], "all tasks": {}}.items():
-        yield _list(f"{name}, field with many matches", {**chosen, "search": "answer>1000"}, tasks, repeat)
-        yield _list(f"{name}, field with few matches", {**chosen, "search": "answer:123456789"}, tasks, repeat)
+        yield _list(
+            f"{name}, field with many matches", {**chosen, "search": "answer>1000"}, tasks, repeat
+        )
+        yield _list(
+            f"{name}, field with few matches",
+            {**chosen, "search": "answer:123456789"},
+            tasks,
+            repeat,
+        )
         for sort in ("-success", "attempts", "tags"):
             yield replace(
-                _list(f"{name}, sorted by {sort}", {**chosen, "sort": sort}, tasks, repeat), target_ms=SORTED_MS
+                _list(f"{name}, sorted by {sort}", {**chosen, "sort": sort}, tasks, repeat),
+                target_ms=SORTED_MS,
             )
     yield _list("search with many matches", {"search": "how much"}, tasks, repeat)
     yield _list("search with few matches", {"search": "is 123456 times"}, tasks, repeat)
@@ -62,7 +76,9 @@ def _kinds() -> dict[str, dict[str, dict[str, str]]]:
         return {value: {kind: value} for value in values}
 
     return {
-        "environment": {row.name: {"environment": str(row.pk)} for row in Environment.objects.all()},
+        "environment": {
+            row.name: {"environment": str(row.pk)} for row in Environment.objects.all()
+        },
         "split": {row.name: {"split": str(row.pk)} for row in Split.objects.order_by("pk")},
         "tag": each("tag", "rare", "some", "block", "scattered", "chapter"),
         "state": each("state", "active", "quarantined"),
@@ -74,15 +90,17 @@ def _kinds() -> dict[str, dict[str, dict[str, str]]]:
 def _list(name: str, filters: Filters, tasks: int, repeat: int) -> Subject:
     def url(number: int) -> str:
         at = tasks * (number - 1) // repeat
-        cursor = {"after": f"{at}" if _is_by_place(filters) else f"n{tasks - at}"} if number > 1 else {}
+        cursor = (
+            {"after": f"{at}" if _is_by_place(filters) else f"n{tasks - at}"} if number > 1 else {}
+        )
         return f"{PATH}?{urlencode({**filters, **cursor})}"
 
     return Subject(name, url, PAGE_MS, unfinished=b"data-continue")
 
 
 def _is_by_place(filters: Filters) -> bool:
-    """Return whether the list has the order of a split, so that its cursors are positions; otherwise they are ids of
-    tasks.
+    """Return whether the list has the order of a split, so that its cursors are positions;
+    otherwise they are ids of tasks.
     """
     from environments.curation.selection import Selection
 
@@ -90,7 +108,8 @@ def _is_by_place(filters: Filters) -> bool:
 
 
 def _limit_by_cpu() -> None:
-    """Limit pages by CPU time. By wall time, a page on a busy machine would scan less, and seem faster than it is."""
+    """Limit pages by CPU time. By wall time, a page on a busy machine would scan less, and seem
+    faster than it is."""
     from environments.curation import index_walk
 
     index_walk.clock = page_times.cpu_seconds
@@ -111,14 +130,32 @@ def prepare(options: argparse.Namespace) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks task_list", description="Server time of the task list.")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="number of tasks to create (default: %(default)s)")
-    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-tasks"), help="of SQLite; it is kept")
-    parser.add_argument("--repeat", type=int, default=15, help="requests of each page (default: %(default)s)")
-    parser.add_argument("--only", default="", metavar="WORD", help="measure only pages with this in their name")
-    parser.add_argument("--by-cpu", action="store_true", help="compare CPU times with the targets, for a busy machine")
-    parser.add_argument("--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks task_list", description="Server time of the task list."
+    )
+    parser.add_argument(
+        "--tasks", type=int, default=TASKS, help="number of tasks to create (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, default=Path("var/benchmark-tasks"), help="of SQLite; it is kept"
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=15, help="requests of each page (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help="measure only pages with this in their name"
+    )
+    parser.add_argument(
+        "--by-cpu",
+        action="store_true",
+        help="compare CPU times with the targets, for a busy machine",
+    )
+    parser.add_argument(
+        "--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit status 1 when a target is missed"
+    )
     return parser.parse_args(arguments)
 
 
@@ -135,9 +172,15 @@ def main(arguments: list[str] | None = None) -> int:
     prepare(options)
     if options.by_cpu:
         _limit_by_cpu()
-    chosen = [subject for subject in subjects(options.tasks, options.repeat) if options.only in subject.name]
+    chosen = [
+        subject
+        for subject in subjects(options.tasks, options.repeat)
+        if options.only in subject.name
+    ]
     slowness = page_times.slowness(is_scaled=options.scaled)
-    all_right, all_met = page_times.measure(chosen, options.repeat, by_cpu=options.by_cpu, slowness=slowness)
+    all_right, all_met = page_times.measure(
+        chosen, options.repeat, by_cpu=options.by_cpu, slowness=slowness
+    )
     return int(not all_right or (options.strict and not all_met))
 
 

@@ -1,7 +1,8 @@
 """Cost of the catalogue: the time to sync 100,000 tasks, and the latencies of count, get and range.
 
-Run as `python -m benchmarks.tasks [tasks of the large split]`, on SQLite in a temporary directory or on DATABASE_URL (a
-database that may be filled). Latencies are measured for a small and a large split.
+Run as `python -m benchmarks.tasks [tasks of the large split]`, on SQLite in a temporary directory
+or on DATABASE_URL (a database that may be filled). Latencies are measured for a small and a large
+split.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class Listing(Environment):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         filling = "How many apples are left when some have been eaten?"
-        return [{"split": split, "question": f"{n}: {filling}", "answer": n} for n in range(cls.sizes[split])]
+        return [
+            {"split": split, "question": f"{n}: {filling}", "answer": n}
+            for n in range(cls.sizes[split])
+        ]
 
     def get_prompt(self) -> Blocks:
         return [TextBlock(text="")]
@@ -87,11 +91,15 @@ async def report_sync(label: str, registry: Registry, host: Any) -> None:
     report: SyncReport = await sync(registry, host)
     connection_created.disconnect(timing)
     tasks = sum(split.added + split.unchanged for split in report.splits)
-    print(f"{label}: {tasks:,} tasks in {report.seconds:.2f} s; longest statement {max(statements_ms):.0f} ms")
+    print(
+        f"{label}: {tasks:,} tasks in {report.seconds:.2f} s; longest statement "
+        f"{max(statements_ms):.0f} ms"
+    )
 
 
 def time_statements(statements_ms: list[float], connection: Any, **_: Any) -> None:
-    """Measure each statement of a new connection, including its commit and the wait for SQLite's write lock."""
+    """Measure each statement of a new connection, including its commit and the wait for SQLite's
+    write lock."""
 
     def timed(execute: Any, *args: Any) -> Any:
         started = time.perf_counter()
@@ -129,14 +137,18 @@ async def report_latencies(catalogue: Catalogue, split: str, size: int) -> None:
         "get again": lambda: catalogue.get("listing", split, 7),
         "range of 10": lambda: anext(catalogue.range("listing", split, -10, None)),
     }
-    print(f"{size:,} tasks: first read {first_ms:.0f} ms, longest stall of the loop {await stall:.0f} ms")
+    print(
+        f"{size:,} tasks: first read {first_ms:.0f} ms, longest stall of the loop "
+        f"{await stall:.0f} ms"
+    )
     for label, read in reads.items():
         median, worst, cpu = await latencies_us(read)
         print(f"  {label:12} p50 {median:5.0f} µs   p99 {worst:5.0f} µs   CPU {cpu:5.0f} µs")
 
 
 async def latencies_us(read: Callable[[], Awaitable[Any]]) -> tuple[float, float, float]:
-    """Return the median, 99th percentile and CPU time (of all threads) of one read, in microseconds."""
+    """Return the median, 99th percentile and CPU time (of all threads) of one read, in
+    microseconds."""
     taken = []
     cpu = time.process_time()
     for _ in range(READS):

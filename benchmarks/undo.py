@@ -1,4 +1,5 @@
-"""How long actions on 100,000 tasks and their undo take in a server in which agents play, on SQLite and PostgreSQL.
+"""How long actions on 100,000 tasks and their undo take in a server in which agents play, on SQLite
+and PostgreSQL.
 
 A person does both on pages of the admin, from the press of the button to the end of the job.
 """
@@ -31,18 +32,26 @@ _LINK = re.compile(r'href="/admin/environments/(\w+)/(\d+)/change/[^"]*"[^>]*>\s
 
 
 def measure(workshop: Workshop, seconds: float) -> bool:
-    """Print the figures; return whether each undo met its target and no request of an agent failed."""
+    """Print the figures; return whether each undo met its target and no request of an agent
+    failed."""
     print(
-        f"\nundo: {TASKS:,} tasks, {AGENTS} agents with {AGENTS / INTERVAL_SECONDS:.0f} requests a second", flush=True
+        f"\nundo: {TASKS:,} tasks, {AGENTS} agents with {AGENTS / INTERVAL_SECONDS:.0f} requests a "
+        "second",
+        flush=True,
     )
     on_sqlite = _measure(workshop, "SQLite", {})
-    return _measure(workshop, "PostgreSQL", {"DATABASE_URL": workshop.postgres().fresh()}) and on_sqlite
+    return (
+        _measure(workshop, "PostgreSQL", {"DATABASE_URL": workshop.postgres().fresh()})
+        and on_sqlite
+    )
 
 
 def _measure(workshop: Workshop, database: str, settings: Mapping[str, str]) -> bool:
     with (
         workshop.serving(ENVIRONMENTS, settings=settings) as (port, _, pid),
-        httpx.Client(base_url=f"http://127.0.0.1:{port}/admin/environments", timeout=TIMEOUT_SECONDS) as browser,
+        httpx.Client(
+            base_url=f"http://127.0.0.1:{port}/admin/environments", timeout=TIMEOUT_SECONDS
+        ) as browser,
         ThreadPoolExecutor(1) as agents,
     ):
         load = Load(
@@ -97,7 +106,12 @@ def _do(browser: httpx.Client, address: str, values: Mapping[str, str]) -> float
     token, inputs = _TOKEN.search(page), _INPUTS.search(page)
     if token is None:
         raise RuntimeError(f"no form at {address}: {page[:500]}")
-    form = {**values, "csrfmiddlewaretoken": token[1], "confirm": "1", "inputs": inputs[1] if inputs else ""}
+    form = {
+        **values,
+        "csrfmiddlewaretoken": token[1],
+        "confirm": "1",
+        "inputs": inputs[1] if inputs else "",
+    }
     began = time.perf_counter()
     job = str(browser.post(address, data=form, follow_redirects=True).url)
     while (state := browser.get(job, params={"state": ""}).json())["state"] == "running":

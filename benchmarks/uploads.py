@@ -1,11 +1,13 @@
-"""Cost of uploads (POST /v1/rollouts): CPU time per message, and what they do to the latency of playing agents.
+"""Cost of uploads (POST /v1/rollouts): CPU time per message, and what they do to the latency of
+playing agents.
 
-    python -m benchmarks.uploads [--seconds 5] [--rounds 3] [--messages-per-second 1000] [--only cost|play|large]
+    python -m benchmarks.uploads [--seconds 5] [--rounds 3] [--messages-per-second 1000] [--only
+    cost|play|large]
 
-`large` uploads one message of 10 MB, then one of 30 MB, a second while agents play. The others send messages of 500
-bytes in batches of 128, as openreward's recorder does. The reference server, which takes no uploads, only shows how
-fast this machine is: the target is 0.12 CPU ms a message where the reference takes 12.3 CPU ms an episode. Runs on
-SQLite; the commands print medians.
+`large` uploads one message of 10 MB, then one of 30 MB, a second while agents play. The others send
+messages of 500 bytes in batches of 128, as openreward's recorder does. The reference server, which
+takes no uploads, only shows how fast this machine is: the target is 0.12 CPU ms a message where the
+reference takes 12.3 CPU ms an episode. Runs on SQLite; the commands print medians.
 """
 
 from __future__ import annotations
@@ -33,14 +35,17 @@ CONNECTIONS = 4
 
 
 class Uploads:
-    """Rollouts that are uploaded over several connections, as fast as possible or at a fixed rate."""
+    """Rollouts that are uploaded over several connections, as fast as possible or at a fixed
+    rate."""
 
     def __init__(self, port: int, messages_per_second: float | None = None) -> None:
         self._pause = messages_per_second and BATCH / messages_per_second * CONNECTIONS
         self._port = port
         self._is_over = threading.Event()
         self.sent = 0
-        self._threads = [threading.Thread(target=self._send, daemon=True) for _ in range(CONNECTIONS)]
+        self._threads = [
+            threading.Thread(target=self._send, daemon=True) for _ in range(CONNECTIONS)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -55,9 +60,14 @@ class Uploads:
         number = 0
         while not self._is_over.is_set():
             start = time.perf_counter()
-            # new ids in place of parsing and writing JSON again, which would take more than the server does
-            body = bodies[number % len(bodies)].replace(b"-0000-", b"-%04x-" % (number // len(bodies)))
-            connection.request("POST", "/v1/rollouts", body, {"Content-Type": "application/json", "X-API-Key": ""})
+            # new ids in place of parsing and writing JSON again, which would take more than the
+            # server does
+            body = bodies[number % len(bodies)].replace(
+                b"-0000-", b"-%04x-" % (number // len(bodies))
+            )
+            connection.request(
+                "POST", "/v1/rollouts", body, {"Content-Type": "application/json", "X-API-Key": ""}
+            )
             answer = connection.getresponse()
             stored = json.loads(answer.read())["stored"]
             assert (answer.status, stored) == (200, BATCH)
@@ -77,8 +87,17 @@ def _body() -> bytes:
         kind = ("assistant_message", "tool_call", "tool_result")[number % 3]
         events.append(
             {
-                **{"eventId": _id(), "timestamp": 1_700_000_000_000, "index": number % MESSAGES_PER_ROLLOUT},
-                **{"rolloutEventId": rollout, "type": kind, "content": TEXT, "environment_id": "echo"},
+                **{
+                    "eventId": _id(),
+                    "timestamp": 1_700_000_000_000,
+                    "index": number % MESSAGES_PER_ROLLOUT,
+                },
+                **{
+                    "rolloutEventId": rollout,
+                    "type": kind,
+                    "content": TEXT,
+                    "environment_id": "echo",
+                },
                 **{"isFinished": False, "metadata": {}, "eventType": "message"},
             }
         )
@@ -103,7 +122,8 @@ def cost(workshop: Workshop, seconds: float) -> tuple[float, float]:
 
 
 def p99_of(workshop: Workshop, seconds: float, rate: float) -> tuple[float, float]:
-    """Return call p99 and CPU ms per episode of 32 agents while `rate` messages a second are uploaded."""
+    """Return call p99 and CPU ms per episode of 32 agents while `rate` messages a second are
+    uploaded."""
     with workshop.started("ours") as (port, processes):
         uploads = Uploads(port, rate) if rate else None
         sample = drive(Load(seconds=seconds, port=port, processes=processes))
@@ -137,7 +157,11 @@ def _print_cost(workshop: Workshop, options: argparse.Namespace) -> None:
         costs.append(cost(workshop, options.seconds)[0])
     reference, ours = median(references), median(costs)
     bound = TARGET_CPU_MS * reference / REFERENCE_CPU_MS
-    print(f"reference {reference:.2f} CPU ms an episode; a message {ours:.4f} CPU ms (target {bound:.4f})", flush=True)
+    print(
+        f"reference {reference:.2f} CPU ms an episode; a message {ours:.4f} CPU ms (target "
+        f"{bound:.4f})",
+        flush=True,
+    )
 
 
 def _print_play(workshop: Workshop, options: argparse.Namespace) -> None:
@@ -172,7 +196,9 @@ class LargeMessages:
         while not self._is_over.wait(1.0):
             number += 1
             sent = body.replace(b"-0000-", b"-%04x-" % number, 2)
-            connection.request("POST", "/v1/rollouts", sent, {"Content-Type": "application/json", "X-API-Key": ""})
+            connection.request(
+                "POST", "/v1/rollouts", sent, {"Content-Type": "application/json", "X-API-Key": ""}
+            )
             answer = connection.getresponse()
             assert json.loads(answer.read())["stored"] == 1
         connection.close()
@@ -182,11 +208,16 @@ def _print_large(workshop: Workshop, options: argparse.Namespace) -> None:
     for megabytes in (0, 10, 30):
         with workshop.started("ours") as (port, processes):
             messages = LargeMessages(port, megabytes * 1_000_000) if megabytes else None
-            sample = drive(Load(agents=4, seconds=options.seconds * 3, port=port, processes=processes))
+            sample = drive(
+                Load(agents=4, seconds=options.seconds * 3, port=port, processes=processes)
+            )
             if messages:
                 messages.stop()
         what = f"a message of {megabytes} MB a second" if megabytes else "alone"
-        print(f"4 agents, {what}: call p50 {sample.p50_ms:.1f} ms, p99 {sample.p99_ms:.1f} ms", flush=True)
+        print(
+            f"4 agents, {what}: call p50 {sample.p50_ms:.1f} ms, p99 {sample.p99_ms:.1f} ms",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

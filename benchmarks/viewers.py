@@ -1,8 +1,9 @@
-"""What open pages cost the agents: CPU per episode with 4 browsers on Episodes and 4 on Overview, and without any.
+"""What open pages cost the agents: CPU per episode with 4 browsers on Episodes and 4 on Overview,
+and without any.
 
-A process sends what `static/orsweb/live.js` sends: it reads the page and its event stream, and fetches each part again
-at most once in the pause of the part, or in a longer one that the response asks for. Meanwhile agents play, and
-something always happens.
+A process sends what `static/orsweb/live.js` sends: it reads the page and its event stream, and
+fetches each part again at most once in the pause of the part, or in a longer one that the response
+asks for. Meanwhile agents play, and something always happens.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def measure(workshop: Workshop, seconds: float) -> bool:
     for _ in range(ROUNDS):
         for viewers, found in samples.items():
             found.append(_sample(workshop, seconds, viewers))
-    alone, viewed = (median(one.cpu_ms_per_episode["server"] for one in found) for found in samples.values())
+    alone, viewed = (
+        median(one.cpu_ms_per_episode["server"] for one in found) for found in samples.values()
+    )
     rates = [median(one.episodes_per_second for one in found) for found in samples.values()]
     print(f"\nviewers: {VIEWERS} browsers on Episodes and Overview while 32 agents play")
     print(f"  without: {rates[0]:.0f} episodes/s, {alone:.2f} CPU ms an episode")
@@ -51,9 +54,13 @@ def measure(workshop: Workshop, seconds: float) -> bool:
 
 def _sample(workshop: Workshop, seconds: float, viewers: int) -> Sample:
     with workshop.started("ours") as (port, processes):
-        browsers = subprocess.Popen([sys.executable, "-m", "benchmarks.viewers", str(port), str(viewers)], cwd=ROOT)
+        browsers = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.viewers", str(port), str(viewers)], cwd=ROOT
+        )
         try:
-            return drive(Load(seconds=seconds, warmup_seconds=WARMUP_SECONDS, port=port, processes=processes))
+            return drive(
+                Load(seconds=seconds, warmup_seconds=WARMUP_SECONDS, port=port, processes=processes)
+            )
         finally:
             browsers.kill()
             browsers.wait()
@@ -63,7 +70,9 @@ def _view(port: int, page: str) -> None:
     with following(port):
         text = _fetched(http.client.HTTPConnection("127.0.0.1", port, timeout=60), page).text
         for address, pause in _PART.findall(text):
-            threading.Thread(target=_fetch_again, args=(port, html.unescape(address), float(pause or 1))).start()
+            threading.Thread(
+                target=_fetch_again, args=(port, html.unescape(address), float(pause or 1))
+            ).start()
         threading.Event().wait()
 
 
@@ -75,13 +84,16 @@ def _fetch_again(port: int, address: str, pause: float) -> None:
 
 
 class Fetched(NamedTuple):
-    """What a page gets: the text, and the seconds that the server asks it to wait before it fetches this again."""
+    """What a page gets: the text, and the seconds that the server asks it to wait before it fetches
+    this again."""
 
     text: str
     asked_pause: float
 
 
-def _fetched(connection: http.client.HTTPConnection, address: str, headers: dict[str, str] | None = None) -> Fetched:
+def _fetched(
+    connection: http.client.HTTPConnection, address: str, headers: dict[str, str] | None = None
+) -> Fetched:
     connection.request("GET", address, headers=headers or {})
     answer = connection.getresponse()
     text = answer.read().decode()

@@ -1,7 +1,8 @@
-"""The names that authors of environments import, with the names and semantics of `ors` and `openreward.environments`.
+"""The names that authors of environments import, with the names and semantics of `ors` and
+`openreward.environments`.
 
-`Server` only raises an error that says how to serve. openreward's `download_text` and `upload_text` are missing,
-because they need its sandboxes.
+`Server` only raises an error that says how to serve. openreward's `download_text` and `upload_text`
+are missing, because they need its sandboxes.
 """
 
 from environments.authoring.environment import Calls, Environment, Server

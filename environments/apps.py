@@ -6,7 +6,8 @@ from environments.database.storable import MAX_BIGINT
 
 
 class IdConverter(IntConverter):
-    """`<id:pk>` in an address: a number that a column of 64 bits holds. A larger one is no page's address."""
+    """`<id:pk>` in an address: a number that a column of 64 bits holds. A larger one is no page's
+    address."""
 
     def to_python(self, value: str) -> int:
         number = super().to_python(value)

@@ -1,6 +1,7 @@
 """Command lines: what messages and pages tell people to run, and types of the commands' arguments.
 
-The lines name the interpreter of this process, because the reader may not have activated the virtual environment.
+The lines name the interpreter of this process, because the reader may not have activated the
+virtual environment.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def command(arguments: str, directory: Path | None = None) -> str:
-    """Return `.venv/bin/python manage.py <arguments>`, or `.venv/bin/orsweb <arguments>` where it is installed.
+    """Return `.venv/bin/python manage.py <arguments>`, or `.venv/bin/orsweb <arguments>` where it
+    is installed.
 
     For a shell in `directory` (default: the working directory).
     """
@@ -39,7 +41,8 @@ def python(directory: Path | None = None) -> str:
 
 
 def _quoted(path: Path, directory: Path | None) -> str:
-    """Return `path` quoted for a shell, relative if it lies below `directory`. Links stay: .venv/bin/python is one."""
+    """Return `path` quoted for a shell, relative if it lies below `directory`. Links stay:
+    .venv/bin/python is one."""
     try:
         start = directory or Path.cwd()
     except FileNotFoundError:  # the working directory was deleted
@@ -48,7 +51,8 @@ def _quoted(path: Path, directory: Path | None) -> str:
 
 
 def filled(text: str) -> str:
-    """Return a text that is not blank. A blank filter, as of an unset shell variable, would take everything."""
+    """Return a text that is not blank. A blank filter, as of an unset shell variable, would take
+    everything."""
     if not text.strip():
         raise ArgumentTypeError(f"{text!r} is blank; give it a value or leave the option out")
     return text
@@ -80,7 +84,8 @@ _KINDS: dict[type, str] = {int: "a whole number", float: "a number"}
 
 
 def _number(kind: type[Number], text: str) -> Number | None:
-    """Return the number as it is written, in digits from 0 to 9; None if it is none. `int` also reads `1_0`."""
+    """Return the number as it is written, in digits from 0 to 9; None if it is none. `int` also
+    reads `1_0`."""
     spelling = r"-?[0-9]{1,18}" if kind is int else r"[0-9.e+-]{1,40}"
     try:
         number = kind(text) if re.fullmatch(spelling, text) else None

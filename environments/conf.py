@@ -1,6 +1,7 @@
 """Typed access to the Django settings that several rooms need.
 
-Faces (protocol, admin) and `environments/service.py` also read some settings directly; nothing else does.
+Faces (protocol, admin) and `environments/service.py` also read some settings directly; nothing else
+does.
 """
 
 from __future__ import annotations
@@ -16,21 +17,30 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 from environments.local_sandboxes.service import SandboxSettings
-from environments.runtime.limits import WHOLE_ANSWER_SECONDS, Limits, LoadingSettings, ReturnErrors, WorkerSettings
+from environments.runtime.limits import (
+    WHOLE_ANSWER_SECONDS,
+    Limits,
+    LoadingSettings,
+    ReturnErrors,
+    WorkerSettings,
+)
 from environments.runtime.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
 
 IPV6_NETWORK_BITS = 64
 WHOLE_ANSWER_SECONDS_IN_CLUSTER = 0.05
-"""Clients soon have the id of a call, with which they find its result at another server: a server that dies with its
-machine, after it has recorded a step, may not have answered it, and nobody else knows that."""
+"""Clients soon have the id of a call, with which they find its result at another server: a server
+that dies with its machine, after it has recorded a step, may not have answered it, and nobody else
+knows that."""
 
 
 def limits() -> Limits:
     """Return the limits of live play."""
     return Limits(
         keepalive_seconds=settings.ORSWEB_KEEPALIVE,
-        whole_answer_seconds=WHOLE_ANSWER_SECONDS_IN_CLUSTER if settings.ORSWEB_CLUSTER else WHOLE_ANSWER_SECONDS,
+        whole_answer_seconds=WHOLE_ANSWER_SECONDS_IN_CLUSTER
+        if settings.ORSWEB_CLUSTER
+        else WHOLE_ANSWER_SECONDS,
         session_timeout_seconds=settings.ORSWEB_SESSION_TIMEOUT,
         result_linger_seconds=settings.ORSWEB_RESULT_LINGER,
         setup_wait_seconds=settings.ORSWEB_SETUP_WAIT,
@@ -47,7 +57,10 @@ def limits() -> Limits:
 def loading() -> LoadingSettings:
     """Return how environments are loaded."""
     return LoadingSettings(
-        remote_keys(), path_prefix(), settings.ORSWEB_IMPORT_SECONDS, settings.DATA_DIR / "interpreters"
+        remote_keys(),
+        path_prefix(),
+        settings.ORSWEB_IMPORT_SECONDS,
+        settings.DATA_DIR / "interpreters",
     )
 
 
@@ -68,7 +81,9 @@ def sandboxes() -> SandboxSettings | None:
     if not settings.ORSWEB_SANDBOXES:
         return None
     return SandboxSettings(
-        Path(settings.ORSWEB_SANDBOXES), settings.ORSWEB_SANDBOX_GB, settings.ORSWEB_SANDBOXES_AT_ONCE
+        Path(settings.ORSWEB_SANDBOXES),
+        settings.ORSWEB_SANDBOX_GB,
+        settings.ORSWEB_SANDBOXES_AT_ONCE,
     )
 
 
@@ -94,7 +109,8 @@ def thresholds() -> Thresholds:
 
 
 def retention_days() -> int | None:
-    """Return the days after which episodes are removed that have no retention period of their own; None: never."""
+    """Return the days after which episodes are removed that have no retention period of their own;
+    None: never."""
     return int(settings.ORSWEB_RETENTION_DAYS) or None
 
 
@@ -124,7 +140,8 @@ def allowed_hosts() -> list[str]:
 
 
 def path_prefix() -> str:
-    """Return the path at which a proxy has this server, without a slash at its end; empty: at its root."""
+    """Return the path at which a proxy has this server, without a slash at its end; empty: at its
+    root."""
     return str(settings.ORSWEB_PATH_PREFIX)
 
 
@@ -135,7 +152,8 @@ def database_name() -> str:
 
 
 def process_directory(address: str | None = None) -> Path:
-    """Return the directory in which the process that serves the database notes what it runs, for its successor.
+    """Return the directory in which the process that serves the database notes what it runs, for
+    its successor.
 
     `address`: where other servers reach that process; None: this one's.
     """
@@ -146,7 +164,8 @@ def process_directory(address: str | None = None) -> Path:
 
 
 def cluster_address() -> str:
-    """Return where other servers of the same database reach this one; empty if it has its database alone."""
+    """Return where other servers of the same database reach this one; empty if it has its database
+    alone."""
     return str(settings.ORSWEB_CLUSTER)
 
 
@@ -161,8 +180,9 @@ def is_one_of_several() -> bool:
 
 
 def process_address(number: int) -> str:
-    """Return where others reach one of this machine's servers: a Unix socket in a directory that only its user reads,
-    unless ORSWEB_CLUSTER says where. Ports are counted from the one that it names, and paths end in the number.
+    """Return where others reach one of this machine's servers: a Unix socket in a directory that
+    only its user reads, unless ORSWEB_CLUSTER says where. Ports are counted from the one that it
+    names, and paths end in the number.
     """
     base = cluster_address()
     if processes() == 1:
@@ -174,7 +194,8 @@ def process_address(number: int) -> str:
 
 
 def specifications() -> list[str]:
-    """Return `module:Class` or a URL for every environment; the bundled ones when the operator named none."""
+    """Return `module:Class` or a URL for every environment; the bundled ones when the operator
+    named none."""
     return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 
 
@@ -184,7 +205,8 @@ def new_environments_are_private() -> bool:
 
 
 def remote_keys() -> Mapping[str, str]:
-    """Return the keys for remote environments, by what follows `ORSWEB_REMOTE_KEY_` in the names of their variables."""
+    """Return the keys for remote environments, by what follows `ORSWEB_REMOTE_KEY_` in the names of
+    their variables."""
     return dict(settings.ORSWEB_REMOTE_KEYS)
 
 
@@ -196,14 +218,17 @@ def environment_secrets() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def has_keys() -> bool:
-    """Return whether requests need an API key and pages a login; else everyone who reaches this server operates it.
+    """Return whether requests need an API key and pages a login; else everyone who reaches this
+    server operates it.
 
     Every request of an agent asks. Only tests change settings, and Django says so.
     """
     return bool(settings.ORSWEB_API_KEYS or settings.ORSWEB_REQUIRE_KEYS)
 
 
-setting_changed.connect(lambda **_: has_keys.cache_clear(), weak=False, dispatch_uid="environments.conf.has_keys")
+setting_changed.connect(
+    lambda **_: has_keys.cache_clear(), weak=False, dispatch_uid="environments.conf.has_keys"
+)
 
 
 def settings_keys() -> Mapping[str, str]:
@@ -217,9 +242,11 @@ def max_wrong_keys() -> int:
 
 
 def address_of(client: str, forwarded: str) -> str:
-    """Return the address of the sender of a request that came from `client` with this `X-Forwarded-For`.
+    """Return the address of the sender of a request that came from `client` with this
+    `X-Forwarded-For`.
 
-    The header counts only if a trusted proxy sent it; of its addresses, the last one that is no trusted proxy's.
+    The header counts only if a trusted proxy sent it; of its addresses, the last one that is no
+    trusted proxy's.
     """
     proxies = settings.FORWARDED_ALLOW_IPS
     for address in (part.strip() for part in reversed(forwarded.split(","))):
@@ -245,7 +272,8 @@ def network_of(address: str) -> str:
 
 
 def max_streams() -> tuple[int, int]:
-    """Return how many event streams and sockets a key or a person may have open, and how many an address."""
+    """Return how many event streams and sockets a key or a person may have open, and how many an
+    address."""
     return settings.ORSWEB_MAX_STREAMS_PER_KEY, settings.ORSWEB_MAX_STREAMS_PER_ADDRESS
 
 

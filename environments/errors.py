@@ -1,7 +1,8 @@
 """The exceptions of this server, independent of HTTP.
 
-The registry, the catalogue and the runtime raise them; `agents/http/errors.py` alone maps them to statuses. A message
-carries the refused value and the allowed ones, never a secret and never a task's content.
+The registry, the catalogue and the runtime raise them; `agents/http/errors.py` alone maps them to
+statuses. A message carries the refused value and the allowed ones, never a secret and never a
+task's content.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 OF_A_LIBRARY = re.compile(
     rf"/lib/python3[^/]*/|^<|^{re.escape(str(Path(__file__).parent))}/(authoring|checking|hosts|runtime)/"
 )
-"""Matches files of Python, of installed packages, and of this server where it calls the code of authors."""
+"""Matches files of Python, of installed packages, and of this server where it calls the code of
+authors."""
 
 
 class OrsError(Exception):
@@ -29,18 +31,21 @@ class OrsError(Exception):
 
 
 class Unhostable(OrsError):
-    """An environment class cannot be served; the message is one sentence that says what to change."""
+    """An environment class cannot be served; the message is one sentence that says what to
+    change."""
 
 
 class BrokenOff(Exception):
-    """The body of a response has no end, and a log says why. The connection of its client is closed."""
+    """The body of a response has no end, and a log says why. The connection of its client is
+    closed."""
 
 
 class ToolError(OrsError):
-    """Raised by an author's tool for a failure the agent may recover from: answered with `"ok": false` and its text."""
+    """Raised by an author's tool for a failure the agent may recover from: answered with
+    `"ok": false` and its text."""
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
+# --- keys -----------------------------------------------------------------------------------------
 
 
 class KeyRefused(OrsError):
@@ -58,7 +63,7 @@ class Forbidden(OrsError):
     """The API key of a request is in force, but may not do this."""
 
 
-# --- discovery -------------------------------------------------------------------------------------------------------
+# --- discovery ------------------------------------------------------------------------------------
 
 
 class UnknownEnvironment(OrsError):
@@ -66,7 +71,8 @@ class UnknownEnvironment(OrsError):
         names = list(hosted)
         hint = nearest(name, names).replace(" Did", "; did")
         super().__init__(
-            f"unknown environment {shorten(name, MAX_QUOTED_CHARACTERS)!r}; this server hosts {_listing(names)}{hint}"
+            f"unknown environment {shorten(name, MAX_QUOTED_CHARACTERS)!r}; this server hosts "
+            f"{_listing(names)}{hint}"
         )
 
 
@@ -80,13 +86,18 @@ class Unavailable(OrsError):
 class InvalidSplit(OrsError):
     def __init__(self, split: str, environment: str, splits: Iterable[str]) -> None:
         super().__init__(
-            f"Invalid split {shorten(split, MAX_QUOTED_CHARACTERS)!r}: {environment!r} has {_listing(list(splits))}"
+            f"Invalid split {shorten(split, MAX_QUOTED_CHARACTERS)!r}: {environment!r} has "
+            f"{_listing(list(splits))}"
         )
 
 
 class InvalidIndex(OrsError):
     def __init__(self, index: int, split: str, count: int | None = None) -> None:
-        legal = "" if count is None else f": split {split!r} has {count} tasks, so {-count} to {count - 1} are valid"
+        legal = (
+            ""
+            if count is None
+            else f": split {split!r} has {count} tasks, so {-count} to {count - 1} are valid"
+        )
         legal = f": split {split!r} has no tasks" if count == 0 else legal
         super().__init__(f"Invalid index {shorten(str(index), 40)}{legal}")
 
@@ -99,11 +110,12 @@ class InvalidIndexRange(OrsError):
 class ListingUnsupported(OrsError):
     def __init__(self) -> None:
         super().__init__(
-            "list_tasks is not supported for this environment. Use the index-based API (num_tasks + get_task) instead."
+            "list_tasks is not supported for this environment. Use the index-based API (num_tasks "
+            "+ get_task) instead."
         )
 
 
-# --- sessions --------------------------------------------------------------------------------------------------------
+# --- sessions -------------------------------------------------------------------------------------
 
 
 class InvalidRequest(OrsError):
@@ -141,7 +153,8 @@ class TooManySessions(OrsError):
 
 
 class OverQuota(OrsError):
-    """An API key has used what it may use for now; `retry_seconds` is the time after which it may use more."""
+    """An API key has used what it may use for now; `retry_seconds` is the time after which it may
+    use more."""
 
     def __init__(self, text: str, retry_seconds: float) -> None:
         super().__init__(text)
@@ -150,7 +163,10 @@ class OverQuota(OrsError):
 
 class OtherEnvironment(OrsError):
     def __init__(self, asked: str, bound: str) -> None:
-        super().__init__(f"This session plays {bound!r}, but the path names {asked!r}; use /{bound}/ or a bare path")
+        super().__init__(
+            f"This session plays {bound!r}, but the path names {asked!r}; use "
+            f"/{bound}/ or a bare path"
+        )
 
 
 class Unsupported(OrsError):
@@ -171,11 +187,14 @@ class Draining(OrsError):
 
 class NotPlaying(OrsError):
     def __init__(self) -> None:
-        super().__init__("This process does not serve environments; try again once the server has started.")
+        super().__init__(
+            "This process does not serve environments; try again once the server has started."
+        )
 
 
 class EnvironmentFault(OrsError):
-    """The author's code raised. Holds text only, so that raising a stored fault again adds no traceback to it.
+    """The author's code raised. Holds text only, so that raising a stored fault again adds no
+    traceback to it.
 
     `kind` is the exception's type name, `text` its message, `trace` the formatted traceback.
     """
@@ -186,11 +205,13 @@ class EnvironmentFault(OrsError):
 
     @property
     def place(self) -> str:
-        """The line that raised, the author's own rather than a library's: "/srv/shop.py, line 12"; empty if unknown."""
+        """The line that raised, the author's own rather than a library's: "/srv/shop.py, line 12";
+        empty if unknown."""
         return _place_in(self.trace)
 
     def copy(self) -> EnvironmentFault:
-        """Return an equal fault without the frames that this one has passed through, to be stored or raised again."""
+        """Return an equal fault without the frames that this one has passed through, to be stored
+        or raised again."""
         return EnvironmentFault(self.kind, self.text, self.trace)
 
 
@@ -198,7 +219,8 @@ WORKER_LOST = "WorkerLost"
 """Kind of the faults that say that the worker process of a session has ended."""
 
 REMOTE_ERROR = "RemoteError"
-"""`kind` of faults of environments that other servers run. Their texts name the URL and what it answered."""
+"""`kind` of faults of environments that other servers run. Their texts name the URL and what it
+answered."""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -207,7 +229,8 @@ def shorten(text: str, limit: int) -> str:
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
-    """Return " Did you mean 'math'?" with at most `most` known names that are much like `name`; empty without any."""
+    """Return " Did you mean 'math'?" with at most `most` known names that are much like `name`;
+    empty without any."""
     near = nearest_names(name, known, most)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
@@ -226,14 +249,15 @@ def describe(error: BaseException) -> str:
 
 
 def explained(error: BaseException) -> str:
-    """Return what `describe` does, and the author's line that raised: "KeyError: 'x' (/srv/shop.py, line 12)"."""
+    """Return what `describe` does, and the author's line that raised: "KeyError: 'x' (/srv/shop.py,
+    line 12)"."""
     place = _place_in(author_traceback(error))
     return f"{describe(error)} ({place})" if place else describe(error)
 
 
 def author_traceback(error: BaseException | None) -> str:
-    """Return the traceback of an exception without the frames of this server and of the import system before the
-    author's first; empty if the author has none."""
+    """Return the traceback of an exception without the frames of this server and of the import
+    system before the author's first; empty if the author has none."""
     if error is None:
         return ""
     if isinstance(error, EnvironmentFault):

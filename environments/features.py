@@ -1,7 +1,8 @@
 """Features: folders beside the core that it does not import. The setting FEATURES lists them.
 
-Each has a module `feature.py` whose FEATURE says what it adds to the site. The core asks here and knows no names, so a
-feature that is left out of the list is gone with its pages, links and JSON. Its tables stay.
+Each has a module `feature.py` whose FEATURE says what it adds to the site. The core asks here and
+knows no names, so a feature that is left out of the list is gone with its pages, links and JSON.
+Its tables stay.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class AdminLink(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Feature:
-    """What a feature adds. Modules are named by their dotted paths, because settings are read before models load."""
+    """What a feature adds. Modules are named by their dotted paths, because settings are read
+    before models load."""
 
     urls: str
     """Module with the URL patterns of its pages, `pages`, and of its JSON, `api`."""
@@ -72,7 +74,8 @@ class Feature:
     admin_pages: Sequence[AdminLink] = ()
     """Links of the admin's sidebar."""
     quotation: str = ""
-    """Function that returns a sentence if the feature quotes the tasks of a split (`curation/quotations.py`)."""
+    """Function that returns a sentence if the feature quotes the tasks of a split
+    (`curation/quotations.py`)."""
 
 
 @cache

@@ -1,4 +1,5 @@
-"""Characters that nobody sees: Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties.txt).
+"""Characters that nobody sees: Default_Ignorable_Code_Point of Unicode 16
+(DerivedCoreProperties.txt).
 
 Pages show marks for them; searches and comparisons of texts leave them out.
 """
@@ -16,7 +17,8 @@ IGNORABLE_IN_JSON = (
     rf"[{IGNORABLE}]|\\u(00ad|034f|061c|115f|1160|17b[45]|180[b-f]|200[b-f]|202[a-e]|206[0-9a-f]|3164|fe0[0-9a-f]"
     r"|feff|ffa0|fff[0-8]|d82f\\udca[0-3]|d834\\udd7[3-9a]|db4[0-3])"
 )
-"""Pattern, whatever the case, of JSON texts that have one of them. It may find others, such as an escaped backslash."""
+"""Pattern, whatever the case, of JSON texts that have one of them. It may find others, such as an
+escaped backslash."""
 _INVISIBLE = re.compile(f"[{IGNORABLE}]+")
 
 

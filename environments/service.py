@@ -1,10 +1,11 @@
-"""This process's SessionService: opened and closed by the server, called by the protocol and by pages.
+"""This process's SessionService: opened and closed by the server, called by the protocol and by
+pages.
 
-Pages run on threads of their own, so they reach the service through the blocking functions `ask_service` and
-`try_out_spec`, which must not be called on the service's event loop.
+Pages run on threads of their own, so they reach the service through the blocking functions
+`ask_service` and `try_out_spec`, which must not be called on the service's event loop.
 
-The record is imported by dotted path (settings.ORSWEB_RECORD), as channels does with its layer, so that `environments`
-never imports `episodes`.
+The record is imported by dotted path (settings.ORSWEB_RECORD), as channels does with its layer, so
+that `environments` never imports `episodes`.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ KEY_GONE = "The API key was revoked, has expired, or may do less now."
 MAX_TRIAL_SECONDS = 30.0
 """Limit for construct, setup and prompt together: the person who edits the task waits for them."""
 MAX_TEARDOWN_SECONDS = 30.0
-"""How long to wait beyond the trial itself; longer than the service's own limits for ending an instance."""
+"""How long to wait beyond the trial itself; longer than the service's own limits for ending an
+instance."""
 MAX_CLOSE_SECONDS = 10.0
 """How long to wait for the sessions of a run to end. Those that take longer go on ending."""
 RUN_ENDED = "run-ended"
@@ -79,7 +81,8 @@ RUN_ENDED = "run-ended"
 QUOTAS = "quotas"
 """Topic of messages between servers, whose texts are those of `SharedQuotas`."""
 MAX_TRIALS = 4
-"""Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come
+"""Trials that run at once. Each takes one of the pages' threads and whatever the author's code
+uses; agents come
 first."""
 MAX_WAIT_SECONDS = 15.0
 """How long a trial waits for one of the others to end before it is refused."""
@@ -109,7 +112,10 @@ _trial_slots = threading.BoundedSemaphore(MAX_TRIALS)
 
 class TrialsBusy(OrsError):
     def __init__(self) -> None:
-        super().__init__(f"{MAX_TRIALS} trials are running, which is the limit; try again when one of them has ended.")
+        super().__init__(
+            f"{MAX_TRIALS} trials are running, which is the limit; try again when one "
+            "of them has ended."
+        )
 
 
 def service_or_none() -> SessionService | None:
@@ -124,7 +130,8 @@ def get_service() -> SessionService:
 
 
 def get_record() -> Any:
-    """Return the open record, an object of settings.ORSWEB_RECORD, for faces of the application that defines it.
+    """Return the open record, an object of settings.ORSWEB_RECORD, for faces of the application
+    that defines it.
 
     Raises: AssertionError while the service is closed.
     """
@@ -133,13 +140,17 @@ def get_record() -> Any:
 
 
 def worker_loads() -> dict[str, WorkerLoad]:
-    """Return how busy the worker processes are, by the environments that have them. Called on the service's loop."""
+    """Return how busy the worker processes are, by the environments that have them. Called on the
+    service's loop."""
     assert _parts is not None, "the service is not open"
     return {name: workers.load() for name, workers in _parts.host.workers.items()}
 
 
-def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_seconds: float) -> T:
-    """Run the coroutine `question(service)` on the service's loop and return its result; for other threads, which wait.
+def ask_service(
+    question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_seconds: float
+) -> T:
+    """Run the coroutine `question(service)` on the service's loop and return its result; for other
+    threads, which wait.
 
     Raises: NotPlaying, Draining, TimeoutError, and what `question` raises.
     """
@@ -147,7 +158,8 @@ def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], ti
         raise NotPlaying
     with contextlib.suppress(RuntimeError):
         assert asyncio.get_running_loop() is not _parts.loop, "this would wait for itself"
-    # In an empty context: tasks that it starts may outlive the page, whose context refers to the page's thread.
+    # In an empty context: tasks that it starts may outlive the page, whose context refers to the
+    # page's thread.
     answer = Context().run(asyncio.run_coroutine_threadsafe, question(_parts.service), _parts.loop)
     try:
         return answer.result(timeout_seconds)
@@ -159,15 +171,18 @@ def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], ti
 
 
 def ownership_or_none() -> Ownership | None:
-    """Return who knows which server has a session; None while the service is closed, or has the database alone."""
+    """Return who knows which server has a session; None while the service is closed, or has the
+    database alone."""
     return _parts.ownership if _parts else None
 
 
-async def open_service(*, recovers: bool = False, membership: Membership | None = None) -> SessionService:
+async def open_service(
+    *, recovers: bool = False, membership: Membership | None = None
+) -> SessionService:
     """Return the service, opened by the first call; concurrent calls wait for that one.
 
-    `recovers`: this process holds the database's lock, so episodes that a dead server left open are closed as
-    interrupted. `membership`: it is one of several servers, each of which holds the lock.
+    `recovers`: this process holds the database's lock, so episodes that a dead server left open are
+    closed as interrupted. `membership`: it is one of several servers, each of which holds the lock.
 
     Raises: Unhostable with one sentence that says what to change.
     """
@@ -215,7 +230,9 @@ async def close_service(timeout_seconds: float) -> int:
 async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     registry = load(conf.specifications(), conf.loading())
     record = import_string(settings.ORSWEB_RECORD)()
-    faults = FaultReports(lambda reports: _store_incidents(record, LeftBehind(reports=tuple(reports))))
+    faults = FaultReports(
+        lambda reports: _store_incidents(record, LeftBehind(reports=tuple(reports)))
+    )
     report_to(faults)
     pool = ThreadPool()
     limits = conf.limits()
@@ -227,7 +244,10 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     log.debug("environments synced", seconds=round(report.seconds, 2))
     for failure in report.failures:
         log_class_fault(
-            "unavailable, because its tasks cannot be listed", failure.environment, failure.split, failure.fault
+            "unavailable, because its tasks cannot be listed",
+            failure.environment,
+            failure.split,
+            failure.fault,
         )
     for split in report.splits:
         if split.is_taken:
@@ -238,20 +258,28 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     if membership is None:
         await record.start()
     else:
-        await record.start(membership.id, lambda: membership.is_leader, messages, membership.rest_seconds)
+        await record.start(
+            membership.id, lambda: membership.is_leader, messages, membership.rest_seconds
+        )
     directory = conf.process_directory() if recovers else None
     sessions: Sequence[OpenEpisode | SessionRequest] = ()
     left = read_left_behind(directory) if directory is not None else LeftBehind()
-    leases, taken = Leases(membership.id, membership.rest_seconds) if membership else None, list[str]()
+    leases, taken = (
+        Leases(membership.id, membership.rest_seconds) if membership else None,
+        list[str](),
+    )
     if leases is not None:
         leases.start()
-        async for sids in record.running_sessions():  # before RunningCalls replaces the notes, which others may read
+        # before RunningCalls replaces the notes, which others may read
+        async for sids in record.running_sessions():
             taken += await take_left(leases, sids)
     elif directory is not None:
         sessions = await _left_sessions(record, registry, left, directory)
     host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))
     catalogue = Catalogue(registry, host)
-    opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
+    opened = SessionService(
+        registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry))
+    )
     if settings.ORSWEB_SECRETS_KEYS:
         opened.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))
     secrets = OperatorSecrets()
@@ -276,23 +304,41 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
     loop = asyncio.get_running_loop()
-    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, secrets, faults, ownership, messages, loop)
+    return _Parts(
+        opened,
+        catalogue,
+        record,
+        pool,
+        host,
+        remotes,
+        ledger,
+        secrets,
+        faults,
+        ownership,
+        messages,
+        loop,
+    )
 
 
 async def _left_sessions(
     record: Any, registry: Registry, left: LeftBehind, directory: Path
 ) -> list[OpenEpisode | SessionRequest]:
-    """End the episodes that an earlier server left open, but for those that go on; return these, and what opens the
-    sessions again that had no environment yet.
+    """End the episodes that an earlier server left open, but for those that go on; return these,
+    and what opens the sessions again that had no environment yet.
     """
-    closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.comes_back])
+    closed, going_on = await record.recover(
+        left, [hosted.name for hosted in registry if hosted.comes_back]
+    )
     openings = read_openings(directory)
     recorded = await record.recorded_sessions([one.sid for one in openings]) if openings else ()
     unbound = [one for one in openings if one.sid not in recorded]
     sessions = [*going_on, *unbound]
     if closed or sessions:
         log.warning(
-            "an earlier server left sessions open", closed=closed, going_on=len(sessions), death=left.death or None
+            "an earlier server left sessions open",
+            closed=closed,
+            going_on=len(sessions),
+            death=left.death or None,
         )
     return sessions
 
@@ -303,7 +349,8 @@ def _usage_of(label: str) -> KeyUsage:
 
 
 async def _follow_keys(service: SessionService) -> None:
-    """Read the API keys and keep up with changes; sessions of a key that may do less now end at once."""
+    """Read the API keys and keep up with changes; sessions of a key that may do less now end at
+    once."""
     loop = asyncio.get_running_loop()
 
     def end_sessions(owners: set[str]) -> None:
@@ -326,13 +373,15 @@ def _store_incidents(record: Any, left: LeftBehind) -> None:
 
 
 def close_sessions_of_run(run: str, owner: str | None, others: Sequence[int] = ()) -> None:
-    """End the live sessions of the run named `run` that the key with the label `owner` opened; None: those of all keys.
+    """End the live sessions of the run named `run` that the key with the label `owner` opened;
+    None: those of all keys.
 
-    `others`: numbers of episodes of other runs that their clients call by the same name, which go on.
+    `others`: numbers of episodes of other runs that their clients call by the same name, which go
+    on.
 
-    Returns when they have ended and this is recorded, or after `MAX_CLOSE_SECONDS`; those of other servers, which are
-    told, may end later. Does nothing while no service is open, because there are no sessions then. For other threads
-    than the service's.
+    Returns when they have ended and this is recorded, or after `MAX_CLOSE_SECONDS`; those of other
+    servers, which are told, may end later. Does nothing while no service is open, because there are
+    no sessions then. For other threads than the service's.
 
     Raises: django.db.Error when other servers cannot be told.
     """
@@ -356,13 +405,16 @@ def _close_runs_with(messages: ServerMessages, service: SessionService) -> None:
 
 def _shared_quotas(messages: ServerMessages) -> SharedQuotas:
     """Return what keys use on other servers. Called on the service's loop."""
-    shared = SharedQuotas(messages.server, lambda: ring.usages, lambda texts: messages.send(QUOTAS, *texts))
+    shared = SharedQuotas(
+        messages.server, lambda: ring.usages, lambda texts: messages.send(QUOTAS, *texts)
+    )
     messages.listen(QUOTAS, shared.hear)
     return shared
 
 
 def hidden_fields(environment: str) -> frozenset[str] | None:
-    """Return the fields of a task that the class of `environment` hides from agents, for pages that show tasks.
+    """Return the fields of a task that the class of `environment` hides from agents, for pages that
+    show tasks.
 
     None: this process serves no such class, so it is unknown what has to be hidden.
     """
@@ -372,7 +424,8 @@ def hidden_fields(environment: str) -> frozenset[str] | None:
 
 
 def hand_controls(environment: str) -> HandControls:
-    """Return how people play `environment` by hand; no controls if this process serves no class of it that says so."""
+    """Return how people play `environment` by hand; no controls if this process serves no class of
+    it that says so."""
     service = service_or_none()
     hosted = service.registry.find(environment) if service else None
     return getattr(hosted, "hand_controls", None) or HandControls()
@@ -383,14 +436,19 @@ def try_out_spec(environment: str, spec: str, seconds: float = MAX_TRIAL_SECONDS
 
     Blocks while `MAX_TRIALS` others are running.
 
-    Raises: TrialsBusy, UnknownEnvironment, NotPlaying; EnvironmentFault when the trial could not be stopped in time.
+    Raises: TrialsBusy, UnknownEnvironment, NotPlaying; EnvironmentFault when the trial could not be
+    stopped in time.
     """
     value, max_seconds = json.loads(spec), seconds + MAX_TEARDOWN_SECONDS
     if not _trial_slots.acquire(timeout=MAX_WAIT_SECONDS):
         raise TrialsBusy
     try:
-        return ask_service(lambda service: service.try_out(environment, value, seconds), max_seconds)
+        return ask_service(
+            lambda service: service.try_out(environment, value, seconds), max_seconds
+        )
     except TimeoutError:
-        raise EnvironmentFault("TimeoutError", f"the trial did not end within {max_seconds:g} s") from None
+        raise EnvironmentFault(
+            "TimeoutError", f"the trial did not end within {max_seconds:g} s"
+        ) from None
     finally:
         _trial_slots.release()

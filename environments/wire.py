@@ -17,15 +17,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from environments.errors import shorten
 
 MAX_PLACE_CHARACTERS = 100
 MAX_DEPTH = 200
-"""Levels of nesting that a body may have, which is pydantic's own limit too. JSON encoders recurse, so a deeper value
-could be read but not written."""
+"""Levels of nesting that a body may have, which is pydantic's own limit too. JSON encoders recurse,
+so a deeper value could be read but not written."""
 
 M = TypeVar("M", bound=BaseModel)
 JSONObject = Mapping[str, Any]
@@ -43,7 +51,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
-# --- content ---------------------------------------------------------------------------------------------------------
+# --- content --------------------------------------------------------------------------------------
 
 
 class TextBlock(WireModel):
@@ -66,7 +74,9 @@ class ImageBlock(WireModel):
         encode = "base64-encode it, as base64.b64encode(data).decode()"
         if isinstance(data, bytes | bytearray):
             raise ValueError(f"an image is a text, not {type(data).__name__}; {encode}")
-        raise ValueError(f"an image is a text, not {type(data).__name__}; save it as PNG or JPEG and {encode}")
+        raise ValueError(
+            f"an image is a text, not {type(data).__name__}; save it as PNG or JPEG and {encode}"
+        )
 
 
 Blocks = Sequence[TextBlock | ImageBlock]
@@ -119,12 +129,13 @@ class Message(WireModel):
             if block.type not in _BLOCKS_OF_ROLE[self.role]:
                 allowed = ", ".join(sorted(_BLOCKS_OF_ROLE[self.role]))
                 raise ValueError(
-                    f"a {block.type!r} block is not allowed in a {self.role!r} message; allowed are: {allowed}"
+                    f"a {block.type!r} block is not allowed in a {self.role!r} message; allowed "
+                    f"are: {allowed}"
                 )
         return self
 
 
-# --- what environments declare and return ----------------------------------------------------------------------------
+# --- what environments declare and return ---------------------------------------------------------
 
 
 class Split(WireModel):
@@ -140,7 +151,9 @@ class ToolSpec(WireModel):
 
     name: str = Field(description="Name to call the tool by.")
     description: str = Field(description="What the tool does, for the model to read.")
-    input_schema: JSONObject | None = Field(description="JSON Schema of the arguments; null if there are none.")
+    input_schema: JSONObject | None = Field(
+        description="JSON Schema of the arguments; null if there are none."
+    )
 
 
 class TerminalToolSpec(WireModel):
@@ -158,7 +171,9 @@ class ListToolsOutput(WireModel):
     terminal_tool: TerminalToolSpec | None = Field(
         default=None, description="The tool for final answers, if there is one."
     )
-    supports_score_group: bool | None = Field(default=None, description="Whether `score_group` is implemented.")
+    supports_score_group: bool | None = Field(
+        default=None, description="Whether `score_group` is implemented."
+    )
     message_block_types: list[str] | None = Field(
         default=None, description="Types of blocks that messages may contain."
     )
@@ -168,10 +183,18 @@ class ToolOutput(WireModel):
     """What a tool returns: content, a reward (or null), and whether the episode is over."""
 
     # not Sequence: pydantic serialises that in Python, which is slow
-    blocks: list[TextBlock | ImageBlock] = Field(description="Content for the model; at least one block.")
-    metadata: JSONObject | None = Field(default=None, description="Data for the trainer. The model need not see it.")
-    reward: float | None = Field(default=None, description="Reward of this call; null if it gives none.")
-    finished: bool = Field(default=False, description="Whether the episode is over; later calls are refused.")
+    blocks: list[TextBlock | ImageBlock] = Field(
+        description="Content for the model; at least one block."
+    )
+    metadata: JSONObject | None = Field(
+        default=None, description="Data for the trainer. The model need not see it."
+    )
+    reward: float | None = Field(
+        default=None, description="Reward of this call; null if it gives none."
+    )
+    finished: bool = Field(
+        default=False, description="Whether the episode is over; later calls are refused."
+    )
 
 
 class RunToolSuccess(WireModel):
@@ -186,9 +209,9 @@ class RunToolError(WireModel):
 
     ok: Literal[False] = False
     error: str = Field(description="What went wrong, for the model to read.")
-    reason: Literal["not_found", "name_collision", "input_validation", "episode_finished"] | None = Field(
-        default=None, description="Kind of the error."
-    )
+    reason: (
+        Literal["not_found", "name_collision", "input_validation", "episode_finished"] | None
+    ) = Field(default=None, description="Kind of the error.")
 
 
 class RunToolOutput(RootModel[RunToolSuccess | RunToolError]):
@@ -201,7 +224,9 @@ class GroupCandidate(WireModel):
     """One conversation of a group that is scored together."""
 
     messages: list[Message] = Field(description="The conversation, in order.")
-    metadata: JSONObject | None = Field(default=None, description="Further data for the environment.")
+    metadata: JSONObject | None = Field(
+        default=None, description="Further data for the environment."
+    )
 
 
 class GroupScore(WireModel):
@@ -209,7 +234,7 @@ class GroupScore(WireModel):
     metadata: JSONObject | None = Field(default=None, description="Further data for the trainer.")
 
 
-# --- what clients send -----------------------------------------------------------------------------------------------
+# --- what clients send ----------------------------------------------------------------------------
 
 
 class ListTasks(WireModel):
@@ -222,7 +247,9 @@ class NumTasks(WireModel):
 
 class GetTask(WireModel):
     split: str = Field(description=SPLIT)
-    index: int = Field(description="Number of the task, from 0; negative numbers count from the end.")
+    index: int = Field(
+        description="Number of the task, from 0; negative numbers count from the end."
+    )
 
 
 class GetTaskRange(WireModel):
@@ -233,14 +260,17 @@ class GetTaskRange(WireModel):
         default=None, description="Number of the first task; negative numbers count from the end."
     )
     stop: int | None = Field(
-        default=None, description="Number after that of the last task; negative ones count from the end."
+        default=None,
+        description="Number after that of the last task; negative ones count from the end.",
     )
 
 
 class CreateSession(WireModel):
     """Body of POST /create: either `task_spec`, or `split` with `index`."""
 
-    env_name: str | None = Field(default=None, description="Name of the environment; it wins over X-Deployment.")
+    env_name: str | None = Field(
+        default=None, description="Name of the environment; it wins over X-Deployment."
+    )
     task_spec: JSONObject | None = Field(
         default=None, description="The task itself, as the listings of tasks contain it."
     )
@@ -248,9 +278,12 @@ class CreateSession(WireModel):
     index: int | None = Field(default=None, description="Number of the task in the split.")
     secrets: Mapping[str, str] | None = Field(
         default=None,
-        description="Secrets of the environment, and, under names that start with `orsweb_`, facts of the run.",
+        description="Secrets of the environment, and, under names that start with `orsweb_`, facts "
+        "of the run.",
     )
-    toolset_name: str | None = Field(default=None, description="Name of the toolset to play with; null for all tools.")
+    toolset_name: str | None = Field(
+        default=None, description="Name of the toolset to play with; null for all tools."
+    )
 
     @model_validator(mode="after")
     def check_task_source(self) -> CreateSession:
@@ -263,23 +296,28 @@ class CreateSession(WireModel):
 
 class ToolCall(WireModel):
     name: str = Field(description="Name of the tool.")
-    input: JSONObject = Field(description="Arguments, as the tool's `input_schema` describes them; {} for none.")
+    input: JSONObject = Field(
+        description="Arguments, as the tool's `input_schema` describes them; {} for none."
+    )
     task_id: str | None = Field(default=None, description=TASK_ID)
 
 
 class ScoreGroup(WireModel):
-    candidates: list[GroupCandidate] = Field(description="The conversations that are scored together.")
+    candidates: list[GroupCandidate] = Field(
+        description="The conversations that are scored together."
+    )
     task_id: str | None = Field(default=None, description=TASK_ID)
 
 
-# --- text ------------------------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 BLOCKS: TypeAdapter[list[TextBlock | ImageBlock]] = TypeAdapter(list[TextBlock | ImageBlock])
 MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 
 
 def model_json(model: BaseModel) -> str:
-    """Compact ASCII JSON of any pydantic model; NaN and infinities become null, lone surrogates stay escaped."""
+    """Compact ASCII JSON of any pydantic model; NaN and infinities become null, lone surrogates
+    stay escaped."""
     try:
         return model.__pydantic_serializer__.to_json(model, ensure_ascii=True).decode("ascii")
     except PydanticSerializationError:
@@ -289,20 +327,26 @@ def model_json(model: BaseModel) -> str:
 def checked_json(model: M) -> tuple[M, str]:
     """Return the model and its `model_json`, once its values have been checked against its types.
 
-    An author's code may have assigned values to the fields after construction, which pydantic does not check.
+    An author's code may have assigned values to the fields after construction, which pydantic does
+    not check.
 
     Raises: pydantic.ValidationError; TypeError when a value has no JSON form.
     """
     texts = [getattr(block, "text", None) for block in getattr(model, "blocks", ())]
     try:
-        return model, _written(model.__pydantic_serializer__.to_json, model, texts, warnings="error")
-    except ValueError:  # pydantic's; also for text with lone surrogates, and values without a JSON form
+        return model, _written(
+            model.__pydantic_serializer__.to_json, model, texts, warnings="error"
+        )
+    except (
+        ValueError
+    ):  # pydantic's; also for text with lone surrogates, and values without a JSON form
         checked = revalidate(model)
         return checked, model_json(checked)
 
 
 def revalidate(model: M) -> M:
-    """Return a new model, validated from the values that `model` holds now. Raises: pydantic.ValidationError."""
+    """Return a new model, validated from the values that `model` holds now. Raises:
+    pydantic.ValidationError."""
     return type(model).model_validate(model.model_dump(warnings=False))
 
 
@@ -323,24 +367,31 @@ def value_json(value: Any) -> str:
     Raises: TypeError when something in `value` has no JSON form (an unknown type, a cycle).
     """
     try:
-        return _written(to_json, value, value.values() if type(value) is dict else (), inf_nan_mode="null")
+        return _written(
+            to_json, value, value.values() if type(value) is dict else (), inf_nan_mode="null"
+        )
     except ValueError:
-        pass  # lone surrogates, which Python's encoder can write, or something that has no JSON form
+        # lone surrogates, which Python's encoder can write, or something that has no JSON form
+        pass
     try:
         try:
             return _encode(value)
         except ValueError:
-            return json.dumps(_finite(value), separators=(",", ":"), default=lambda item: _finite(_plain(item)))
+            return json.dumps(
+                _finite(value), separators=(",", ":"), default=lambda item: _finite(_plain(item))
+            )
     except (ValueError, RecursionError) as error:
         raise TypeError(f"value has no JSON form: {error}") from error
 
 
 def _written(write: Callable[..., bytes], value: Any, texts: Iterable[Any], **options: str) -> str:
-    """Return what `write` makes of `value`, in ASCII. Long `texts` that are ASCII take a quarter of the time."""
+    """Return what `write` makes of `value`, in ASCII. Long `texts` that are ASCII take a quarter of
+    the time."""
     for text in texts:
         if type(text) is str and len(text) > 1000 and text.isascii():
             said = write(value, **options).decode()  # without looking at each character
-            if not said.isascii():  # iterators in the value are used up, so it is written from what was written
+            # iterators in the value are used up, so it is written from what was written
+            if not said.isascii():
                 said = to_json(from_json(said), ensure_ascii=True).decode("ascii")
             return said
     return write(value, ensure_ascii=True, **options).decode("ascii")
@@ -349,8 +400,8 @@ def _written(write: Callable[..., bytes], value: Any, texts: Iterable[Any], **op
 def object_json(value: Any) -> str:
     """Return the compact ASCII JSON of an object, with its keys in their order.
 
-    Raises: TypeError or ValueError when `value` is not an object, or holds NaN, an infinity or something that has no
-    JSON form.
+    Raises: TypeError or ValueError when `value` is not an object, or holds NaN, an infinity or
+    something that has no JSON form.
     """
     text = _encode(value)
     if not text.startswith("{"):
@@ -361,7 +412,8 @@ def object_json(value: Any) -> str:
 def parsed_json(content: bytes | str) -> Any:
     """Return the value of JSON text, of bytes in UTF-8. Accepts lone surrogates.
 
-    Raises: ValueError, also for a number that is not finite, which could not be written again; RecursionError.
+    Raises: ValueError, also for a number that is not finite, which could not be written again;
+    RecursionError.
     """
     text = content if isinstance(content, str) else content.decode("utf-8")
     value = json.loads(text)
@@ -370,11 +422,14 @@ def parsed_json(content: bytes | str) -> Any:
     return value
 
 
-_DIGITS_AND_E = bytes(48 if chr(code).isdecimal() else 101 if code in b"eE" else 32 for code in range(256))
+_DIGITS_AND_E = bytes(
+    48 if chr(code).isdecimal() else 101 if code in b"eE" else 32 for code in range(256)
+)
 
 
 def may_be_infinite(content: bytes) -> bool:
-    """Return whether JSON text may hold NaN, an infinity or a number beyond 1.8e308; pydantic reads all of them.
+    """Return whether JSON text may hold NaN, an infinity or a number beyond 1.8e308; pydantic reads
+    all of them.
 
     Takes about 3 ns a byte; a pattern would take ten times that.
     """
@@ -385,19 +440,28 @@ def may_be_infinite(content: bytes) -> bool:
 
 
 def check_finite(value: Any) -> None:
-    """Check that parsed JSON has no NaN or infinity, which would be null where it is written. Raises: ValueError."""
+    """Check that parsed JSON has no NaN or infinity, which would be null where it is written.
+    Raises: ValueError."""
     if (place := infinite_place(value)) is not None:
         raise ValueError(
-            f"{shorten(place, MAX_PLACE_CHARACTERS) or 'it'} is NaN, an infinity or a number beyond 1.8e308; "
+            f"{shorten(place, MAX_PLACE_CHARACTERS) or 'it'} is NaN, an infinity or a number "
+            "beyond 1.8e308; "
             "write a finite number, null or a text"
         )
 
 
 def infinite_place(value: Any, place: str = "") -> str | None:
-    """Return the place of the first number that is not finite, such as `scores.0`; None if all are."""
+    """Return the place of the first number that is not finite, such as `scores.0`; None if all
+    are."""
     if isinstance(value, float):
         return None if math.isfinite(value) else place
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    members = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, member in members:
         if isinstance(member, float | dict | list):
             found = infinite_place(member, f"{place}.{key}" if place else str(key))
@@ -407,7 +471,8 @@ def infinite_place(value: Any, place: str = "") -> str | None:
 
 
 def json_problem(error: Exception) -> str:
-    """Return what is wrong with a text that is not JSON or cannot be stored, by what reading it has raised."""
+    """Return what is wrong with a text that is not JSON or cannot be stored, by what reading it has
+    raised."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):
@@ -450,7 +515,8 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def plain_blocks(blocks: Any) -> Any:
-    """Return the blocks or messages of any SDK as plain data, ready for validation by the types of this module.
+    """Return the blocks or messages of any SDK as plain data, ready for validation by the types of
+    this module.
 
     Raises: TypeError when `blocks` is not a sequence.
     """
@@ -464,7 +530,9 @@ def _plain(value: Any) -> Any:
         return value.model_dump()
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(
+        value, bytes | bytearray | memoryview
+    ):
         return list(value)
     return to_jsonable_python(value)
 

@@ -1,16 +1,19 @@
-"""What exists for a person, what is hidden while they play blind, and what people and API keys may not read of tasks.
+"""What exists for a person, what is hidden while they play blind, and what people and API keys may
+not read of tasks.
 
-The first two are used by all pages of single episodes and tasks, the third by pages, exports and the API.
+The first two are used by all pages of single episodes and tasks, the third by pages, exports and
+the API.
 
-Nothing of a private environment exists for people who are not its members, nor a task of a split that is sealed for
-people for those who may not see hidden fields (`environments/access/privacy.py`), nor an episode of a study that is not
-closed for people who may not make studies. The functions about that make a query about
+Nothing of a private environment exists for people who are not its members, nor a task of a split
+that is sealed for people for those who may not see hidden fields
+(`environments/access/privacy.py`), nor an episode of a study that is not closed for people who may
+not make studies. The functions about that make a query about
 the thing only if something is hidden from the person; otherwise they say yes without looking.
 
-A person who plays an episode blind sees its rewards and its answer when it has ended. Until then no page shows them
-that episode or its task; other accounts may watch. Three things stay visible: a task's line in lists, which does not
-contain the `hidden_fields` of its class; the admin's pages of tasks and splits, where curators see everything; and the
-episodes of other players at the same task.
+A person who plays an episode blind sees its rewards and its answer when it has ended. Until then no
+page shows them that episode or its task; other accounts may watch. Three things stay visible: a
+task's line in lists, which does not contain the `hidden_fields` of its class; the admin's pages of
+tasks and splits, where curators see everything; and the episodes of other players at the same task.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ def sees_run(user: Any, pk: int) -> bool:
 
 
 def blind_to(user: Any) -> QuerySet[Play, int]:
-    """Return the ids of the running episodes that `user` plays blind; none for a visitor without an account."""
+    """Return the ids of the running episodes that `user` plays blind; none for a visitor without an
+    account."""
     pk = getattr(user, "pk", None)
     if pk is None:
         return Play.objects.none().values_list("pk", flat=True)
@@ -60,8 +64,8 @@ def blind_to(user: Any) -> QuerySet[Play, int]:
 
 
 def sight_of(user: Any) -> tuple[object, ...]:
-    """Return what lists of episodes show to `user` differently from others: what exists for them, and the ids of the
-    running episodes that they play blind.
+    """Return what lists of episodes show to `user` differently from others: what exists for them,
+    and the ids of the running episodes that they play blind.
     """
     return viewer_of(user), tuple(blind_to(user))
 
@@ -83,12 +87,18 @@ def blind_episode(user: Any, task: int) -> int | None:
 
 def sentence(episode: int) -> str:
     """Return the sentence about why a page does not show that episode."""
-    return f"You're playing episode {episode} blind. You can see its record once the episode has ended."
+    return (
+        f"You're playing episode {episode} blind. You can see its record once the episode has "
+        "ended."
+    )
 
 
 def task_sentence(episode: int) -> str:
     """Return the sentence about why a page does not show the task of that episode."""
-    return f"You're playing this task blind in episode {episode}. You can see it once the episode has ended."
+    return (
+        f"You're playing this task blind in episode {episode}. You can see it once the episode has "
+        "ended."
+    )
 
 
 READER = AgentKey("", frozenset(SCOPES) - {CURATE, ADMIN})
@@ -101,10 +111,11 @@ def key_of_person(user: Any) -> AgentKey:
 
 
 def content_of(fields: Sequence[Labelled], environment: str, guard: TaskGuard) -> dict[str, Any]:
-    """Return the parts of a task as template variables: `spec`, and those hidden from agents as `hidden`.
+    """Return the parts of a task as template variables: `spec`, and those hidden from agents as
+    `hidden`.
 
-    All are hidden without a class (`is_hosted` is then false). `withheld` is the number of those that the reader may
-    not see either.
+    All are hidden without a class (`is_hosted` is then false). `withheld` is the number of those
+    that the reader may not see either.
     """
     names = hidden_fields(environment)
     apart = [one for one in fields if names is None or one.label in names]
@@ -124,10 +135,11 @@ class Labelled(Protocol):
 
 
 class TaskGuard:
-    """What may be read of tasks without the scope `curate`: no hidden fields, and for keys no tasks of sealed splits.
+    """What may be read of tasks without the scope `curate`: no hidden fields, and for keys no tasks
+    of sealed splits.
 
-    People read the tasks of splits that are sealed for keys alone, whose prompts they see in replays. The tasks of
-    those that are sealed for people, too, do not exist for them.
+    People read the tasks of splits that are sealed for keys alone, whose prompts they see in
+    replays. The tasks of those that are sealed for people, too, do not exist for them.
     """
 
     def __init__(self, viewer: Viewer) -> None:
@@ -150,7 +162,8 @@ class TaskGuard:
         return visible_spec(spec, hidden, is_sealed=hidden is not None and self.is_sealed(task))
 
     def is_sealed(self, task: int) -> bool:
-        """Return whether the reader may not read the task because it is in a sealed split or was played from one."""
+        """Return whether the reader may not read the task because it is in a sealed split or was
+        played from one."""
         if self._reads_all or not self._keeps_seals or not self._sealed:
             return False
         places = SplitEntry.objects.filter(task=task, until=None, split__in=self._sealed)

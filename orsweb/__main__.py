@@ -1,4 +1,5 @@
-"""The command line: `orsweb serve`, `orsweb migrate`, … where it is installed, `python manage.py …` in a checkout."""
+"""The command line: `orsweb serve`, `orsweb migrate`, … where it is installed, `python manage.py …`
+in a checkout."""
 
 import gc
 import os
@@ -14,20 +15,25 @@ _MISSING = re.compile(r"no such (table|column)|(relation|column) .* does not exi
 
 
 def main() -> None:
-    gc.set_threshold(10_000, 20, 50)  # starting makes 300,000 objects that stay; scanning them so often took 8 % of it
+    # starting makes 300,000 objects that stay; scanning them so often took 8 % of it
+    gc.set_threshold(10_000, 20, 50)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
     try:
-        if sys.argv[1:2] != ["restore"]:  # plays nothing, and leaves no file behind if it is refused
+        # plays nothing, and leaves no file behind if it is refused
+        if sys.argv[1:2] != ["restore"]:
             hash_seed.ensure()
         _execute()
     except ImproperlyConfigured as error:  # a variable with a wrong value: its sentence says all
         sys.exit(str(error))
-    except KeyboardInterrupt:  # Ctrl-C while starting or migrating; `serve` handles its own once it listens
+    except (
+        KeyboardInterrupt
+    ):  # Ctrl-C while starting or migrating; `serve` handles its own once it listens
         sys.exit(130)
 
 
 def _execute() -> None:
-    """Run the command. What takes long to import is imported here, because the program may just have started again."""
+    """Run the command. What takes long to import is imported here, because the program may just
+    have started again."""
     from django.core.management import execute_from_command_line
     from django.db import OperationalError, ProgrammingError
 
@@ -45,10 +51,15 @@ def _unmigrated(error: Exception) -> str:
     from environments import command_line
 
     database = connection.settings_dict
-    name = database["NAME"] if connection.vendor == "sqlite" else f"{database['HOST']}/{database['NAME']}"
+    name = (
+        database["NAME"]
+        if connection.vendor == "sqlite"
+        else f"{database['HOST']}/{database['NAME']}"
+    )
     reason = str(error).splitlines()[0]
     return (
-        f"The database {name} has not been migrated ({reason}). See whether ORSWEB_DATA_DIR or DATABASE_URL names the "
+        f"The database {name} has not been migrated ({reason}). See whether ORSWEB_DATA_DIR or "
+        "DATABASE_URL names the "
         f"one that you mean; if so, run first: {command_line.command('migrate')}"
     )
 

@@ -1,4 +1,5 @@
-"""The URLs of agents: of MCP, of the platform's data API and of the Open Reward Standard, and those of probes.
+"""The URLs of agents: of MCP, of the platform's data API and of the Open Reward Standard, and those
+of probes.
 
 Pages have their own.
 """

@@ -1,4 +1,5 @@
-"""Measures for a quick start: no discovery of the admin, which would load the pages, no import of unused libraries."""
+"""Measures for a quick start: no discovery of the admin, which would load the pages, no import of
+unused libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from django.db import connection
 
 @contextmanager
 def absent(*names: str) -> Iterator[None]:
-    """Make these packages, unless loaded yet, seem missing to a library that imports them if they are there."""
+    """Make these packages, unless loaded yet, seem missing to a library that imports them if they
+    are there."""
     missing = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]  # None: importing it is an ImportError
     try:
@@ -36,14 +38,16 @@ class OrswebConfig(AppConfig):
 
         security_signals.connect()
         if connection.vendor == "sqlite":
-            with absent("psycopg", "psycopg2"):  # rest_framework would load it for fields of PostgreSQL, in 0.15 s
+            # rest_framework would load it for fields of PostgreSQL, in 0.15 s
+            with absent("psycopg", "psycopg2"):
                 import rest_framework.compat  # noqa: F401
 
 
 class LateAdminConfig(SimpleAdminConfig):
     """The admin is that of `orsweb/accounts/admin_site.py`.
 
-    `orsweb/urls.py` discovers its models, as do the checks, which look at nothing that is not registered.
+    `orsweb/urls.py` discovers its models, as do the checks, which look at nothing that is not
+    registered.
     """
 
     default_site = "orsweb.accounts.admin_site.AdminSite"

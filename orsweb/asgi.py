@@ -1,8 +1,9 @@
-"""The ASGI application. Django handles the pages, `agents` all other HTTP requests, channels the websockets.
+"""The ASGI application. Django handles the pages, `agents` all other HTTP requests, channels the
+websockets.
 
-Environment names are first segments of paths, so a path belongs to a page only if its first segment is in
-`reserved_names.PAGES`. uvicorn runs this application (`manage.py serve`), or daphne (`manage.py runserver`, which sends
-no lifespan events).
+Environment names are first segments of paths, so a path belongs to a page only if its first segment
+is in `reserved_names.PAGES`. uvicorn runs this application (`manage.py serve`), or daphne
+(`manage.py runserver`, which sends no lifespan events).
 """
 
 from __future__ import annotations
@@ -54,17 +55,23 @@ SERVED_PAGES = frozenset(
         "rollouts", "runs", "static", "suites", "tasks",
     )
 )  # fmt: skip
-"""Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.
+"""Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in
+JSON.
 
-Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test compares both with
+Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test
+compares both with
 the urls.
 """
 IMPORT_PATH = "/admin/environments/task/import/"
 """The page that takes large uploads."""
 
 # By its path: the packages that send traces are optional.
-watch_requests = import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
-protocol = ProtocolHandler("orsweb.agent_urls", watch_requests, Forwarding if conf.is_one_of_several() else None)
+watch_requests = (
+    import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
+)
+protocol = ProtocolHandler(
+    "orsweb.agent_urls", watch_requests, Forwarding if conf.is_one_of_several() else None
+)
 
 
 def has_key(scope: Any) -> bool:
@@ -99,7 +106,8 @@ pages: Any = ProxyHeadersMiddleware(from_peers(bounded), trusted_proxies)
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
-    """Pass pages to Django, on a few threads (`page_threads.py`), and all other requests to the protocol's handler."""
+    """Pass pages to Django, on a few threads (`page_threads.py`), and all other requests to the
+    protocol's handler."""
     if not is_page(scope["method"], scope["path"]):
         return protocol(scope, receive, send)
     handler = play if service_or_none() is None and scope["path"].startswith("/play/") else pages
@@ -108,17 +116,20 @@ def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]
 
 
 async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Open the service before a page of people, because `runserver` sends no lifespan events that would open it."""
+    """Open the service before a page of people, because `runserver` sends no lifespan events that
+    would open it."""
     await open_service()
     await pages(scope, receive, send)
 
 
 def is_page(method: str, path: str) -> bool:
-    """Return whether Django's URLs serve `path`. POST /tasks lists tasks and belongs to the protocol."""
+    """Return whether Django's URLs serve `path`. POST /tasks lists tasks and belongs to the
+    protocol."""
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
-    return first in SERVED_PAGES if first else path in ("", "/")  # Django redirects from the first to the second
+    # Django redirects from the first to the second
+    return first in SERVED_PAGES if first else path in ("", "/")
 
 
 def is_agents(method: str, path: str) -> bool:
@@ -126,7 +137,13 @@ def is_agents(method: str, path: str) -> bool:
     return not is_page(method, path)
 
 
-agents = Agents(is_agents, protocol.respond, protocol.may_send, settings.ORSWEB_MAX_BODY_BYTES, conf.path_prefix())
+agents = Agents(
+    is_agents,
+    protocol.respond,
+    protocol.may_send,
+    settings.ORSWEB_MAX_BODY_BYTES,
+    conf.path_prefix(),
+)
 """The direct route to the protocol, for a server that can bypass ASGI (see `exchange.py`)."""
 
 
@@ -138,19 +155,23 @@ def player_sockets() -> Any:
 
 
 async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Pass a websocket to the player. The first may have to load the pages, which takes too long for the loop."""
+    """Pass a websocket to the player. The first may have to load the pages, which takes too long
+    for the loop."""
     handler = await asyncio.to_thread(player_sockets)
     await handler(scope, receive, send)
 
 
-websocket = OwnPagesOnly(ProxyHeadersMiddleware(from_peers(AuthMiddlewareStack(sockets)), trusted_proxies))
+websocket = OwnPagesOnly(
+    ProxyHeadersMiddleware(from_peers(AuthMiddlewareStack(sockets)), trusted_proxies)
+)
 
 router = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})
 application = InnerPaths(Unproxied(router), conf.path_prefix())
 
 
 def load_pages() -> None:
-    """Import the pages and their addresses, which no request of an agent needs; meanwhile one of a page waits."""
+    """Import the pages and their addresses, which no request of an agent needs; meanwhile one of a
+    page waits."""
     reverse("overview")
     player_sockets()
     # What was loaded stays for good, so the collector need not look at it again.

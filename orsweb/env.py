@@ -1,7 +1,8 @@
 """Typed functions that read environment variables for `settings.py`.
 
-Every one raises ImproperlyConfigured, with the variable's name and the allowed values, when a value is wrong. A secret
-may be stored in a file, whose path is in the variable with `_FILE` appended to its name.
+Every one raises ImproperlyConfigured, with the variable's name and the allowed values, when a value
+is wrong. A secret may be stored in a file, whose path is in the variable with `_FILE` appended to
+its name.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ def env_str(name: str, default: str = "") -> str:
 
 
 def env_bool(name: str, *, default: bool = False) -> bool:
-    """Return True for 1, true, yes and on; False for 0, false, no and off; `default` when unset or empty."""
+    """Return True for 1, true, yes and on; False for 0, false, no and off; `default` when unset or
+    empty."""
     text = env_str(name).lower()
     if text and text not in _TRUE | _FALSE:
-        raise ImproperlyConfigured(f"{name}={text!r} is neither true nor false; use one of 1, 0, true, false.")
+        raise ImproperlyConfigured(
+            f"{name}={text!r} is neither true nor false; use one of 1, 0, true, false."
+        )
     return text in _TRUE if text else default
 
 
@@ -76,7 +80,9 @@ def env_share(name: str, default: float) -> float:
     try:
         value = float(text) if text else default
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name}={text!r} is not a number; use one from 0 to 1.") from error
+        raise ImproperlyConfigured(
+            f"{name}={text!r} is not a number; use one from 0 to 1."
+        ) from error
     if not 0 <= value <= 1:
         raise ImproperlyConfigured(f"{name}={text} is not in the range from 0 to 1.")
     return value
@@ -91,7 +97,8 @@ def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
 
 
 def env_list(name: str) -> list[str]:
-    """Return the comma-separated entries without surrounding white space; empty ones are dropped."""
+    """Return the comma-separated entries without surrounding white space; empty ones are
+    dropped."""
     return [entry.strip() for entry in env_str(name).split(",") if entry.strip()]
 
 
@@ -104,21 +111,27 @@ def env_addresses(name: str, default: str) -> list[str]:
                 ipaddress.ip_network(entry)
         except ValueError as error:
             raise ImproperlyConfigured(
-                f"{name}: {entry!r} is not an IP address or a network such as 10.0.0.0/8; use * for all addresses."
+                f"{name}: {entry!r} is not an IP address or a network such as 10.0.0.0/8; use * "
+                "for all addresses."
             ) from error
     return entries
 
 
 def env_url(name: str) -> str:
-    """Return the address of a server without a slash at its end: https, or http on this machine; empty when unset."""
+    """Return the address of a server without a slash at its end: https, or http on this machine;
+    empty when unset."""
     text = env_str(name).rstrip("/")
     try:
         parts = urlsplit(text)
         is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}={text!r} is not an address.") from error
-    if text and not (parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_local))):
-        raise ImproperlyConfigured(f"{name}={text!r} has to begin with https:// (http:// only on this machine).")
+    if text and not (
+        parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_local))
+    ):
+        raise ImproperlyConfigured(
+            f"{name}={text!r} has to begin with https:// (http:// only on this machine)."
+        )
     return text
 
 
@@ -128,12 +141,15 @@ def env_path_prefix(name: str) -> str:
     parts = text.split("/")[1:]
     if text and not (_PATH.fullmatch(text) and {".", ".."}.isdisjoint(parts)):
         raise ImproperlyConfigured(
-            f"{name}={text!r} is not a path such as /ors or /lab/ors; it begins with a slash, and its parts have "
+            f"{name}={text!r} is not a path such as /ors or /lab/ors; it begins with a slash, and "
+            "its parts have "
             "letters, digits and . _ ~ - only."
         )
-    if parts and parts[0].lower() in RESERVED_NAMES:  # a proxy may take the path off, so both forms are accepted
+    # a proxy may take the path off, so both forms are accepted
+    if parts and parts[0].lower() in RESERVED_NAMES:
         raise ImproperlyConfigured(
-            f"{name}={text!r} begins like an address of this server, /{parts[0]}; use another path, such as /ors."
+            f"{name}={text!r} begins like an address of this server, /{parts[0]}; use another "
+            "path, such as /ors."
         )
     return text
 
@@ -146,7 +162,9 @@ def env_secret(name: str, default: str = "") -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise ImproperlyConfigured(f"{name}_FILE={path!r} cannot be read: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"{name}_FILE={path!r} cannot be read: {error.strerror}."
+        ) from error
     except UnicodeDecodeError:  # its message would show a part of the secret
         raise ImproperlyConfigured(f"{name}_FILE={path!r} is not UTF-8 text.") from None
 
@@ -159,18 +177,23 @@ def env_fernet_keys(name: str) -> list[str]:
     try:
         from cryptography.fernet import Fernet
     except ImportError:
-        raise ImproperlyConfigured(f"{name}_FILE needs a package: pip install 'cryptography>=45'.") from None
+        raise ImproperlyConfigured(
+            f"{name}_FILE needs a package: pip install 'cryptography>=45'."
+        ) from None
     for number, key in enumerate(keys or [""], 1):
         try:
             Fernet(key)
         except ValueError:  # its message is of no use
             how = "openssl rand -base64 32 | tr +/ -_"
-            raise ImproperlyConfigured(f"{name}_FILE: line {number} is not a key; make one with: {how}") from None
+            raise ImproperlyConfigured(
+                f"{name}_FILE: line {number} is not a key; make one with: {how}"
+            ) from None
     return keys
 
 
 def env_secrets(prefix: str) -> dict[str, str]:
-    """Return the secrets of all variables whose names begin with `prefix`, by the rest of their names."""
+    """Return the secrets of all variables whose names begin with `prefix`, by the rest of their
+    names."""
     names = {name.removesuffix("_FILE") for name in os.environ if name.startswith(prefix)}
     return {name.removeprefix(prefix): env_secret(name) for name in sorted(names)}
 
@@ -182,40 +205,59 @@ def env_environment_secrets(name: str) -> dict[str, dict[str, str]]:
     """
     if not env_str(name):
         return {}
-    from environments.runtime.operator_secrets import problem_of  # with pydantic, which settings don't need
+    # with pydantic, which settings don't need
+    from environments.runtime.operator_secrets import problem_of
 
     path = Path(env_str(name))
     try:
         if path.stat().st_mode & stat.S_IRWXO:
-            raise ImproperlyConfigured(f"{name}={str(path)!r} can be read by other users; run: chmod o= {path}")
+            raise ImproperlyConfigured(
+                f"{name}={str(path)!r} can be read by other users; run: chmod o= {path}"
+            )
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ImproperlyConfigured(f"{name}={str(path)!r} cannot be read: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"{name}={str(path)!r} cannot be read: {error.strerror}."
+        ) from error
     except ValueError as error:  # its message may show a part of a secret
         place = re.search(r"line \d+", str(error))
-        raise ImproperlyConfigured(f"{name}={str(path)!r} is not TOML{f': see {place[0]}' if place else ''}.") from None
+        raise ImproperlyConfigured(
+            f"{name}={str(path)!r} is not TOML{f': see {place[0]}' if place else ''}."
+        ) from None
     for environment, secrets in tables.items():
         if not isinstance(secrets, dict):
-            raise ImproperlyConfigured(f"{name}: {environment!r} is outside of a table; write [ENVIRONMENT] above it.")
+            raise ImproperlyConfigured(
+                f"{name}: {environment!r} is outside of a table; write [ENVIRONMENT] above it."
+            )
         for key, value in secrets.items():
             if not isinstance(value, str):
-                raise ImproperlyConfigured(f"{name}: {key!r} of {environment!r} is no text; write it in quotes.")
+                raise ImproperlyConfigured(
+                    f"{name}: {key!r} of {environment!r} is no text; write it in quotes."
+                )
             if problem := problem_of(key, value):
                 raise ImproperlyConfigured(f"{name}, [{environment}]: {problem}")
     return tables
 
 
 def env_keys(name: str) -> dict[str, str]:
-    """Return the API keys by label, from `label:key,label:key`. Raises: ImproperlyConfigured, without showing a key."""
+    """Return the API keys by label, from `label:key,label:key`. Raises: ImproperlyConfigured,
+    without showing a key."""
     keys: dict[str, str] = {}
-    for number, entry in enumerate(filter(None, (e.strip() for e in env_secret(name).split(","))), start=1):
+    for number, entry in enumerate(
+        filter(None, (e.strip() for e in env_secret(name).split(","))), start=1
+    ):
         label, colon, key = (part.strip() for part in entry.partition(":"))
         if not (colon and label and key):
             raise ImproperlyConfigured(f"{name}: entry {number} does not have the form label:key.")
         if len(key) < 8:
-            raise ImproperlyConfigured(f"{name}: the key of {label!r} is shorter than 8 characters.")
-        if label.startswith("@"):  # owners of people's sessions start with @, and no key may open those
-            raise ImproperlyConfigured(f"{name}: the label {label!r} starts with @, which is reserved for people.")
+            raise ImproperlyConfigured(
+                f"{name}: the key of {label!r} is shorter than 8 characters."
+            )
+        # owners of people's sessions start with @, and no key may open those
+        if label.startswith("@"):
+            raise ImproperlyConfigured(
+                f"{name}: the label {label!r} starts with @, which is reserved for people."
+            )
         if label in keys or key in keys.values():
             raise ImproperlyConfigured(f"{name}: entry {number} repeats a label or a key.")
         keys[label] = key
@@ -232,16 +274,21 @@ def env_traces() -> bool:
     is_off = env_str("OTEL_TRACES_EXPORTER") == "none" or env_bool("OTEL_SDK_DISABLED")
     if not chosen or is_off:
         return False
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
+    if (
+        find_spec("opentelemetry") is None
+        or find_spec("opentelemetry.exporter.otlp.proto.http") is None
+    ):
         raise ImproperlyConfigured(
-            f"{chosen} is set, but the packages that send traces are not installed: run make extras EXTRAS=otel, or "
+            f"{chosen} is set, but the packages that send traces are not installed: run make "
+            "extras EXTRAS=otel, or "
             "unset it."
         )
     return True
 
 
 def env_session_hosts(name: str) -> str | None:
-    """Return the address of the Ray cluster that plays sessions; empty: as Ray finds one; None: this machine does."""
+    """Return the address of the Ray cluster that plays sessions; empty: as Ray finds one; None:
+    this machine does."""
     text = env_str(name, "local")
     kind, _, address = text.partition("=")
     if kind not in ("local", "ray") or (kind == "local" and address):
@@ -256,7 +303,8 @@ def env_session_hosts(name: str) -> str | None:
 
 
 def env_cluster_address(name: str, ports: int = 1) -> str:
-    """Return where other servers of the same database reach this one: host:port, or the path of a Unix socket.
+    """Return where other servers of the same database reach this one: host:port, or the path of a
+    Unix socket.
 
     `ports`: how many ports are used, from that one on.
     """
@@ -264,7 +312,11 @@ def env_cluster_address(name: str, ports: int = 1) -> str:
     host, _, port = text.rpartition(":")
     is_path = text.startswith("/")
     if text and not is_path and not (host and port.isdecimal() and 0 < int(port) < 65_536):
-        raise ImproperlyConfigured(f"{name}={text!r} is neither HOST:PORT nor the absolute path of a Unix socket.")
+        raise ImproperlyConfigured(
+            f"{name}={text!r} is neither HOST:PORT nor the absolute path of a Unix socket."
+        )
     if text and not is_path and int(port) + ports > 65_536:
-        raise ImproperlyConfigured(f"{name}={text!r}: {ports} ports are needed from there on, and 65535 is the last.")
+        raise ImproperlyConfigured(
+            f"{name}={text!r}: {ports} ports are needed from there on, and 65535 is the last."
+        )
     return text

@@ -1,7 +1,8 @@
-"""Configuration of structured logs: structlog renders the events of this project and those that libraries log.
+"""Configuration of structured logs: structlog renders the events of this project and those that
+libraries log.
 
-Django calls `configure` with settings.LOGGING. Events have the fields `session` and `episode`, but never contain a
-header, a body or a secret.
+Django calls `configure` with settings.LOGGING. Events have the fields `session` and `episode`, but
+never contain a header, a body or a secret.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ with absent("rich", "twisted"):  # for tracebacks and loggers that are not used 
     import structlog
 
 _SECRET = re.compile(r"(/play/invite/(?:back/)?)[^/\s'\"?]+")
-"""The link of an invite, or of the way back to one, whose last part must stay secret because it gives access."""
+"""The link of an invite, or of the way back to one, whose last part must stay secret because it
+gives access."""
 
 FAILURE_SECONDS = 60.0
 """Time in which a failure at the same line of code is logged once."""
@@ -43,40 +45,56 @@ class WithoutInvites(logging.Filter):
 
 
 class WithoutSecrets(structlog.stdlib.ProcessorFormatter):
-    """Masks the secrets of sessions in every line, and marks control characters, also in those of hosted code."""
+    """Masks the secrets of sessions in every line, and marks control characters, also in those of
+    hosted code."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = visible(super().format(record))
-        service = sys.modules.get("environments.service")  # no session is open before something has imported it
+        # no session is open before something has imported it
+        service = sys.modules.get("environments.service")
         playing = service and service.service_or_none()
         return playing.recent_secrets.log_line(line) if playing else line
 
 
 class NotedRefusals(logging.Filter):
-    """Notes the requests that Django refuses (4xx) in the security log, which counts those of an address.
+    """Notes the requests that Django refuses (4xx) in the security log, which counts those of an
+    address.
 
-    Otherwise anybody could fill the disk: Django logs a line for each, with the whole path or header.
+    Otherwise anybody could fill the disk: Django logs a line for each, with the whole path or
+    header.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = getattr(record, "request", None)
         if request is None or not 400 <= getattr(record, "status_code", 0) < 500:
             return True
-        if record.name != "django.security.DisallowedHost":  # noted by the middleware that refuses it
+        # noted by the middleware that refuses it
+        if record.name != "django.security.DisallowedHost":
             from environments import security_log  # when the applications are loaded
 
             status = HTTPStatus(record.status_code)  # type: ignore[attr-defined]  # Django's own field
             detail = f"{status.value} {status.phrase}"
-            if record.name == "django.security.csrf" and isinstance(record.args, tuple) and record.args:
+            if (
+                record.name == "django.security.csrf"
+                and isinstance(record.args, tuple)
+                and record.args
+            ):
                 detail += f": {record.args[0]}"
             path = _SECRET.sub(r"\1…", request.path)
             address = str(request.META.get("REMOTE_ADDR", ""))
-            security_log.note("request_refused", f"{request.method} {path}", who="", address=address, detail=detail)
+            security_log.note(
+                "request_refused",
+                f"{request.method} {path}",
+                who="",
+                address=address,
+                detail=detail,
+            )
         return False
 
 
 class FirstFailures(logging.Filter):
-    """Passes one traceback of a line of code a minute: while the database is away, every request makes one."""
+    """Passes one traceback of a line of code a minute: while the database is away, every request
+    makes one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +114,10 @@ class FirstFailures(logging.Filter):
             return False
         self._passed[place] = now
         if repeats := self._repeats.pop(place, 0):
-            record.msg, record.args = f"{record.getMessage()} (and {repeats} failures like it before)", ()
+            record.msg, record.args = (
+                f"{record.getMessage()} (and {repeats} failures like it before)",
+                (),
+            )
         return True
 
 
@@ -110,7 +131,8 @@ class PrivateFile(logging.handlers.WatchedFileHandler):
 def configure(options: dict[str, Any]) -> None:
     """Configure structlog and logging.
 
-    `options`: {"level": name, "format": "console" | "json", "security_file": path of a file, or empty}.
+    `options`: {"level": name, "format": "console" | "json", "security_file": path of a file, or
+    empty}.
     """
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -118,8 +140,14 @@ def configure(options: dict[str, Any]) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    console = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    renderers = [structlog.processors.JSONRenderer()] if options["format"] == "json" else [_with_lines, console]
+    console = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    renderers = (
+        [structlog.processors.JSONRenderer()]
+        if options["format"] == "json"
+        else [_with_lines, console]
+    )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -129,8 +157,16 @@ def configure(options: dict[str, Any]) -> None:
     security: dict[str, Any] = {"level": "INFO"}  # whatever the level of the others
     handlers: dict[str, Any] = {}
     if options.get("security_file"):
-        own = {"()": PrivateFile, "filename": options["security_file"], "formatter": "json", "delay": True}
-        handlers, security = {"security": own}, {**security, "handlers": ["security"], "propagate": False}
+        own = {
+            "()": PrivateFile,
+            "filename": options["security_file"],
+            "formatter": "json",
+            "delay": True,
+        }
+        handlers, security = (
+            {"security": own},
+            {**security, "handlers": ["security"], "propagate": False},
+        )
     logging.config.dictConfig(
         {
             "version": 1,
@@ -148,7 +184,8 @@ def configure(options: dict[str, Any]) -> None:
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "formatter": "structured",
-                    "filters": ["refusals", "failures", "without_invites"],  # the last replaces message and arguments
+                    # the last replaces message and arguments
+                    "filters": ["refusals", "failures", "without_invites"],
                 },
                 **handlers,
             },
@@ -156,8 +193,10 @@ def configure(options: dict[str, Any]) -> None:
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},
                 "django_eventstream": {"level": "WARNING"},  # it logs every opened page
-                "axes": {"level": "ERROR"},  # it logs every wrong password, which the security log counts
-                "mcp": {"level": "CRITICAL"},  # it logs what clients send wrongly, and quotes results in tracebacks
+                # it logs every wrong password, which the security log counts
+                "axes": {"level": "ERROR"},
+                # it logs what clients send wrongly, and quotes results in tracebacks
+                "mcp": {"level": "CRITICAL"},
                 "orsweb.security": security,
                 "django.server": {"handlers": ["stderr"], "propagate": False},
             },
@@ -166,14 +205,16 @@ def configure(options: dict[str, Any]) -> None:
 
 
 def _with_lines(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Let the renderer write the traceback of an author's code below the line, as that of any exception."""
+    """Let the renderer write the traceback of an author's code below the line, as that of any
+    exception."""
     if trace := event.pop("trace", None):
         event.setdefault("exception", trace)
     return event
 
 
 def _formatter(renderers: list[Any], shared: list[Any]) -> dict[str, Any]:
-    """Return the description of a formatter for dictConfig that ends with `renderers` and masks secrets."""
+    """Return the description of a formatter for dictConfig that ends with `renderers` and masks
+    secrets."""
     return {
         "()": WithoutSecrets,
         "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],

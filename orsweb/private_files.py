@@ -12,8 +12,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
-"""Whether this runs from a checkout. An installed orsweb has its templates and static files in its package, where
-Django finds them."""
+"""Whether this runs from a checkout. An installed orsweb has its templates and static files in its
+package, where Django finds them."""
 SQLITE_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
 """Endings of the files that belong to a SQLite database."""
 _created: list[Path] = []
@@ -21,42 +21,61 @@ _created: list[Path] = []
 
 
 def data_directory() -> Path:
-    """Return the directory of the server's data, created if it does not exist. Raises: ImproperlyConfigured.
+    """Return the directory of the server's data, created if it does not exist. Raises:
+    ImproperlyConfigured.
 
-    The rights of others to it are taken away if it belongs to the server's user and is not shared as /tmp is.
+    The rights of others to it are taken away if it belongs to the server's user and is not shared
+    as /tmp is.
     """
-    path = Path(os.environ.get("ORSWEB_DATA_DIR", "").strip() or _default_data_directory()).resolve()
+    path = Path(
+        os.environ.get("ORSWEB_DATA_DIR", "").strip() or _default_data_directory()
+    ).resolve()
     absent = [place for place in (path, *path.parents) if not place.exists()]
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         _created.extend(reversed(absent))
         found = path.stat()
-        if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
+        if (
+            found.st_mode & 0o077
+            and found.st_uid == os.geteuid()
+            and not found.st_mode & stat.S_ISVTX
+        ):
             path.chmod(found.st_mode & 0o700)
     except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}."
+        ) from error
     return path
 
 
 def _default_data_directory() -> Path:
     if IS_CHECKOUT:
         return BASE_DIR / "var"
-    return Path(os.environ.get("XDG_DATA_HOME", "").strip() or "~/.local/share").expanduser() / "orsweb"
+    return (
+        Path(os.environ.get("XDG_DATA_HOME", "").strip() or "~/.local/share").expanduser()
+        / "orsweb"
+    )
 
 
 def private_file(path: Path, text: str = "") -> Path:
-    """Create the file `path` with `text` if it does not exist, readable by its owner only. Return the path.
+    """Create the file `path` with `text` if it does not exist, readable by its owner only. Return
+    the path.
 
     Raises: ImproperlyConfigured.
     """
     try:
-        with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
+        with (
+            contextlib.suppress(FileExistsError),
+            open(path, "x", opener=partial(os.open, mode=0o600)) as file,
+        ):
             file.write(text)
             _created.append(path)
         with path.open("rb"):
             return path
     except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be used: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"ORSWEB_DATA_DIR: {str(path)!r} cannot be used: {error.strerror}."
+        ) from error
 
 
 def private_directory(path: Path) -> Path:
@@ -68,20 +87,25 @@ def private_directory(path: Path) -> Path:
     try:
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}."
+        ) from error
     if is_new:
         _created.append(path)
     return path
 
 
 def make_private(name: str) -> None:
-    """Create the file of a SQLite database if it does not exist, and take the rights of others to it away.
+    """Create the file of a SQLite database if it does not exist, and take the rights of others to
+    it away.
 
-    SQLite creates the files beside it, which hold parts of the data, with the rights of the database.
+    SQLite creates the files beside it, which hold parts of the data, with the rights of the
+    database.
     """
     if not name or name == ":memory:" or name.startswith("file:"):
         return
-    with contextlib.suppress(ImproperlyConfigured):  # Django says what is wrong with the path when it is used
+    # Django says what is wrong with the path when it is used
+    with contextlib.suppress(ImproperlyConfigured):
         private_file(Path(name).resolve())
     for path in (name, *(f"{name}{ending}" for ending in SQLITE_SIDE_FILES)):
         with contextlib.suppress(OSError):  # it is missing, or another user's
@@ -90,7 +114,8 @@ def make_private(name: str) -> None:
 
 
 def remove_created() -> None:
-    """Remove the files that this process has created, and its directories unless they hold something else."""
+    """Remove the files that this process has created, and its directories unless they hold
+    something else."""
     for path in reversed(_created):
         with contextlib.suppress(OSError):
             (path.rmdir if path.is_dir() else path.unlink)()

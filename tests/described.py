@@ -2,7 +2,8 @@
 
     check_exchange(Exchange("POST", "/math/call", {...}, b"...", 200, {...}, b"..."))
 
-Names of headers are in lower case. An AssertionError or a jsonschema.ValidationError says what the document lacks.
+Names of headers are in lower case. An AssertionError or a jsonschema.ValidationError says what the
+document lacks.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def check_request(exchange: Exchange) -> None:
     unknown = {name for name in exchange.headers if name.startswith("x-")} - _headers()
     assert not unknown, f"{exchange.method} {exchange.path} has the headers {unknown}"
     for one in operation.get("parameters", ()):
-        if one["in"] == "header" and (one.get("required") or one["name"].lower() in exchange.headers):
+        if one["in"] == "header" and (
+            one.get("required") or one["name"].lower() in exchange.headers
+        ):
             _check(exchange.headers[one["name"].lower()], one["schema"])
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -83,7 +86,8 @@ def check_request(exchange: Exchange) -> None:
 
 @cache
 def _headers() -> frozenset[str]:
-    """Return the names of all headers that the document knows; a path ignores those that it has no use for."""
+    """Return the names of all headers that the document knows; a path ignores those that it has no
+    use for."""
     operations = [operation for path in document()["paths"].values() for operation in path.values()]
     parameters = [one for operation in operations for one in operation.get("parameters", ())]
     keys = document()["components"]["securitySchemes"].values()
@@ -92,14 +96,18 @@ def _headers() -> frozenset[str]:
 
 def check_answer(exchange: Exchange) -> None:
     responses = _operation(exchange)["responses"]
-    assert str(exchange.status) in responses, f"{exchange.method} {exchange.path} answered {exchange.status}"
+    assert str(exchange.status) in responses, (
+        f"{exchange.method} {exchange.path} answered {exchange.status}"
+    )
     response = responses[str(exchange.status)]
     if "$ref" in response:
         response = document()["components"]["responses"][response["$ref"].rpartition("/")[2]]
     for name, header in response.get("headers", {}).items():
         value = exchange.answer_headers.get(name.lower())
         if value is not None:
-            _check(int(value) if header["schema"].get("type") == "integer" else value, header["schema"])
+            _check(
+                int(value) if header["schema"].get("type") == "integer" else value, header["schema"]
+            )
     described = response["content"][exchange.answer_type()]
     if exchange.answer_type() == "text/event-stream":
         _check_stream(exchange.answer.decode(), described)
@@ -111,7 +119,10 @@ def _check_stream(text: str, described: Schema) -> None:
     events = list(events_of(text))
     for event in events:
         _check(event, {"$ref": f"{COMPONENTS}{EVENT}"})
-    assert {one["event"] for one in events[1:-1]} <= {"chunk"} and events[-1]["event"] in ("end", "error"), events
+    assert {one["event"] for one in events[1:-1]} <= {"chunk"} and events[-1]["event"] in (
+        "end",
+        "error",
+    ), events
     if events[-1]["event"] == "end":
         whole = "".join(one["data"] for one in events if one["event"] in ("chunk", "end"))
         _check(json.loads(whole), described["x-resultSchema"])
@@ -120,10 +131,15 @@ def _check_stream(text: str, described: Schema) -> None:
 def events_of(text: str) -> Iterator[dict[str, str]]:
     """Yield the events of a stream, without comments."""
     for block in text.split("\n\n"):
-        fields = [line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")]
+        fields = [
+            line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")
+        ]
         if fields:
             kind = next(value for name, _, value in fields if name == "event")
-            yield {"event": kind, "data": "\n".join(value for name, _, value in fields if name == "data")}
+            yield {
+                "event": kind,
+                "data": "\n".join(value for name, _, value in fields if name == "data"),
+            }
 
 
 def _operation(exchange: Exchange) -> dict[str, Any]:

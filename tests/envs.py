@@ -1,9 +1,10 @@
 """Small environments for every test, written with this project's own authoring API.
 
-Serve any of them as `tests.envs:Echo`; each is named after its class in lower case. Tasks are `{"id": "train-0"}` and
-so on, three in train and two in test; a client may send any task instead. `log` in a task is the path of a file that
-gets one line per event, so that a test can watch a server in another process. Those that wait are in `envs_slow.py`,
-those that fail in `envs_faulty.py`.
+Serve any of them as `tests.envs:Echo`; each is named after its class in lower case. Tasks are
+`{"id": "train-0"}` and so on, three in train and two in test; a client may send any task instead.
+`log` in a task is the path of a file that gets one line per event, so that a test can watch a
+server in another process. Those that wait are in `envs_slow.py`, those that fail in
+`envs_faulty.py`.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ class Procedural(Small):
 
 
 class Endless(Procedural):
-    """10**12 tasks in split big, given without ever suspending; `asked` counts those given, in all tests together."""
+    """10**12 tasks in split big, given without ever suspending; `asked` counts those given, in all
+    tests together."""
 
     asked: ClassVar[int] = 0
 
@@ -157,7 +159,9 @@ class Sparse(Endless):
     """Of a range it gives every second thousandth task only, so that parts of a range are empty."""
 
     @classmethod
-    async def get_task_range(cls, split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
+    async def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
         return [{"seed": index} for index in range(start or 0, stop or 0) if index % 2000 == 1000]
 
 
@@ -227,7 +231,9 @@ class TaskTools(Small):
 
     def list_task_tools(self) -> ListToolsOutput:
         names = self.task_spec.get("tools", [])
-        return ListToolsOutput(tools=[ToolSpec(name=name, description="Dig.", input_schema=None) for name in names])
+        return ListToolsOutput(
+            tools=[ToolSpec(name=name, description="Dig.", input_schema=None) for name in names]
+        )
 
 
 class Terminal(Small):
@@ -253,10 +259,16 @@ class Scored(Small):
         """End the episode."""
         return said("bye", finished=True)
 
-    async def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[GroupScore | float]:
+    async def score_group(
+        self, candidates: Sequence[GroupCandidate]
+    ) -> Sequence[GroupScore | float]:
         last = [one.messages[-1].blocks[-1] for one in candidates]
-        scores: list[GroupScore | float] = [float(len(getattr(block, "text", ""))) for block in last]
-        scores[0] = GroupScore(reward=float(len(getattr(last[0], "text", ""))), metadata={"rank": 1})
+        scores: list[GroupScore | float] = [
+            float(len(getattr(block, "text", ""))) for block in last
+        ]
+        scores[0] = GroupScore(
+            reward=float(len(getattr(last[0], "text", ""))), metadata={"rank": 1}
+        )
         return scores[1:] if self.task_spec.get("drop") else scores
 
 
@@ -265,7 +277,9 @@ class Conversation(Listed):
 
     def get_messages(self) -> Sequence[Message]:
         call = ToolCallBlock(id="c1", name="look", input={"far": True})
-        result = ToolResultBlock(tool_call_id="c1", blocks=[ImageBlock(data=PIXEL, mimeType="image/png")])
+        result = ToolResultBlock(
+            tool_call_id="c1", blocks=[ImageBlock(data=PIXEL, mimeType="image/png")]
+        )
         return [
             Message(role="system", blocks=[TextBlock(text="Be brief.")]),
             Message(role="assistant", blocks=[ReasoningBlock(text="I must look."), call]),
@@ -310,7 +324,9 @@ class Secretive(Small):
         encoded = f"Basic {basic} {token.encode().hex()} {quote(token, safe='')}"
         logging.getLogger("author").warning("opened %s with %s", token, encoded)
         middle = len(token) // 2
-        return ToolOutput(blocks=[TextBlock(text=part) for part in (token[:middle], token[middle:], encoded)])
+        return ToolOutput(
+            blocks=[TextBlock(text=part) for part in (token[:middle], token[middle:], encoded)]
+        )
 
     @tool
     async def names(self) -> ToolOutput:

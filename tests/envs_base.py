@@ -34,9 +34,13 @@ class Numbers(BaseModel):
     b: float
 
 
-def said(text: str, reward: float | None = None, *, finished: bool = False, **metadata: Any) -> ToolOutput:
+def said(
+    text: str, reward: float | None = None, *, finished: bool = False, **metadata: Any
+) -> ToolOutput:
     """Return an output with one text block; further keyword arguments are its metadata."""
-    return ToolOutput(blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished)
+    return ToolOutput(
+        blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished
+    )
 
 
 class Listed(Environment):
@@ -51,7 +55,8 @@ class Listed(Environment):
         return [{"id": f"{split}-{index}"} for index in range(COUNTS[split])]
 
     def note(self, event: str) -> None:
-        """Append `event` to the task's log file; one write, so that lines of several threads do not mix."""
+        """Append `event` to the task's log file; one write, so that lines of several threads do not
+        mix."""
         if path := self.task_spec.get("log"):
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(event + "\n")

@@ -115,7 +115,8 @@ class Fatal(Small):
     def backtrack(self) -> ToolOutput:
         """Hold the interpreter's lock for ever: first asleep for two seconds, as on a core that others keep busy."""
         match = partial(re.compile(r"(a|aa)+b").fullmatch, "a" * 60)
-        deque(map(call, (partial(ctypes.PyDLL(None).sleep, 2), match)), maxlen=0)  # no bytecode runs in between
+        # no bytecode runs in between
+        deque(map(call, (partial(ctypes.PyDLL(None).sleep, 2), match)), maxlen=0)
         return said("unreachable", 0.0)
 
     @tool

@@ -1,4 +1,5 @@
-"""Environments that fail: Raises in its tools, Failing… elsewhere, Leaky with a secret in the message.
+"""Environments that fail: Raises in its tools, Failing… elsewhere, Leaky with a secret in the
+message.
 
 Counter records what was done to it, in order.
 """

@@ -34,7 +34,9 @@ class Forking(Environment):
         pool = multiprocessing.get_context("fork").Pool(1)
         sleeper = os.fork() or _sleep()
         program = subprocess.Popen(["sleep", "600"], close_fds=False)
-        daemon = subprocess.Popen([sys.executable, "-S", "-c", DAEMON], stdout=subprocess.PIPE, text=True)
+        daemon = subprocess.Popen(
+            [sys.executable, "-S", "-c", DAEMON], stdout=subprocess.PIPE, text=True
+        )
         _left.append((pool, program))
         pids = [pool.apply(os.getpid), sleeper, program.pid, int(daemon.communicate()[0])]
         return ToolOutput(blocks=[TextBlock(text=" ".join(map(str, pids)))])

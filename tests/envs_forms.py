@@ -34,7 +34,9 @@ class Order(BaseModel):
     name: str = Field(min_length=1, max_length=40, description="Who orders.", examples=["Ada"])
     amount: int = Field(ge=1, le=10**30, description="How many.")
     colour: Literal["red", "green", "blue"]
-    country: Literal["Austria", "Belgium", "Chile", "Denmark", "Estonia", "Finland", "Ghana"] = "Chile"
+    country: Literal["Austria", "Belgium", "Chile", "Denmark", "Estonia", "Finland", "Ghana"] = (
+        "Chile"
+    )
     is_urgent: bool = False
     note: str | None = Field(None, description="Left out, null and empty are three things.")
     code: str | int = Field(description="Digits, or a text.")

@@ -1,4 +1,5 @@
-"""An environment whose tasks depend on the seed of Python's hashes, as `random.seed(hash(id))` at import does."""
+"""An environment whose tasks depend on the seed of Python's hashes, as `random.seed(hash(id))` at
+import does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Environments written for `openreward` (0.1.167), as its users write them, and hosted unmodified."""
+"""Environments written for `openreward` (0.1.167), as its users write them, and hosted
+unmodified."""
 
 from __future__ import annotations
 
@@ -33,8 +34,12 @@ class Seconds(BaseModel):
     seconds: float = 0.0
 
 
-def said(text: str, reward: float | None = None, finished: bool = False, **metadata: Any) -> ToolOutput:
-    return ToolOutput(blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished)
+def said(
+    text: str, reward: float | None = None, finished: bool = False, **metadata: Any
+) -> ToolOutput:
+    return ToolOutput(
+        blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished
+    )
 
 
 class Tasks(Environment):

@@ -1,4 +1,5 @@
-"""Environments written for `ors` (ors-sdk 0.1.0), as its users write them, and hosted unmodified."""
+"""Environments written for `ors` (ors-sdk 0.1.0), as its users write them, and hosted
+unmodified."""
 
 from __future__ import annotations
 
@@ -21,8 +22,12 @@ class Seconds(BaseModel):
     seconds: float
 
 
-def said(text: str, reward: float | None = None, finished: bool = False, **metadata: Any) -> ToolOutput:
-    return ToolOutput(blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished)
+def said(
+    text: str, reward: float | None = None, finished: bool = False, **metadata: Any
+) -> ToolOutput:
+    return ToolOutput(
+        blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished
+    )
 
 
 class Small(Environment):

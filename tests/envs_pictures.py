@@ -1,4 +1,5 @@
-"""An environment whose tool returns an image: a valid one, a damaged one, or one that is a document."""
+"""An environment whose tool returns an image: a valid one, a damaged one, or one that is a
+document."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import base64
 from environments import ImageBlock, ToolOutput, tool
 from tests.envs_base import Small, Text
 
-SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>window.hacked = 1</script></svg>'
+SVG = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>window.hacked = '
+    b"1</script></svg>"
+)
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 ANSWERS = {
     "sound": ImageBlock(data=PIXEL, mimeType="image/png"),

@@ -1,4 +1,5 @@
-"""Environments whose tasks people edit: Quiz accepts any object as a task, Strict declares a schema."""
+"""Environments whose tasks people edit: Quiz accepts any object as a task, Strict declares a
+schema."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ class Quiz(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [{"question": f"What is {split} {n}?", "answer": n} for n in range(60 if split == "train" else 20)]
+        return [
+            {"question": f"What is {split} {n}?", "answer": n}
+            for n in range(60 if split == "train" else 20)
+        ]
 
     def get_prompt(self) -> Blocks:
         return [TextBlock(text=str(self.task_spec["question"]))]
@@ -44,4 +48,7 @@ class Strict(Quiz):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [{"question": f"The first of {split}?", "level": 1}, {"question": f"The second of {split}?", "level": 2}]
+        return [
+            {"question": f"The first of {split}?", "level": 1},
+            {"question": f"The second of {split}?", "level": 2},
+        ]

@@ -1,4 +1,5 @@
-"""Environments that are slow or wait for the test: Slow, Gated, SlowSetup, BlockingSetup, SlowTeardown."""
+"""Environments that are slow or wait for the test: Slow, Gated, SlowSetup, BlockingSetup,
+SlowTeardown."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Slow(Small):
 
 
 GATES: defaultdict[str, threading.Event] = defaultdict(threading.Event)
-"""Gates that a test in this process opens: `GATES[name].set()`. A call with an empty name passes at once."""
+"""Gates that a test in this process opens: `GATES[name].set()`. A call with an empty name passes at
+once."""
 
 PASSED: list[str] = []
 """Events of Gated's tools, in order: "hold a starts", "hold a ends", …"""
@@ -139,7 +141,8 @@ class SlowTeardown(Patient):
 
 
 class GatedSetup(Patient):
-    """Setup waits until the gate that the task names is open, and then fails if the task has `fails`."""
+    """Setup waits until the gate that the task names is open, and then fails if the task has
+    `fails`."""
 
     async def setup(self) -> None:
         while not GATES[self.task_spec["gate"]].is_set():  # noqa: ASYNC110

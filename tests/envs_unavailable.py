@@ -1,4 +1,5 @@
-"""Environments of this package and of `ors` that the machine cannot run, and some with a faulty `unavailable`."""
+"""Environments of this package and of `ors` that the machine cannot run, and some with a faulty
+`unavailable`."""
 
 from __future__ import annotations
 

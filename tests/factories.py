@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, RunInfo, StepTaken
+from environments.runtime.records import (
+    EpisodeEnded,
+    EpisodeNoted,
+    EpisodeStarted,
+    RunInfo,
+    StepTaken,
+)
 
 NOON = 1_800_000_000.25
 """Start of the episodes of tests in seconds since the epoch."""

@@ -1,4 +1,5 @@
-"""A small OpenID provider over HTTP, which signs with RS256 and checks PKCE, and can be told to answer wrongly."""
+"""A small OpenID provider over HTTP, which signs with RS256 and checks PKCE, and can be told to
+answer wrongly."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ ANSWERS_JSON = {"Content-Type": "application/json"}
 
 
 class OpenIdProvider:
-    """Everybody who comes to it is logged in as `claims` say. `wrong` replaces claims of the ID token."""
+    """Everybody who comes to it is logged in as `claims` say. `wrong` replaces claims of the ID
+    token."""
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(65537, 2048)
@@ -71,7 +73,12 @@ class OpenIdProvider:
             _answer(handler, 200, json.dumps(self._configuration()), ANSWERS_JSON)
         elif url.path == "/keys":
             jwk = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
-            _answer(handler, 200, json.dumps({"keys": [jwk | {"kid": "1", "alg": "RS256"}]}), ANSWERS_JSON)
+            _answer(
+                handler,
+                200,
+                json.dumps({"keys": [jwk | {"kid": "1", "alg": "RS256"}]}),
+                ANSWERS_JSON,
+            )
         else:
             assert url.path == "/userinfo"
             _answer(handler, 200, json.dumps(self.claims | self.user_info), ANSWERS_JSON)
@@ -83,13 +90,23 @@ class OpenIdProvider:
         asked = self._codes.pop(given.get("code", ""), None)
         digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        is_right = asked and asked["code_challenge"] == challenge and asked["redirect_uri"] == given["redirect_uri"]
+        is_right = (
+            asked
+            and asked["code_challenge"] == challenge
+            and asked["redirect_uri"] == given["redirect_uri"]
+        )
         if not is_right or (given["client_id"], given["client_secret"]) != (CLIENT, CLIENT_SECRET):
             _answer(handler, 400, '{"error": "invalid_grant"}', ANSWERS_JSON)
             return
         assert asked is not None
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        claims = {
+            "iss": self.issuer,
+            "aud": CLIENT,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": asked["nonce"],
+        }
         claims |= {"sub": self.claims["sub"]} | self.wrong
         token = jwt.encode(claims, self.signing_key, "RS256", {"kid": "1"})
         access = secrets.token_urlsafe(16)

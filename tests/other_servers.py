@@ -1,4 +1,5 @@
-"""ORS servers that are not this one: one in Go, made of its standard library alone, and those of the SDKs."""
+"""ORS servers that are not this one: one in Go, made of its standard library alone, and those of
+the SDKs."""
 
 from __future__ import annotations
 
@@ -18,10 +19,14 @@ import pytest
 from tests.server import ROOT, free_port
 
 GO_SERVER = ROOT / "tests" / "clients" / "go_server"
-REFERENCES = {"ors": "from ors import Server", "openreward": "from openreward.environments import Server"}
+REFERENCES = {
+    "ors": "from ors import Server",
+    "openreward": "from openreward.environments import Server",
+}
 FEW_TYPES = "import tests.provider_types"
 START_SECONDS = 60
-GO_VARIABLES = {  # and not GOCACHE: that of the user has the standard library, compiled once for all checkouts
+# and not GOCACHE: that of the user has the standard library, compiled once for all checkouts
+GO_VARIABLES = {
     "CGO_ENABLED": "0",
     "GOTOOLCHAIN": "local",
     "GOFLAGS": "",
@@ -67,11 +72,15 @@ def go_server(program: Path, *, port: int = 0, key: str = "") -> Iterator[str]:
 
 @contextmanager
 def reference_server(sdk: str, module: str, *classes: str) -> Iterator[str]:
-    """Run the SDK's own server with classes of `module`, without the packages of types that `provider_types` names."""
+    """Run the SDK's own server with classes of `module`, without the packages of types that
+    `provider_types` names."""
     port = free_port()
     names = ", ".join(classes)
     classes_of = f"from {module} import {names}"
-    code = f"{FEW_TYPES}; {REFERENCES[sdk]}; {classes_of}; Server([{names}]).run(host='127.0.0.1', port={port})"
+    code = (
+        f"{FEW_TYPES}; {REFERENCES[sdk]}; {classes_of}; Server([{names}]).run(host='127.0.0.1', "
+        f"port={port})"
+    )
     with running(sys.executable, "-c", code, port=port) as url:
         yield url
 

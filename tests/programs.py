@@ -1,11 +1,13 @@
-"""`manage.py` in processes of their own, started as `python manage.py` is but from an interpreter that is warm already.
+"""`manage.py` in processes of their own, started as `python manage.py` is but from an interpreter
+that is warm already.
 
     program = programs.start("serve", "--port", "9000", env=variables)
     done = programs.run("check", env=variables)
 
-A shell runs them with `python tests/programs.py manage.py ARGUMENTS`, once a test of this process has started one; so
-do `serve`, when it checks the code before a reload, and pytest-xdist, whose workers are another program. What measures
-a start, or what a start imports, needs `subprocess` and a new interpreter.
+A shell runs them with `python tests/programs.py manage.py ARGUMENTS`, once a test of this process
+has started one; so do `serve`, when it checks the code before a reload, and pytest-xdist, whose
+workers are another program. What measures a start, or what a start imports, needs `subprocess` and
+a new interpreter.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class Program:
         return self.returncode
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read when the program has ended, until `wait` has returned."""
+        """Return the descriptor that can be read when the program has ended, until `wait` has
+        returned."""
         return self._status.fileno()
 
     def send_signal(self, number: int) -> None:
@@ -70,7 +73,9 @@ class Program:
 Running = Program | subprocess.Popen[bytes]
 
 
-def start(*args: str, env: Mapping[str, str] = os.environ, cwd: Path = ROOT, out: IO[Any]) -> Running:
+def start(
+    *args: str, env: Mapping[str, str] = os.environ, cwd: Path = ROOT, out: IO[Any]
+) -> Running:
     """Start `manage.py` with `args`; it reads nothing, and writes everything to `out`."""
     with Path(os.devnull).open("rb") as nothing:
         return _start(args, env, cwd, (nothing, out, out))
@@ -88,7 +93,11 @@ def run(
 
     Raises: subprocess.TimeoutExpired; AssertionError if `check` is true and the status is not 0.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         given.write(input.encode())
         given.seek(0)
         program = _start(args, env, cwd, (given, out, err))
@@ -104,9 +113,16 @@ def run(
 
 
 def _start(
-    args: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence[IO[Any]], program: str = MANAGE
+    args: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    files: Sequence[IO[Any]],
+    program: str = MANAGE,
 ) -> Running:
-    if any(name.startswith(("PYTHON", "LD_")) and os.environ.get(name) != value for name, value in env.items()):
+    if any(
+        name.startswith(("PYTHON", "LD_")) and os.environ.get(name) != value
+        for name, value in env.items()
+    ):
         # what only a new interpreter reads
         given, out, err = files
         command = [sys.executable, program, *args]
@@ -115,8 +131,10 @@ def _start(
 
 
 def fork(argv: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence[Any]) -> Program:
-    """Start a program of Python from the warm interpreter; `files`: its stdin, stdout and stderr."""
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # its two numbers stay apart
+    """Start a program of Python from the warm interpreter; `files`: its stdin, stdout and
+    stderr."""
+    # its two numbers stay apart
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     message = {"argv": argv, "env": dict(env), "cwd": str(cwd)}
     with its:
         descriptors = [*(file.fileno() for file in files), its.fileno()]
@@ -126,18 +144,26 @@ def fork(argv: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence
 
 @cache
 def warm_interpreter() -> socket.socket:
-    """Return a connection to the warm interpreter of this test run, which ends with the last of its connections."""
+    """Return a connection to the warm interpreter of this test run, which ends with the last of its
+    connections."""
     address = Path(os.environ[SHARED_DIR]) / "interpreter"
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with alone("interpreter"):
         try:
             connection.connect(str(address))
-        except (FileNotFoundError, ConnectionRefusedError):  # the first that needs it, or all others have ended
+        except (
+            FileNotFoundError,
+            ConnectionRefusedError,
+        ):  # the first that needs it, or all others have ended
             address.unlink(missing_ok=True)
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
                 listener.bind(str(address))
                 listener.listen()
-                command = [sys.executable, str(Path(__file__).with_name("warm_interpreter.py")), str(listener.fileno())]
+                command = [
+                    sys.executable,
+                    str(Path(__file__).with_name("warm_interpreter.py")),
+                    str(listener.fileno()),
+                ]
                 subprocess.Popen(command, cwd=ROOT, pass_fds=[listener.fileno()])
                 connection.connect(str(address))
     return connection
@@ -152,10 +178,16 @@ def alone(name: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    if "ORSWEB_INHERITED" in os.environ:  # the successor in a reload, which goes on in the process of its predecessor
+    # the successor in a reload, which goes on in the process of its predecessor
+    if "ORSWEB_INHERITED" in os.environ:
         sys.argv, sys.path[0] = sys.argv[1:], str(ROOT)
         runpy.run_path(MANAGE, run_name="__main__")
         sys.exit()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program too, which ends this one
+    # Ctrl-C reaches the program too, which ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = str(ROOT / sys.argv[1])
-    sys.exit(_start(sys.argv[2:], os.environ, Path.cwd(), (sys.stdin, sys.stdout, sys.stderr), program).wait())
+    sys.exit(
+        _start(
+            sys.argv[2:], os.environ, Path.cwd(), (sys.stdin, sys.stdout, sys.stderr), program
+        ).wait()
+    )

@@ -1,7 +1,9 @@
-"""Stands in for the packages of three model providers, of which openreward needs only names of types for annotations.
+"""Stands in for the packages of three model providers, of which openreward needs only names of
+types for annotations.
 
-Importing the packages takes most of the CPU seconds that openreward takes to import, in each worker of a test run and
-in each server that hosts environments written for it. Import this module before openreward.
+Importing the packages takes most of the CPU seconds that openreward takes to import, in each worker
+of a test run and in each server that hosts environments written for it. Import this module before
+openreward.
 """
 
 from __future__ import annotations

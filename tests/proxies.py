@@ -1,4 +1,5 @@
-"""Debian's nginx and HAProxy, run in front of servers, and people who reach a server through them."""
+"""Debian's nginx and HAProxy, run in front of servers, and people who reach a server through
+them."""
 
 from __future__ import annotations
 
@@ -22,27 +23,49 @@ PASSWORD = "battery-staple"
 
 @contextmanager
 def nginx(folder: Path, servers: str, port: int) -> Iterator[None]:
-    """Run nginx with `servers` in its http section, which listens on `port`, until the block ends."""
-    paths = "".join(f"{kind}_temp_path {folder};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    """Run nginx with `servers` in its http section, which listens on `port`, until the block
+    ends."""
+    paths = "".join(
+        f"{kind}_temp_path {folder};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
     user = "user root;" if os.getuid() == 0 else ""
-    text = f"{user} daemon off; pid {folder}/pid; events {{}} http {{ access_log off; {paths}\n{servers}\n}}"
+    text = (
+        f"{user} daemon off; pid {folder}/pid; events {{}} http {{ access_log off; "
+        f"{paths}\n{servers}\n}}"
+    )
     config = folder / "nginx.conf"
     config.write_text(text)
-    with _running([_program("nginx", "nginx-light"), "-e", str(folder / "errors"), "-c", str(config)], port):
+    with _running(
+        [_program("nginx", "nginx-light"), "-e", str(folder / "errors"), "-c", str(config)], port
+    ):
         yield
 
 
 def below_a_path(upstream: int, port: int, stripping: int) -> str:
-    """Return docs/balancers/nginx-path.conf with its ports, and the other way that it names, at `stripping`, which
-    takes the path off.
+    """Return docs/balancers/nginx-path.conf with its ports, and the other way that it names, at
+    `stripping`, which takes the path off.
     """
     text = (ROOT / "docs/balancers/nginx-path.conf").read_text()
     common, begin, server = text.partition("\nserver {")
-    passing, taking_off = "location /ors/ {\n        proxy_pass http://orsweb;", "proxy_pass http://orsweb/;"
-    assert "127.0.0.1:8080" in common and "listen 80;" in server and passing in server and "http://orsweb/" in server
+    passing, taking_off = (
+        "location /ors/ {\n        proxy_pass http://orsweb;",
+        "proxy_pass http://orsweb/;",
+    )
+    assert (
+        "127.0.0.1:8080" in common
+        and "listen 80;" in server
+        and passing in server
+        and "http://orsweb/" in server
+    )
     other = server.replace(passing, passing.replace("proxy_pass http://orsweb;", taking_off))
-    servers = (server.replace("listen 80;", f"listen {port};"), other.replace("listen 80;", f"listen {stripping};"))
-    return common.replace("127.0.0.1:8080", f"127.0.0.1:{upstream}") + "".join(begin + one for one in servers)
+    servers = (
+        server.replace("listen 80;", f"listen {port};"),
+        other.replace("listen 80;", f"listen {stripping};"),
+    )
+    return common.replace("127.0.0.1:8080", f"127.0.0.1:{upstream}") + "".join(
+        begin + one for one in servers
+    )
 
 
 @contextmanager
@@ -81,7 +104,7 @@ def _listens(host: str, port: int) -> bool:
         return probe.connect_ex((host, port)) == 0
 
 
-# --- people ----------------------------------------------------------------------------------------------------------
+# --- people ---------------------------------------------------------------------------------------
 
 
 def log_in(browser: httpx.Client, url: str) -> None:

@@ -1,4 +1,5 @@
-"""Implementations of Record and TaskSource without a database: a list that commits on demand, and tasks of classes."""
+"""Implementations of Record and TaskSource without a database: a list that commits on demand, and
+tasks of classes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ R = TypeVar("R")
 
 
 class ListRecord:
-    """A `Record` that keeps rows in order. While `holds` is true, nothing becomes durable until `commit`."""
+    """A `Record` that keeps rows in order. While `holds` is true, nothing becomes durable until
+    `commit`."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -54,7 +56,9 @@ class ListRecord:
         self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()
     ) -> RecalledCall | None:
         starts = self.of(EpisodeStarted)
-        episodes = {row.episode for row in starts if (row.session_id, row.key_label) == (session_id, owner)}
+        episodes = {
+            row.episode for row in starts if (row.session_id, row.key_label) == (session_id, owner)
+        }
         for row in reversed(self.steps):
             if row.episode in episodes and row.task_id == task_id:
                 return RecalledCall(row.status, row.output_json, row.error, row.reason)

@@ -1,11 +1,12 @@
-"""Tables that one test goes through: a test for a behaviour, whose failure names every row that is wrong.
+"""Tables that one test goes through: a test for a behaviour, whose failure names every row that is
+wrong.
 
     @each("text, number", [("one", 1), ("two", 2)])
     def test_it_reads_numbers(text: str, number: int) -> None:
         assert read(text) == number
 
-It takes what `pytest.mark.parametrize` takes, which is for rows that need fixtures or a database of their own: all rows
-share the fixtures of one test.
+It takes what `pytest.mark.parametrize` takes, which is for rows that need fixtures or a database of
+their own: all rows share the fixtures of one test.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 MAX_SHOWN = 300
 
 
-def each(names: str | Sequence[str], rows: Iterable[Any], *, ids: Any = None) -> Callable[[Test], Test]:
-    """Call the test with each row. `ids`: as in pytest, a name for each row, or a function that names its values."""
+def each(
+    names: str | Sequence[str], rows: Iterable[Any], *, ids: Any = None
+) -> Callable[[Test], Test]:
+    """Call the test with each row. `ids`: as in pytest, a name for each row, or a function that
+    names its values."""
     named = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     tried = list(_cases(named, list(rows), ids))
 

@@ -8,11 +8,14 @@ import pytest
 
 from environments.sandbox.bubblewrap import unavailable
 
-needs_bubblewrap = pytest.mark.skipif(bool(unavailable({"python3": "python3"})), reason="needs bubblewrap")
+needs_bubblewrap = pytest.mark.skipif(
+    bool(unavailable({"python3": "python3"})), reason="needs bubblewrap"
+)
 
 
 def processes_with(argument: str) -> list[int]:
-    """Return the ids of processes of this machine that were started with `argument`, in a sandbox or not."""
+    """Return the ids of processes of this machine that were started with `argument`, in a sandbox
+    or not."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

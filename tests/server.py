@@ -1,10 +1,12 @@
-"""The real `manage.py serve` in a process of its own, for tests that need the network, signals or a crash.
+"""The real `manage.py serve` in a process of its own, for tests that need the network, signals or a
+crash.
 
     with LiveServer("tests.envs:Echo") as server:
         httpx.get(f"{server.url}/health")
 
-Each has a data directory and a database of its own, which survive `stop()`, `kill()` and the next `start()` and go when
-the block ends. `ORSWEB_TEST_DATABASE=postgresql` makes it a fresh database on the server that `DATABASE_URL` names.
+Each has a data directory and a database of its own, which survive `stop()`, `kill()` and the next
+`start()` and go when the block ends. `ORSWEB_TEST_DATABASE=postgresql` makes it a fresh database on
+the server that `DATABASE_URL` names.
 """
 
 from __future__ import annotations
@@ -41,12 +43,18 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = "TEST_SERVER_SETTINGS"
 """Variable with settings for all servers as JSON, for `tests/cluster/test_hosts.py`."""
 MEMORY_BYTES = 4 << 30
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > MEMORY_BYTES else None
-"""Directory for databases, where no commit waits for a disk. None, the one for temporary files, if it has no room."""
+IN_MEMORY = (
+    "/dev/shm"
+    if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > MEMORY_BYTES
+    else None
+)
+"""Directory for databases, where no commit waits for a disk. None, the one for temporary files, if
+it has no room."""
 
 
 class LiveServer:
-    """A server process on one port and one database, at most one at a time. Not started before `start()` or `with`."""
+    """A server process on one port and one database, at most one at a time. Not started before
+    `start()` or `with`."""
 
     def __init__(
         self,
@@ -56,7 +64,8 @@ class LiveServer:
         beside: LiveServer | None = None,
         is_new: bool = False,
     ) -> None:
-        """Start a server; pass `args` and `env` to `manage.py serve`; share `beside`'s data directory and database.
+        """Start a server; pass `args` and `env` to `manage.py serve`; share `beside`'s data
+        directory and database.
 
         `is_new`: without the migrated database that other servers start with, as at a first start.
         """
@@ -72,7 +81,12 @@ class LiveServer:
         self._log_path = self.data_dir / f"serve-{self.port}.log"
         own = {"ORSWEB_DATA_DIR": str(self.data_dir), "DATABASE_URL": self.database_url}
         own["ORSWEB_FOLLOWER"] = "thread"  # half a second less of CPU for each server
-        self.env = _clean_environment() | own | json.loads(os.environ.get(SETTINGS, "{}")) | dict(env or {})
+        self.env = (
+            _clean_environment()
+            | own
+            | json.loads(os.environ.get(SETTINGS, "{}"))
+            | dict(env or {})
+        )
 
     def __enter__(self) -> Self:
         try:
@@ -82,16 +96,22 @@ class LiveServer:
             raise
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.discard()
 
     def start(self, timeout_seconds: float = 120) -> Self:
-        """Start the process and wait until /health answers. Raises: AssertionError with its log when it does not."""
+        """Start the process and wait until /health answers. Raises: AssertionError with its log
+        when it does not."""
         self.launch()
         deadline = time.monotonic() + timeout_seconds
         while not self.is_healthy():
-            assert self.returncode is None, f"serve ended with status {self.returncode}:\n{self.log}"
+            assert self.returncode is None, (
+                f"serve ended with status {self.returncode}:\n{self.log}"
+            )
             assert time.monotonic() < deadline, f"serve did not answer:\n{self.log}"
             time.sleep(0.02)
         return self
@@ -110,11 +130,13 @@ class LiveServer:
         return self.process.wait(timeout_seconds)
 
     def kill(self) -> None:
-        """Send SIGKILL to the supervisor, which ends it and its server as if the machine had been switched off."""
+        """Send SIGKILL to the supervisor, which ends it and its server as if the machine had been
+        switched off."""
         server = os.pidfd_open(self.pid)
         self.process.kill()
         self.process.wait()
-        # Its files and its port are free when all of its threads have ended; init may reap it a second later.
+        # Its files and its port are free when all of its threads have ended; init may reap it a
+        # second later.
         ended, _, _ = select.select([server], [], [], 10)
         os.close(server)
         assert ended, f"the server of a killed supervisor goes on:\n{self.log}"
@@ -142,7 +164,8 @@ class LiveServer:
 
     @property
     def pid(self) -> int:
-        """Process id of the server itself, which the supervisor has started; of the process if it has none."""
+        """Process id of the server itself, which the supervisor has started; of the process if it
+        has none."""
         return next(iter(children_of(self.process.pid)), self.process.pid)
 
     @property
@@ -157,7 +180,8 @@ class LiveServer:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that the main thread of a process has started; psutil reads those of the whole machine.
+    """Return the processes that the main thread of a process has started; psutil reads those of the
+    whole machine.
 
     A supervisor also gets the printers of servers that have ended, for a moment.
     """
@@ -172,9 +196,11 @@ def _name_of(pid: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port that nothing uses and that no test of any process on this machine gets while this process runs.
+    """Return a port that nothing uses and that no test of any process on this machine gets while
+    this process runs.
 
-    It is below those that the system hands out, so that no other connection takes it before its server listens.
+    It is below those that the system hands out, so that no other connection takes it before its
+    server listens.
     """
     while True:
         port = random.SystemRandom().randrange(10_000, 16_000)
@@ -190,7 +216,7 @@ def free_port() -> int:
 _claims: list[socket.socket] = []
 
 
-# --- databases -------------------------------------------------------------------------------------------------------
+# --- databases ------------------------------------------------------------------------------------
 
 
 def _uses_postgresql() -> bool:
@@ -199,11 +225,16 @@ def _uses_postgresql() -> bool:
 
 def _clean_environment() -> dict[str, str]:
     """Return this process's variables without those that would configure the server."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ORSWEB_", "DATABASE_URL"))
+    }
 
 
 def _create_database(data_dir: Path) -> str:
-    """Return the URL of a fresh, migrated database: a copy of the template, which takes 50 ms instead of 2 s.
+    """Return the URL of a fresh, migrated database: a copy of the template, which takes 50 ms
+    instead of 2 s.
 
     On SQLite it is in `data_dir`, where the server finds it, and has no URL.
     """
@@ -218,7 +249,8 @@ def _create_database(data_dir: Path) -> str:
 
 @cache
 def template_name() -> str:
-    """Return the name of a migrated PostgreSQL database without connections. All workers of a test run share it."""
+    """Return the name of a migrated PostgreSQL database without connections. All workers of a test
+    run share it."""
     name = _own_template()
     with alone("template"):
         try:
@@ -230,7 +262,8 @@ def template_name() -> str:
 
 
 def _fill(url: str) -> None:
-    """Restore what an earlier run has dumped of a migrated database, which saves 3 s, or migrate and dump it.
+    """Restore what an earlier run has dumped of a migrated database, which saves 3 s, or migrate
+    and dump it.
 
     A server that is older or newer than the programs may not understand a dump, so it is migrated.
     """
@@ -248,7 +281,10 @@ def _fill(url: str) -> None:
         _migrate(url, data_dir)
         if is_same:
             partial = Path(data_dir) / "dump"
-            subprocess.run([programs_of_postgresql / "pg_dump", "--format=custom", "--file", partial, url], check=True)
+            subprocess.run(
+                [programs_of_postgresql / "pg_dump", "--format=custom", "--file", partial, url],
+                check=True,
+            )
             partial.replace(dump)
 
 
@@ -276,9 +312,12 @@ def template_file() -> Path:
 
 
 def _migrated_file(suffix: str) -> Path:
-    """Return where a migrated database is kept until migrations, applications or installed packages change."""
+    """Return where a migrated database is kept until migrations, applications or installed packages
+    change."""
     digest = hashlib.sha256((ROOT / "requirements.lock").read_bytes())
-    applications = (ROOT / "orsweb/settings.py").read_text(encoding="utf-8").partition("INSTALLED_APPS = [")[2]
+    applications = (
+        (ROOT / "orsweb/settings.py").read_text(encoding="utf-8").partition("INSTALLED_APPS = [")[2]
+    )
     digest.update(applications.partition("]")[0].encode())
     for path in sorted(ROOT.glob("*/migrations/*.py")):
         digest.update(path.read_bytes())

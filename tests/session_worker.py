@@ -1,4 +1,5 @@
-"""A worker process of the server, as the warm interpreter runs it. Its connection to the server is its stdin."""
+"""A worker process of the server, as the warm interpreter runs it. Its connection to the server is
+its stdin."""
 
 import os
 import sys

@@ -1,8 +1,10 @@
-"""Catches the statements of a test, and finds those that go through a table that can grow, by the database's own plans.
+"""Catches the statements of a test, and finds those that go through a table that can grow, by the
+database's own plans.
 
-The tables of tests are nearly empty. SQLite plans without regard to that. PostgreSQL plans for copies of them with the
-same indexes, which hold COPY_ROWS rows and are said to hold millions, and is told to avoid scans and joins of whole
-tables: what it still scans is what no index leads to. The copies stay in a schema of their own for later tests.
+The tables of tests are nearly empty. SQLite plans without regard to that. PostgreSQL plans for
+copies of them with the same indexes, which hold COPY_ROWS rows and are said to hold millions, and
+is told to avoid scans and joins of whole tables: what it still scans is what no index leads to. The
+copies stay in a schema of their own for later tests.
 """
 
 from __future__ import annotations
@@ -21,16 +23,22 @@ from django.db import connection, transaction
 from django.db.backends.signals import connection_created
 
 SMALL = {
-    **dict.fromkeys(("Environment", "EnvironmentRevision", "Split", "SplitStretches"), "one for each class or version"),
+    **dict.fromkeys(
+        ("Environment", "EnvironmentRevision", "Split", "SplitStretches"),
+        "one for each class or version",
+    ),
     **dict.fromkeys(("Progress", "RolloutScan"), "one for each part of the follower"),
     **dict.fromkeys(
         ("Retention", "SavedView", "Study", "Suite", "SuiteVersion", "SuiteMember", "ApiKey"),
         "made by people, one by one",
     ),
-    **dict.fromkeys(("User", "Group", "Permission", "ContentType"), "one for each person, or for each model"),
+    **dict.fromkeys(
+        ("User", "Group", "Permission", "ContentType"), "one for each person, or for each model"
+    ),
     "ClusterServer": "one for each start of one of several servers",
     "EnvironmentSecret": "one for each secret that the operator has given",
-    "Incident": "one for each death of a process, or hour in which it was held; 1,000 exceptions at most",
+    "Incident": "one for each death of a process, or hour in which it was held; 1,000 exceptions "
+    "at most",
     "RecordedBytes": "one for each key with a quota",
     "RewardComponent": "100 for each environment at most",
     "Removal": "one for each removal",
@@ -44,7 +52,11 @@ FEW_ROWS = {
     "taskflag_open",
 }
 """Indexes of few rows, by their condition. A scan of one is none of the table."""
-GROWING = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model.__name__ not in SMALL}
+GROWING = {
+    model._meta.db_table
+    for model in apps.get_models(include_auto_created=True)
+    if model.__name__ not in SMALL
+}
 TABLES = re.compile(r'(?:FROM|JOIN|UPDATE|INTO)\s+"?(\w+)"?(?:\s+AS)?\s*"?(\w*)"?', re.IGNORECASE)
 DATA = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "DECLARE")
 
@@ -67,19 +79,23 @@ VALUES = {
 COLUMNS = {  # what conditions of indexes look at
     "episodes_episode.status": "CASE WHEN n % 20 = 0 THEN 'running' ELSE 'ended' END",
     "environments_splitentry.until": "CASE WHEN n % 20 = 0 THEN n END",
-    "environments_taskstatistics.by": "CASE WHEN n % 3 = 0 THEN 'all' WHEN n % 3 = 1 THEN 'run' ELSE 'model' END",
+    "environments_taskstatistics.by": "CASE WHEN n % 3 = 0 THEN 'all' WHEN n % 3 = 1 THEN 'run' "
+    "ELSE 'model' END",
 }
 
 
 @contextmanager
 def caught(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Collect the statements of all connections (text -> parameters) that are opened within the block."""
+    """Collect the statements of all connections (text -> parameters) that are opened within the
+    block."""
     statements: dict[str, Any] = {}
     connection.close()
     if connection.vendor == "sqlite":
 
         def trace(connection: Any, **_: Any) -> None:
-            connection.connection.set_trace_callback(lambda sql: statements.setdefault(_without_values(sql), sql))
+            connection.connection.set_trace_callback(
+                lambda sql: statements.setdefault(_without_values(sql), sql)
+            )
 
         connection_created.connect(trace)
         yield statements
@@ -101,7 +117,8 @@ def _keeping(execute: Any, statements: dict[str, Any]) -> Any:
 
 
 def judge(statements: Mapping[str, Any], exceptions: Mapping[str, str], least: int) -> None:
-    """Fail if one of the statements reads all of a growing table, or if fewer than `least` were caught."""
+    """Fail if one of the statements reads all of a growing table, or if fewer than `least` were
+    caught."""
     assert len(statements) > least
     found = scans(statements, exceptions)
     assert not found, "\n\n".join(found)
@@ -110,14 +127,15 @@ def judge(statements: Mapping[str, Any], exceptions: Mapping[str, str], least: i
 def scans(statements: Mapping[str, Any], exceptions: Mapping[str, str]) -> list[str]:
     """Return the statements that read all of a growing table, with how.
 
-    `exceptions`: part of each statement that may do so, with the reason. A semicolon stands for the statement's end;
-    all values are the same.
+    `exceptions`: part of each statement that may do so, with the reason. A semicolon stands for the
+    statement's end; all values are the same.
     """
     parts = [_without_values(part) for part in exceptions]
     kept = {
         sql: params
         for sql, params in statements.items()
-        if sql.lstrip().upper().startswith(DATA) and not any(part in _without_values(f"{sql};") for part in parts)
+        if sql.lstrip().upper().startswith(DATA)
+        and not any(part in _without_values(f"{sql};") for part in parts)
     }
     explain = _sqlite_scans if connection.vendor == "sqlite" else _postgresql_scans
     if connection.vendor == "sqlite":
@@ -137,7 +155,8 @@ def _without_values(sql: str) -> str:
 
 
 def _forget_sizes() -> None:
-    """Delete the statistics that actions of people leave (`planner_statistics.py`), as they are of tiny tables."""
+    """Delete the statistics that actions of people leave (`planner_statistics.py`), as they are of
+    tiny tables."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'")
         if cursor.fetchone():
@@ -146,9 +165,9 @@ def _forget_sizes() -> None:
 
 
 def _sqlite_scans(_: str, sql: str) -> Iterator[str]:
-    small = Counter[
-        str
-    ]()  # of several tables with one alias, in different subqueries, those that are scanned are these
+    small = (
+        Counter[str]()
+    )  # of several tables with one alias, in different subqueries, those that are scanned are these
     growing = set[str]()
     for table, alias in TABLES.findall(sql):
         for name in {table, alias or table}:
@@ -164,7 +183,8 @@ def _sqlite_scans(_: str, sql: str) -> Iterator[str]:
         if small[scanned[1]] > 0:
             small[scanned[1]] -= 1
             continue
-        is_walk = "LIMIT" in sql and not sorts and (scanned[2] or "ORDER BY" in sql)  # ends with the first rows
+        # ends with the first rows
+        is_walk = "LIMIT" in sql and not sorts and (scanned[2] or "ORDER BY" in sql)
         if not is_walk or _has_filter(sql, scanned[1], scanned[2]):
             yield line
 
@@ -175,8 +195,11 @@ def _has_filter(sql: str, table: str, index: str | None) -> bool:
     That is if a condition names a column of the table that the index's own condition does not.
     """
     named = set[str]()
-    for part in re.findall(r"\bWHERE (.*?)(?=\bWHERE|\bSELECT|\bORDER BY|\bGROUP BY|\bLIMIT|$)", sql, re.DOTALL):
-        own = re.sub(rf'= \("?{table}"?\."?\w+"?\)', "", part)  # what a subquery names of the row outside of it
+    for part in re.findall(
+        r"\bWHERE (.*?)(?=\bWHERE|\bSELECT|\bORDER BY|\bGROUP BY|\bLIMIT|$)", sql, re.DOTALL
+    ):
+        # what a subquery names of the row outside of it
+        own = re.sub(rf'= \("?{table}"?\."?\w+"?\)', "", part)
         named |= set(re.findall(rf'"?\b{table}"?\."?(\w+)', own))
     with connection.cursor() as cursor:
         cursor.execute("SELECT sql FROM sqlite_schema WHERE name = %s", [index or ""])
@@ -192,7 +215,10 @@ def _make_copies(tables: Collection[str]) -> None:
         cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'copies'")
         for table in sorted({*tables}.difference(name for (name,) in cursor.fetchall())):
             _copy(cursor, table)
-        cursor.execute("UPDATE pg_class SET reltuples = 1000000 * relpages WHERE relnamespace = 'copies'::regnamespace")
+        cursor.execute(
+            "UPDATE pg_class SET reltuples = 1000000 * relpages WHERE relnamespace = "
+            "'copies'::regnamespace"
+        )
 
 
 def _pretend_millions() -> None:
@@ -203,7 +229,8 @@ def _pretend_millions() -> None:
 
 
 def _copy(cursor: Any, table: str) -> None:
-    """Make an empty table with the columns and indexes of another one in the schema `copies`, and fill it."""
+    """Make an empty table with the columns and indexes of another one in the schema `copies`, and
+    fill it."""
     cursor.execute(
         "SELECT attname, format_type(atttypid, NULL), atttypmod FROM pg_attribute"
         " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
@@ -212,7 +239,9 @@ def _copy(cursor: Any, table: str) -> None:
     columns = cursor.fetchall()
     values = ", ".join(_value(table, *column) for column in columns)
     cursor.execute(f'CREATE TABLE copies."{table}" AS SELECT * FROM public."{table}" WHERE false')
-    cursor.execute(f'INSERT INTO copies."{table}" SELECT {values} FROM generate_series(1, {COPY_ROWS}) AS n')
+    cursor.execute(
+        f'INSERT INTO copies."{table}" SELECT {values} FROM generate_series(1, {COPY_ROWS}) AS n'
+    )
     cursor.execute(
         "SELECT pg_get_indexdef(indexrelid), quote_ident(relname), indisprimary FROM pg_index"
         " JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = %s::regclass",
@@ -235,7 +264,11 @@ def _value(table: str, name: str, kind: str, length: int) -> str:
 
 def _postgresql_scans(sql: str, params: Any) -> Iterator[str]:
     sql = re.sub(r"^DECLARE .*? FOR ", "", sql)
-    found = psycopg.Cursor(connection.connection).execute(f"EXPLAIN (FORMAT JSON) {sql}", params).fetchone()
+    found = (
+        psycopg.Cursor(connection.connection)
+        .execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
+        .fetchone()
+    )
     assert found
     yield from _postgresql_nodes(found[0][0]["Plan"], is_limited=False)
 
@@ -265,7 +298,8 @@ def _first_column(index: str) -> tuple[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT relname, pg_get_indexdef(indexrelid, 1, true)"
-            " FROM pg_index JOIN pg_class ON pg_class.oid = indrelid WHERE indexrelid = %s::regclass",
+            " FROM pg_index JOIN pg_class ON pg_class.oid = indrelid WHERE indexrelid = "
+            "%s::regclass",
             [f'"{index}"'],
         )
         return tuple(cursor.fetchone())

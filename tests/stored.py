@@ -1,4 +1,5 @@
-"""Functions that create rows for tests with as few fields as possible; a test passes the values that matter to it."""
+"""Functions that create rows for tests with as few fields as possible; a test passes the values
+that matter to it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ _numbers = itertools.count(1)
 
 
 def make_environment(name: str = "math", **values: Any) -> Environment:
-    return Environment.objects.get_or_create(name=name, defaults={"class_path": "tests.envs:Echo", **values})[0]
+    return Environment.objects.get_or_create(
+        name=name, defaults={"class_path": "tests.envs:Echo", **values}
+    )[0]
 
 
 def make_task(spec: dict[str, Any] | None = None, environment: Environment | None = None) -> Task:
@@ -29,11 +32,18 @@ def make_task(spec: dict[str, Any] | None = None, environment: Environment | Non
 
 
 def make_statistics(task: Task, attempts: int, successes: int) -> TaskStatistics:
-    """Return statistics over all attempts, with returns 0 and 1, as the recorder writes them by default thresholds."""
+    """Return statistics over all attempts, with returns 0 and 1, as the recorder writes them by
+    default thresholds."""
     Task.objects.filter(pk=task.pk).update(is_unseen=False)
     rate = successes / attempts
     return TaskStatistics.objects.create(
-        **{"task": task, "environment": task.environment, "by": "all", "attempts": attempts, "scored": attempts},
+        **{
+            "task": task,
+            "environment": task.environment,
+            "by": "all",
+            "attempts": attempts,
+            "scored": attempts,
+        },
         **{"successes": successes, "return_total": float(successes), "rate": rate},
         bucket=bucket_of(attempts, rate, Thresholds()),
     )
@@ -43,14 +53,18 @@ def make_split(*tasks: Task, name: str = "train", environment: Environment | Non
     split = Split.objects.create(
         environment=environment or make_environment(), name=name, type="train", size=len(tasks)
     )
-    SplitEntry.objects.bulk_create(SplitEntry(split=split, position=n, task=task) for n, task in enumerate(tasks))
+    SplitEntry.objects.bulk_create(
+        SplitEntry(split=split, position=n, task=task) for n, task in enumerate(tasks)
+    )
     return split
 
 
 def make_blob(text: str) -> Blob:
     data = text.encode()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return Blob.objects.get_or_create(digest=digest, defaults={"size_bytes": len(data), "data": data})[0]
+    return Blob.objects.get_or_create(
+        digest=digest, defaults={"size_bytes": len(data), "data": data}
+    )[0]
 
 
 def make_run(name: str = "grpo-3") -> Run:
@@ -65,10 +79,16 @@ def make_episode(**values: Any) -> Episode:
 
 
 def unsaved_episode(**values: Any) -> Episode:
-    """Return a finished episode for `bulk_create`, which takes a tenth of the time that saving each does."""
+    """Return a finished episode for `bulk_create`, which takes a tenth of the time that saving each
+    does."""
     number = next(_numbers)
     task = values.pop("task", None) or make_task(environment=values.get("environment"))
-    facts = {"session_id": f"session-{number}", "status": "ended", "cause": "finished", "user_agent": "ors-sdk/0.1.0"}
+    facts = {
+        "session_id": f"session-{number}",
+        "status": "ended",
+        "cause": "finished",
+        "user_agent": "ors-sdk/0.1.0",
+    }
     times = {"created": NOW, "ready": NOW, "ended": NOW + timedelta(seconds=4.2)}
     return Episode(**{"environment": task.environment, "task": task, **facts, **times, **values})
 
@@ -77,7 +97,9 @@ def make_step(episode: Episode, text: str = "42 is right", **values: Any) -> Ste
     """Return the next step of the episode: a call of `submit` that returned `text`."""
     index = values.pop("index", episode.steps.count())
     answer = {"blocks": [{"type": "text", "text": text, "detail": None}], "metadata": None}
-    output = json.dumps({**answer, "reward": values.get("reward"), "finished": values.get("finished", False)})
+    output = json.dumps(
+        {**answer, "reward": values.get("reward"), "finished": values.get("finished", False)}
+    )
     facts = {"tool": "submit", "input": '{"answer": 42}', "output": output, "status": "ok"}
     times = {"started": NOW, "duration_ms": 12.0, "task_id": f"task-{next(_numbers)}"}
     return Step.objects.create(episode=episode, index=index, **{**facts, **times, **values})

@@ -1,7 +1,8 @@
-"""Checks the rules of docs/architecture.md: the contracts of import-linter, and what these cannot say.
+"""Checks the rules of docs/architecture.md: the contracts of import-linter, and what these cannot
+say.
 
-A room is an entry in the root of an application: a package such as `episodes.search` or a module such as
-`environments.wire`.
+A room is an entry in the root of an application: a package such as `episodes.search` or a module
+such as `environments.wire`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
     contract["containers"][0]: [set(layer.split(" | ")) for layer in reversed(contract["layers"])]
-    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
     if "containers" in contract
 }
 """The rooms of each application by floor, lowest first."""
@@ -59,7 +62,8 @@ def tree_of(name: str) -> ast.Module:
 
 @cache
 def imports_of(name: str) -> frozenset[str]:
-    """Return what a module imports, also inside functions: our modules by name, others by their top-level package."""
+    """Return what a module imports, also inside functions: our modules by name, others by their
+    top-level package."""
     return frozenset(map(_module_of, imported(name))) - {name}
 
 
@@ -70,7 +74,8 @@ def imported(name: str) -> list[str]:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that the statements of a tree import, without a look at its expressions, which are most of it."""
+    """Yield the names that the statements of a tree import, without a look at its expressions,
+    which are most of it."""
     for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -109,7 +114,9 @@ def test_the_contracts_of_pyproject_hold() -> None:
 def test_the_documented_floors_are_these() -> None:
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
     ]
     for column, package in ((0, "episodes"), (2, "environments")):
         floors = {
@@ -122,32 +129,49 @@ def test_the_documented_floors_are_these() -> None:
 
 def test_the_picture_shows_the_imports_between_rooms() -> None:
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    drawn = {(_drawn(a), _drawn(b)) for a, b in re.findall(r"^  (\w+) --> (\w+)$", page, re.M) if a != "server"}
+    drawn = {
+        (_drawn(a), _drawn(b))
+        for a, b in re.findall(r"^  (\w+) --> (\w+)$", page, re.M)
+        if a != "server"
+    }
     used = _without_what_follows(_drawn_rooms())
     assert (sorted(used - drawn), sorted(drawn - used)) == ([], [])
 
 
 def _drawn(node: str) -> str:
-    """Return the room that a node of the picture stands for. A prefix marks rooms that both applications have."""
+    """Return the room that a node of the picture stands for. A prefix marks rooms that both
+    applications have."""
     prefix, _, rest = node.partition("_")
     packages = {"p": "episodes", "e": "environments"}
     if prefix in packages:
         return f"{packages[prefix]}.{'management' if rest == 'commands' else rest}"
-    return next(f"{package}.{node}" for package, floors in LAYERS.items() if node in set[str]().union(*floors))
+    return next(
+        f"{package}.{node}"
+        for package, floors in LAYERS.items()
+        if node in set[str]().union(*floors)
+    )
 
 
 def _drawn_rooms() -> dict[str, set[str]]:
-    """Return which rooms each room uses. Who imports from `environments` itself uses the rooms behind its names."""
+    """Return which rooms each room uses. Who imports from `environments` itself uses the rooms
+    behind its names."""
     rooms = defaultdict[str, set[str]](set)
     for name in filter(has_floor, modules()):
-        used = {behind for other in ours(name) for behind in (ours(other) if other in LAYERS else [other])}
-        rooms[room_of(name)] |= {room_of(other) for other in used if has_floor(other)} - {room_of(name)}
+        used = {
+            behind
+            for other in ours(name)
+            for behind in (ours(other) if other in LAYERS else [other])
+        }
+        rooms[room_of(name)] |= {room_of(other) for other in used if has_floor(other)} - {
+            room_of(name)
+        }
     undrawn = {f"{package}.{room}" for package in LAYERS for room in UNDRAWN}
     return {room: used - undrawn for room, used in rooms.items() if room not in undrawn}
 
 
 def _without_what_follows(rooms: Mapping[str, set[str]]) -> set[tuple[str, str]]:
-    """Return the pairs of rooms of which the first uses the second, without those that follow from others."""
+    """Return the pairs of rooms of which the first uses the second, without those that follow from
+    others."""
 
     def reach(room: str) -> set[str]:
         return {room}.union(*(reach(other) for other in rooms.get(room, ())))
@@ -165,12 +189,18 @@ def test_what_authors_install_imports_nothing_else() -> None:
     listed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
     places = tuple(ROOT / entry for entry in listed)
     installed = {name for name, path in modules().items() if any(map(path.is_relative_to, places))}
-    needed = {re.split(r"[^\w-]", requirement)[0] for requirement in project["project"]["dependencies"]}
+    needed = {
+        re.split(r"[^\w-]", requirement)[0] for requirement in project["project"]["dependencies"]
+    }
     used = set[str]().union(*map(imports_of, installed)) - installed - set(sys.stdlib_module_names)
     assert not used - needed - {"pydantic_core"}  # which pydantic needs
 
 
 def test_only_faces_conf_features_and_service_of_environments_read_settings() -> None:
     readers = {name for name in modules() if "django.conf.settings" in imported(name)}
-    inner = {name for name in readers if name.startswith("environments.") and name.split(".")[1] not in FACES}
+    inner = {
+        name
+        for name in readers
+        if name.startswith("environments.") and name.split(".")[1] not in FACES
+    }
     assert inner <= {"environments.conf", "environments.features", "environments.service"}

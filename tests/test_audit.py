@@ -27,7 +27,9 @@ def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def uv(tmp_path: Path, **found: object) -> None:
     """Write a program that reports one package, as pip-audit does to the file after `--output`."""
     report = json.dumps({"dependencies": [{"name": "one", **found}]})
-    (tmp_path / "uv").write_text(f'#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\necho \'{report}\' > "$2"\n')
+    (tmp_path / "uv").write_text(
+        f'#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\necho \'{report}\' > "$2"\n'
+    )
     (tmp_path / "uv").chmod(0o755)
 
 
@@ -47,7 +49,11 @@ def test_it_says_so_without_uv_too(audit: ModuleType, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(("vulns", "status"), [([], 0), ([ADVISORY], 1)])
 def test_an_advisory_fails(
-    audit: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], vulns: list[object], status: int
+    audit: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    vulns: list[object],
+    status: int,
 ) -> None:
     uv(tmp_path, version="1", vulns=vulns)
     assert audit.main() == status

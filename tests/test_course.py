@@ -1,8 +1,9 @@
 """The chapters of the course run as they are printed, in their order, against one real server.
 
-A block of Python or JSON is saved under the name that the paragraph before it ends with. A block of commands is run,
-and one without a language after it is what it prints: `…` stands for anything, and white space does not matter. A
-command that serves starts the server again. Every address of the server is opened where it stands.
+A block of Python or JSON is saved under the name that the paragraph before it ends with. A block of
+commands is run, and one without a language after it is what it prints: `…` stands for anything, and
+white space does not matter. A command that serves starts the server again. Every address of the
+server is opened where it stands.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ COURSE = ROOT / "docs/course"
 PAGES = [*sorted(COURSE.glob("[0-9]-*.md")), COURSE / "gsm8k.md"]
 PRINTED_SERVER = "http://127.0.0.1:8080"
 MANAGE = "../.venv/bin/python ../manage.py "
-PART = re.compile(r"^```(?P<kind>\w*)\n(?P<block>.*?)^```$|<(?P<link>http[^>]+)>", re.MULTILINE | re.DOTALL)
+PART = re.compile(
+    r"^```(?P<kind>\w*)\n(?P<block>.*?)^```$|<(?P<link>http[^>]+)>", re.MULTILINE | re.DOTALL
+)
 NAME = re.compile(r"`([\w.]+)`:\n\n$")
 
 
@@ -80,12 +83,18 @@ class Reader:
         self.server.start()
 
     def run(self, text: str) -> str:
-        if text.startswith(MANAGE) and text.count("\n") == 1:  # from a warm interpreter, which saves a second
+        # from a warm interpreter, which saves a second
+        if text.startswith(MANAGE) and text.count("\n") == 1:
             words = shlex.split(text.removeprefix(MANAGE))
             return programs.run(*words, env=self.server.env, cwd=self.directory).stdout
         warm = text.replace(MANAGE, f"{sys.executable} {programs.__file__} manage.py ")
         done = subprocess.run(
-            ["bash", "-c", warm], cwd=self.directory, env=self.server.env, capture_output=True, text=True, check=False
+            ["bash", "-c", warm],
+            cwd=self.directory,
+            env=self.server.env,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert not done.stderr, done.stderr
         return done.stdout

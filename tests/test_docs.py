@@ -35,12 +35,24 @@ ELSEWHERE = {
     "guess/agent.yaml",
     "reward.txt",
     "verifier/reward.txt",
-    *("corridor.py", "play.py", "scripted.py", "train.py", "figures.py", "dense.py", "findings.py", "shaped.py"),
+    *(
+        "corridor.py",
+        "play.py",
+        "scripted.py",
+        "train.py",
+        "figures.py",
+        "dense.py",
+        "findings.py",
+        "shaped.py",
+    ),
     *("evaluate.py", "board.py", "gsm8k.py"),
 }
-"""Names that are not in this repository: files of readers, of scripts and of the reference servers, and a library."""
+"""Names that are not in this repository: files of readers, of scripts and of the reference servers,
+and a library."""
 
-PATH = re.compile(r"(?<![\w/.:-])[\w.-]+(?:/[\w.-]+)*\.(?:py|html|js|css|md|txt|toml|yaml)\b(?![\w/])")
+PATH = re.compile(
+    r"(?<![\w/.:-])[\w.-]+(?:/[\w.-]+)*\.(?:py|html|js|css|md|txt|toml|yaml)\b(?![\w/])"
+)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 COMMAND = re.compile(r"manage\.py ([a-z_]+)")
 
@@ -101,7 +113,9 @@ def test_the_readme_stays_short() -> None:
 
 
 def test_every_test_that_a_promise_names_exists() -> None:
-    promised = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", (ROOT / "docs/security.md").read_text(encoding="utf-8"))
+    promised = re.findall(
+        r"`(tests/[\w./]+)(?:::(\w+))?`", (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    )
     assert len(promised) > 30
     missing = [f"{path}::{name}" for path, name in promised if not _has_test(ROOT / path, name)]
     assert not missing

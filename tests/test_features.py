@@ -29,7 +29,16 @@ FEATURES = {
     "episodes.suites": ["suites/", "suites/new/", "api/suites"],
 }
 """Addresses of each feature."""
-CORE = ["", "environments/", "environments/maths/", "runs/", "runs/{run}/", "admin/", "api/environments", "api/schema"]
+CORE = [
+    "",
+    "environments/",
+    "environments/maths/",
+    "runs/",
+    "runs/{run}/",
+    "admin/",
+    "api/environments",
+    "api/schema",
+]
 
 
 @pytest.fixture

@@ -26,7 +26,9 @@ def checkout(tmp_path: Path) -> Path:
 
 def plan_of(checkout: Path, target: str) -> str:
     """Return the commands that make would run."""
-    return subprocess.run(["make", "-n", target], cwd=checkout, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["make", "-n", target], cwd=checkout, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def interpreter(checkout: Path, status: int) -> None:
@@ -71,7 +73,11 @@ def test_the_lock_file_has_what_every_extra_asks_for() -> None:
 def test_an_extra_that_there_is_not_is_named_with_those_that_there_are() -> None:
     command = [sys.executable, str(ROOT / ".ci/extras.py"), "hotel"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, "no extra 'hotel'" in done.stderr, "otel" in done.stderr) == (1, True, True)
+    assert (done.returncode, "no extra 'hotel'" in done.stderr, "otel" in done.stderr) == (
+        1,
+        True,
+        True,
+    )
 
 
 @pytest.fixture
@@ -87,7 +93,9 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_a_lock_file_has_both_parts(lock: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_file_has_both_parts(
+    lock: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def resolve(*options: str) -> str:
         if "--output-file" in options:
             Path(options[options.index("--output-file") + 1]).write_text("one==2\ntwo==3\n")
@@ -95,7 +103,11 @@ def test_a_lock_file_has_both_parts(lock: ModuleType, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(lock, "resolve", resolve)
     lock.lock_project()
-    assert (tmp_path / "requirements.lock").read_text().endswith("one==2\n# --- development ---\ntwo==3\n")
+    assert (
+        (tmp_path / "requirements.lock")
+        .read_text()
+        .endswith("one==2\n# --- development ---\ntwo==3\n")
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["requirements.lock"]
 
 

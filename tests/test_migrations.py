@@ -18,7 +18,11 @@ from django.db.migrations.recorder import MigrationRecorder
 from tests import programs
 from tests.server import LiveServer
 
-OURS = [name for name in ("environments", "episodes", "orsweb") if apps.get_app_config(name).models_module]
+OURS = [
+    name
+    for name in ("environments", "episodes", "orsweb")
+    if apps.get_app_config(name).models_module
+]
 
 
 @pytest.mark.django_db
@@ -44,7 +48,9 @@ def test_squashed_migrations_make_the_same_models_as_those_that_they_replace() -
     squashed, replaced = MigrationLoader(None), MigrationLoader(None, replace_migrations=False)
     for key, migration in replaced.replacements.items():
         replaced.graph.remove_replacement_node(key, migration.replaces)
-    changes = MigrationAutodetector(squashed.project_state(), replaced.project_state()).changes(replaced.graph)
+    changes = MigrationAutodetector(squashed.project_state(), replaced.project_state()).changes(
+        replaced.graph
+    )
     assert squashed.replacements and not changes
 
 
@@ -63,8 +69,16 @@ def applied() -> set[tuple[str, str]]:
 
 
 def tables_of_ours(server: LiveServer) -> list[str]:
-    catalogue = "SELECT name FROM sqlite_master" if not server.database_url else "SELECT tablename FROM pg_tables"
-    return [name for name in first_column(server, catalogue) if name.startswith(tuple(f"{app}_" for app in OURS))]
+    catalogue = (
+        "SELECT name FROM sqlite_master"
+        if not server.database_url
+        else "SELECT tablename FROM pg_tables"
+    )
+    return [
+        name
+        for name in first_column(server, catalogue)
+        if name.startswith(tuple(f"{app}_" for app in OURS))
+    ]
 
 
 def applied_of_ours(server: LiveServer) -> list[str]:

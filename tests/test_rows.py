@@ -19,7 +19,10 @@ def test_every_row_is_tried_and_wrong_ones_are_named() -> None:
 
     with pytest.raises(BaseExceptionGroup, match="2 of 4 rows are wrong") as raised:
         equal()  # type: ignore[call-arg]
-    assert [error.__notes__ for error in raised.value.exceptions] == [["in the row (1, 2)"], ["in the row (3, 4)"]]
+    assert [error.__notes__ for error in raised.value.exceptions] == [
+        ["in the row (1, 2)"],
+        ["in the row (3, 4)"],
+    ]
     assert tried == [1, 1, 3, 3]
 
 

@@ -1,4 +1,5 @@
-"""Checks what can be checked of docs/trainers without the trainers, whose tests `make test-trainers` runs."""
+"""Checks what can be checked of docs/trainers without the trainers, whose tests
+`make test-trainers` runs."""
 
 from __future__ import annotations
 

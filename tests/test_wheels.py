@@ -1,4 +1,5 @@
-"""The wheels orsweb and orsweb-author, built from this checkout and installed into environments of their own.
+"""The wheels orsweb and orsweb-author, built from this checkout and installed into environments of
+their own.
 
 What they depend on is taken from this environment, so no package index is needed.
 """
@@ -52,7 +53,9 @@ class Own(Environment):
         return ToolOutput(blocks=[TextBlock(text=str(found))], reward=1.0, finished=True)
 """
 
-pytest.importorskip("hatchling", reason="hatchling, which builds the wheels, is not installed: run make venv")
+pytest.importorskip(
+    "hatchling", reason="hatchling, which builds the wheels, is not installed: run make venv"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +63,20 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The files of orsweb and orsweb-author."""
     directory = tmp_path_factory.mktemp("dist")
     for project in (ROOT, ROOT / "author"):
-        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
+        build = [
+            sys.executable,
+            "-m",
+            "hatchling",
+            "build",
+            "--target",
+            "wheel",
+            "--directory",
+            str(directory),
+        ]
         subprocess.run(build, cwd=project, check=True, capture_output=True)
-    return [directory / f"{name}-{__version__}-py3-none-any.whl" for name in ("orsweb", "orsweb_author")]
+    return [
+        directory / f"{name}-{__version__}-py3-none-any.whl" for name in ("orsweb", "orsweb_author")
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +95,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(
     wheels: list[Path], authors_python: Path, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The URL of an installed orsweb, started in a directory with a module, whose class another interpreter plays."""
+    """The URL of an installed orsweb, started in a directory with a module, whose class another
+    interpreter plays."""
     directory, port = tmp_path_factory.mktemp("anywhere"), free_port()
     (directory / "own.py").write_text(MODULE)
     python = interpreters.make(directory / "venv")
@@ -107,7 +122,11 @@ def install(python: Path, *wheels: Path) -> Path:
     """Install wheels without what they depend on."""
     uv = Path(sys.executable).with_name("uv")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-compile"]
-    tool = [uv, "pip", "install", "--offline", "--no-cache", "--python", python] if uv.exists() else pip
+    tool = (
+        [uv, "pip", "install", "--offline", "--no-cache", "--python", python]
+        if uv.exists()
+        else pip
+    )
     subprocess.run([*tool, "--quiet", "--no-deps", *wheels], check=True)
     return python
 
@@ -142,7 +161,8 @@ def test_every_file_is_in_one_of_them(wheels: list[Path]) -> None:
 def test_the_server_needs_the_author_s_part_in_its_own_version(wheels: list[Path]) -> None:
     with zipfile.ZipFile(wheels[0]) as archive:
         [metadata, commands] = [
-            archive.read(f"orsweb-{__version__}.dist-info/{name}").decode() for name in ("METADATA", "entry_points.txt")
+            archive.read(f"orsweb-{__version__}.dist-info/{name}").decode()
+            for name in ("METADATA", "entry_points.txt")
         ]
     assert f"Requires-Dist: orsweb-author=={__version__}" in metadata
     scripts = configparser.ConfigParser()
@@ -152,19 +172,40 @@ def test_the_server_needs_the_author_s_part_in_its_own_version(wheels: list[Path
 
 @each("client", ["openreward", "ors-sdk"])
 def test_the_server_can_be_installed_with_a_client(client: str) -> None:
-    """Their libraries agree: none that the client needs has another version in the server's part of the lock file."""
-    served = (ROOT / "requirements.lock").read_text(encoding="utf-8").partition("# --- development ---")[0]
+    """Their libraries agree: none that the client needs has another version in the server's part of
+    the lock file."""
+    served = (
+        (ROOT / "requirements.lock")
+        .read_text(encoding="utf-8")
+        .partition("# --- development ---")[0]
+    )
     versions = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", served, re.MULTILINE))
-    needed = [Requirement(text) for text in metadata.requires(client) or () if "extra ==" not in text]
+    needed = [
+        Requirement(text) for text in metadata.requires(client) or () if "extra ==" not in text
+    ]
     shared = [one for one in needed if one.name in versions]
-    assert [f"{one}, not {versions[one.name]}" for one in shared if versions[one.name] not in one.specifier] == []
+    assert [
+        f"{one}, not {versions[one.name]}"
+        for one in shared
+        if versions[one.name] not in one.specifier
+    ] == []
     assert "pydantic" in {one.name for one in shared}
 
 
-def test_every_module_for_authors_is_imported_alone(wheels: list[Path], authors_python: Path) -> None:
-    names = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files_of(wheels[1])]
-    code = "import importlib, sys; print(*(importlib.import_module(name).__name__ for name in sys.argv[1:]))"
-    done = subprocess.run([authors_python, "-I", "-c", code, *names], check=True, capture_output=True, text=True)
+def test_every_module_for_authors_is_imported_alone(
+    wheels: list[Path], authors_python: Path
+) -> None:
+    names = [
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name in files_of(wheels[1])
+    ]
+    code = (
+        "import importlib, sys; print(*(importlib.import_module(name).__name__ for name in "
+        "sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [authors_python, "-I", "-c", code, *names], check=True, capture_output=True, text=True
+    )
     assert done.stdout.split() == names
 
 
@@ -184,4 +225,6 @@ def test_an_installed_server_has_its_pages(served: str, path: str) -> None:
 
 def test_the_first_start_makes_a_database_and_migrates_it(served: str, data: Path) -> None:
     with closing(sqlite3.connect(data / "orsweb/orsweb.sqlite3")) as database:
-        assert database.execute("SELECT count(*) FROM django_migrations WHERE app = 'episodes'").fetchone() > (0,)
+        assert database.execute(
+            "SELECT count(*) FROM django_migrations WHERE app = 'episodes'"
+        ).fetchone() > (0,)

@@ -1,4 +1,5 @@
-"""Adds to the demo's database what a client would have uploaded. The tests of docs/trainers call it."""
+"""Adds to the demo's database what a client would have uploaded. The tests of docs/trainers call
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ METADATA = '{"metadata": {"usage": {"prompt_tokens": 120, "completion_tokens": 3
 def upload() -> None:
     """Add a conversation with reasoning to every second episode of `math`."""
     now = timezone.now()
-    for episode in Episode.objects.filter(environment__name="math", steps_count__gt=0).order_by("pk")[::2]:
+    for episode in Episode.objects.filter(environment__name="math", steps_count__gt=0).order_by(
+        "pk"
+    )[::2]:
         rollout = Rollout.objects.create(
             event_id=f"uploaded-{episode.pk}",
             is_announced=True,
@@ -33,12 +36,22 @@ def upload() -> None:
             messages += [
                 ("reasoning", "I add the numbers up\nand check the sum.", {"extra": METADATA}),
                 ("assistant_message", "I submit my answer.", {"extra": METADATA}),
-                ("tool_call", step.input_json, {"name": step.tool, "call_id": f"c{step.index}", "extra": METADATA}),
+                (
+                    "tool_call",
+                    step.input_json,
+                    {"name": step.tool, "call_id": f"c{step.index}", "extra": METADATA},
+                ),
                 ("tool_result", "Noted.", {"call_id": f"c{step.index}", "reward": step.reward}),
             ]
         RolloutMessage.objects.bulk_create(
             RolloutMessage(
-                rollout=rollout, index=index, event_id=str(index), kind=kind, content=text, received=now, **more
+                rollout=rollout,
+                index=index,
+                event_id=str(index),
+                kind=kind,
+                content=text,
+                received=now,
+                **more,
             )
             for index, (kind, text, more) in enumerate(messages)
         )

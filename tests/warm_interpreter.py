@@ -1,14 +1,16 @@
-"""An interpreter that has imported what a start imports, and is forked for each `manage.py` and worker of the tests.
+"""An interpreter that has imported what a start imports, and is forked for each `manage.py` and
+worker of the tests.
 
-A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a test run instead of at
-each of some 300 starts. The forked process has forgotten the settings and what was made of them. It runs `manage.py`
-from its first line, with the arguments, variables, directory and files that it was given, as `python manage.py` would.
-The modules that read settings while they are imported are not among those imported here (`READERS_OF_SETTINGS`).
+A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a
+test run instead of at each of some 300 starts. The forked process has forgotten the settings and
+what was made of them. It runs `manage.py` from its first line, with the arguments, variables,
+directory and files that it was given, as `python manage.py` would. The modules that read settings
+while they are imported are not among those imported here (`READERS_OF_SETTINGS`).
 `tests/warm_workers.py` has the worker processes of servers forked from it, too.
 
-`tests/programs.py` starts it with a listening socket as its first argument, to which each worker connects. Each message
-of a worker names one program, as JSON, and carries its stdin, stdout and stderr and a socket, on which its process id
-and in the end its exit status are written.
+`tests/programs.py` starts it with a listening socket as its first argument, to which each worker
+connects. Each message of a worker names one program, as JSON, and carries its stdin, stdout and
+stderr and a socket, on which its process id and in the end its exit status are written.
 """
 
 from __future__ import annotations
@@ -43,12 +45,45 @@ from django.urls import resolve, resolvers, reverse
 from django.utils.functional import empty
 
 LIBRARIES = (
-    *("aiohttp", "asgiref.sync", "asyncio", "channels.auth", "cryptography.x509", "csp.middleware", "fastapi"),
+    *(
+        "aiohttp",
+        "asgiref.sync",
+        "asyncio",
+        "channels.auth",
+        "cryptography.x509",
+        "csp.middleware",
+        "fastapi",
+    ),
     *("gripcontrol", "httptools"),
-    *("django.core.management.base", "django.core.handlers.asgi", "django.core.mail.message", "django.test"),
-    *("django.core.servers.basehttp", "django.db.migrations.executor", "django.forms.models", "django.urls"),
-    *("django.template.defaulttags", "jsonschema", "jwt", "latex2mathml.converter", "markdown_it", "nh3", "pydantic"),
-    *("channels.routing", "channels.security.websocket", "servestatic.middleware", "sqlite3", "sqlparse", "structlog"),
+    *(
+        "django.core.management.base",
+        "django.core.handlers.asgi",
+        "django.core.mail.message",
+        "django.test",
+    ),
+    *(
+        "django.core.servers.basehttp",
+        "django.db.migrations.executor",
+        "django.forms.models",
+        "django.urls",
+    ),
+    *(
+        "django.template.defaulttags",
+        "jsonschema",
+        "jwt",
+        "latex2mathml.converter",
+        "markdown_it",
+        "nh3",
+        "pydantic",
+    ),
+    *(
+        "channels.routing",
+        "channels.security.websocket",
+        "servestatic.middleware",
+        "sqlite3",
+        "sqlparse",
+        "structlog",
+    ),
     *(
         "uvicorn",
         "uvicorn.lifespan.on",
@@ -59,26 +94,39 @@ LIBRARIES = (
     ),
     *("uvicorn.protocols.websockets.auto", "uvicorn.protocols.websockets.websockets_sansio_impl"),
 )
-PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.people.urls", "orsweb.operations.page")
+PAGES = (
+    "episodes.api.urls",
+    "episodes.dashboard.urls",
+    "episodes.people.urls",
+    "orsweb.operations.page",
+)
 AGENTS = (
     *("environments.agents.mcp.urls", "environments.agents.ors.urls", "episodes.platform_api.urls"),
     *("episodes.recording.recorder", "orsweb.operations.urls"),
 )
 BUNDLED = ("code.puzzles.bank", "maze.layouts")
-"""The modules of bundled environments that make their tasks once in a process, which takes most of a server's start."""
-SERVER = ("environments.agents.http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
+"""The modules of bundled environments that make their tasks once in a process, which takes most of
+a server's start."""
+SERVER = (
+    "environments.agents.http.handler",
+    "environments.tasks.sync",
+    "orsweb.management.commands.serve",
+)
 WORKERS = ("environments.hosts.worker_program", "tests.warm_workers")
 READERS_OF_SETTINGS = ("orsweb.settings", "orsweb.asgi", "orsweb.urls", "orsweb.accounts.login")
 """The modules that the forked process imports itself, because they hold values of settings."""
 SLOW_HASHES = "TESTS_SLOW_HASHES"
-"""Variable of a server that takes as long for a password as it does for people: half a second of a processor."""
+"""Variable of a server that takes as long for a password as it does for people: half a second of a
+processor."""
 MAX_MESSAGE = 1 << 20
 OF_PROGRAM = 4
-"""Number of descriptors that come with a message: stdin, stdout, stderr and the socket for its status."""
+"""Number of descriptors that come with a message: stdin, stdout, stderr and the socket for its
+status."""
 
 
 def main() -> None:
-    """Fork for each message until no worker is connected any more. Returns in the forked processes too."""
+    """Fork for each message until no worker is connected any more. Returns in the forked processes
+    too."""
     for name in LIBRARIES:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as data_dir:
@@ -137,7 +185,8 @@ def _import_project(data_dir: str) -> None:
 
 
 def _compile_addresses() -> None:
-    """Look an address of pages and one of agents up, and keep what Django finds out about the pattern of each."""
+    """Look an address of pages and one of agents up, and keep what Django finds out about the
+    pattern of each."""
     resolvers.normalize = cache(resolvers.normalize)  # type: ignore[attr-defined]
     resolve("/health", "orsweb.agent_urls")
     reverse("overview")
@@ -147,8 +196,10 @@ def _forget_settings() -> None:
     """Make Django read the settings when they are next used, and drop what it has made of these."""
     names = {name for name in dir(settings) if name.isupper()}
     for name in names - set(dir(sys.modules["orsweb.settings"])):
-        setattr(global_settings, name, getattr(settings, name))  # also what a library adds while it is imported: axes
-    for name in names - COMPLEX_OVERRIDE_SETTINGS - {"AUTH_USER_MODEL"}:  # at that, models forget each other
+        # also what a library adds while it is imported: axes
+        setattr(global_settings, name, getattr(settings, name))
+    # at that, models forget each other
+    for name in names - COMPLEX_OVERRIDE_SETTINGS - {"AUTH_USER_MODEL"}:
         setting_changed.send(sender=None, setting=name, value=None, enter=True)
     for handler in (connections, caches):
         handler._settings, handler._connections = None, Local(handler.thread_critical)
@@ -196,7 +247,8 @@ def _become(program: dict[str, Any], descriptors: list[int]) -> None:
 
 
 def _status() -> int:
-    """Run the program; return its exit status, after printing the reason as a new interpreter would."""
+    """Run the program; return its exit status, after printing the reason as a new interpreter
+    would."""
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as left:
@@ -211,7 +263,8 @@ def _status() -> int:
 
 
 def _end(status: int) -> NoReturn:
-    """End as an interpreter does, but without freeing all that was imported, which took as long as a short command."""
+    """End as an interpreter does, but without freeing all that was imported, which took as long as
+    a short command."""
     threading._shutdown()  # type: ignore[attr-defined]  # as Python itself does first; it waits for threads
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -1,7 +1,9 @@
-"""Worker processes of servers, forked from the warm interpreter: a start takes a sixth of the CPU time.
+"""Worker processes of servers, forked from the warm interpreter: a start takes a sixth of the CPU
+time.
 
-Importing this changes what `LocalLauncher` does in this process, and in those that are forked from it. A class with an
-interpreter of its own is still played by that, and so is every class where COLD_WORKERS is set.
+Importing this changes what `LocalLauncher` does in this process, and in those that are forked from
+it. A class with an interpreter of its own is still played by that, and so is every class where
+COLD_WORKERS is set.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class _Forked:
         self._ended.set_result(None)
 
 
-async def _launch(launcher: LocalLauncher, python: str, resources: dict[str, float], pipe: MessagePipe) -> LocalProcess:
+async def _launch(
+    launcher: LocalLauncher, python: str, resources: dict[str, float], pipe: MessagePipe
+) -> LocalProcess:
     if python or COLD_WORKERS in os.environ or sys.executable != _executable:
         return await _launch_cold(launcher, python, resources, pipe)
     loop = asyncio.get_running_loop()
@@ -76,7 +80,9 @@ async def _launch(launcher: LocalLauncher, python: str, resources: dict[str, flo
         while os.getsid(program.pid) != program.pid:  # noqa: ASYNC110 # until then, it cannot be killed as a group
             await asyncio.sleep(0.001)
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(printed, "rb", buffering=0))
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(printed, "rb", buffering=0)
+    )
     process: Any = _Forked(program, reader)
     return LocalProcess(process)
 

@@ -1,4 +1,5 @@
-"""A worker of pytest-xdist, as the warm interpreter runs it: execnet sends the program that it is."""
+"""A worker of pytest-xdist, as the warm interpreter runs it: execnet sends the program that it
+is."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """What the tests of this directory share: a running server, and files that orsweb exported.
 
-These tests run in the trainers' environment (`make test-trainers`), which has no Django. Everything of orsweb is
-therefore a command of `.venv`, with a database in a temporary directory.
+These tests run in the trainers' environment (`make test-trainers`), which has no Django. Everything
+of orsweb is therefore a command of `.venv`, with a database in a temporary directory.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DATASETS_3 = os.environ.get("DATASETS_3_PYTHON", str(Path(sys.prefix) / "dataset
 EPISODES = 120
 """Enough for each bundled environment to have some, with and without images."""
 MAX_SECONDS = 300
-"""Longest wait for the server to start, and for the figures of episodes that have ended: 60 were too few while other
-programs kept both cores busy."""
+"""Longest wait for the server to start, and for the figures of episodes that have ended: 60 were
+too few while other programs kept both cores busy."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
@@ -48,9 +48,14 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """Run a command and return what it printed. Raises: AssertionError with its errors when it fails."""
+    """Run a command and return what it printed. Raises: AssertionError with its errors when it
+    fails."""
     done = subprocess.run(
-        [str(word) for word in command], env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True
+        [str(word) for word in command],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, (
         f"{command} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
@@ -60,13 +65,21 @@ def run(*command: str | Path, **environment: str) -> str:
 
 @pytest.fixture(scope="session")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
-    """Return a function that exports the demo's episodes: `export("messages", "--images", "column")`.
+    """Return a function that exports the demo's episodes:
+    `export("messages", "--images", "column")`.
 
     For some of them a client has uploaded the conversation.
     """
     directory = tmp_path_factory.mktemp("orsweb")
     manage = (ORSWEB, ROOT / "manage.py")
-    run(*manage, "demo", "--episodes", str(EPISODES), ORSWEB_DATA_DIR=str(directory), DATABASE_URL="")
+    run(
+        *manage,
+        "demo",
+        "--episodes",
+        str(EPISODES),
+        ORSWEB_DATA_DIR=str(directory),
+        DATABASE_URL="",
+    )
     uploads = "from tests.uploaded_conversations import upload; upload()"
     run(*manage, "shell", "-c", uploads, ORSWEB_DATA_DIR=str(directory), DATABASE_URL="")
     files = dict[tuple[str, ...], Path]()
@@ -94,7 +107,8 @@ class Server:
         run(ORSWEB, ROOT / "manage.py", "reload", ORSWEB_DATA_DIR=str(self.data), DATABASE_URL="")
 
     def api(self, path: str, **parameters: Any) -> Any:
-        """Return a JSON document of the API. `api("episodes", run="grpo-3")` reads /api/episodes?run=grpo-3."""
+        """Return a JSON document of the API. `api("episodes", run="grpo-3")` reads
+        /api/episodes?run=grpo-3."""
         with urlopen(f"{self.url}/api/{path}?{urlencode(parameters)}", timeout=30) as answer:
             return json.load(answer)
 
@@ -107,7 +121,8 @@ class Server:
         return list(self.api("episodes", run=run)["results"])
 
     def curve(self, episodes: int, **parameters: Any) -> dict[str, Any]:
-        """Return a curve once it is made of that many episodes: figures follow the end of an episode by a moment.
+        """Return a curve once it is made of that many episodes: figures follow the end of an
+        episode by a moment.
 
         Raises: AssertionError with the curve if it never is.
         """
@@ -122,7 +137,8 @@ class Server:
 
 @contextmanager
 def serving(directory: Path, *classes: str) -> Iterator[Server]:
-    """Serve `classes`, found in `directory` where the data is, too; without any, the bundled environments."""
+    """Serve `classes`, found in `directory` where the data is, too; without any, the bundled
+    environments."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -132,7 +148,9 @@ def serving(directory: Path, *classes: str) -> Iterator[Server]:
     log = directory / "serve.log"
     with (
         log.open("wb") as output,
-        subprocess.Popen(command, cwd=directory, env=environment, stdout=output, stderr=output) as process,
+        subprocess.Popen(
+            command, cwd=directory, env=environment, stdout=output, stderr=output
+        ) as process,
     ):
         try:
             started = Server(f"http://127.0.0.1:{port}", data)
@@ -144,7 +162,8 @@ def serving(directory: Path, *classes: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serve the bundled environments on a free port, with a temporary data directory. All tests share this server."""
+    """Serve the bundled environments on a free port, with a temporary data directory. All tests
+    share this server."""
     with serving(tmp_path_factory.mktemp("served")) as started:
         yield started
 
@@ -157,5 +176,7 @@ def wait_until_healthy(server: Server, process: subprocess.Popen[bytes], log: Pa
             urlopen(f"{server.url}/health", timeout=5).close()
             return
         except OSError:
-            assert process.poll() is None and time.monotonic() < until, log.read_text(errors="replace")
+            assert process.poll() is None and time.monotonic() < until, log.read_text(
+                errors="replace"
+            )
             time.sleep(0.1)

@@ -20,13 +20,19 @@ parser.add_argument("environment")
 parser.add_argument("model", help="name or directory of a model whose chat template takes tools")
 parser.add_argument("--run", required=True, help="name of the run on the server")
 parser.add_argument("--key", default="", help="one of the server's API keys, if it has any")
-parser.add_argument("--tasks", type=int, nargs="*", help="indices in the split train; default: all of it")
+parser.add_argument(
+    "--tasks", type=int, nargs="*", help="indices in the split train; default: all of it"
+)
 parser.add_argument("--output", default="grpo")
 parser.add_argument("--max-steps", type=int, default=100)
 parser.add_argument("--groups", type=int, default=4, help="tasks in each step")
 parser.add_argument("--group-size", type=int, default=8, help="rollouts of each task")
-parser.add_argument("--calls", type=int, default=8, help="maximum number of tool calls of a rollout")
-parser.add_argument("--max-length", type=int, default=1024, help="tokens of a rollout after its prompt")
+parser.add_argument(
+    "--calls", type=int, default=8, help="maximum number of tool calls of a rollout"
+)
+parser.add_argument(
+    "--max-length", type=int, default=1024, help="tokens of a rollout after its prompt"
+)
 parser.add_argument("--learning-rate", type=float, default=1e-6)
 parser.add_argument("--seed", type=int, default=42)
 options = parser.parse_args()
@@ -44,9 +50,16 @@ class OrswebRun(TrainerCallback):
         self.description = description  # model, git_commit, notes, tags
 
     def on_train_begin(self, args, state, control, **kwargs):
-        config = {name: value for name, value in args.to_sanitized_dict().items() if value == value}  # without NaN
-        about = {"state": "running", "step": state.global_step, "config": config, **self.description}
-        about["resume"] = state.global_step > 0  # goes on from a checkpoint, and else begins the next run of the name
+        # without NaN
+        config = {name: value for name, value in args.to_sanitized_dict().items() if value == value}
+        about = {
+            "state": "running",
+            "step": state.global_step,
+            "config": config,
+            **self.description,
+        }
+        # goes on from a checkpoint, and else begins the next run of the name
+        about["resume"] = state.global_step > 0
         answer = self.http.put(self.url, json=about)
         answer.raise_for_status()
         print("run {name} has {episodes} episodes: {html_url}".format(**answer.json()))
@@ -60,7 +73,8 @@ class OrswebRun(TrainerCallback):
 
 
 def episode_return(environments, **kwargs):
-    """Return the sum of each rollout's rewards; 0 without a tool call, as the server counts it by default."""
+    """Return the sum of each rollout's rewards; 0 without a tool call, as the server counts it by
+    default."""
     return [sum(reward or 0.0 for reward in environment.rewards) for environment in environments]
 
 
@@ -76,7 +90,8 @@ spec = OpenRewardSpec(
     include_metadata=False,  # the trainer needs no answers
 )
 dataset, environment_factory = spec.train_dataset, spec.environment_factory
-secrets["orsweb_run"] = (options.run, [])  # only now, because reading the tools opens sessions that are no rollouts
+# only now, because reading the tools opens sessions that are no rollouts
+secrets["orsweb_run"] = (options.run, [])
 
 trainer = GRPOTrainer(
     model=options.model,
@@ -98,7 +113,9 @@ trainer = GRPOTrainer(
     train_dataset=dataset,
     environment_factory=environment_factory,
     reward_funcs=episode_return,
-    callbacks=[OrswebRun(options.server, options.run, options.key, model=options.model, tags=["grpo"])],
+    callbacks=[
+        OrswebRun(options.server, options.run, options.key, model=options.model, tags=["grpo"])
+    ],
 )
 trainer.train()
 trainer.save_model()

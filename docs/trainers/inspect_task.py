@@ -22,7 +22,8 @@ session, call_tool = AsyncEnvironment.session, AsyncSession.call_tool
 
 
 async def call_tool_or_explain(self, name, input):
-    """Turn a refused call into an error that the model reads. Inspect would end the sample with any other one."""
+    """Turn a refused call into an error that the model reads. Inspect would end the sample with any
+    other one."""
     try:
         return await call_tool(self, name, input)
     except ToolCallError as error:
@@ -31,7 +32,10 @@ async def call_tool_or_explain(self, name, input):
 
 def report(server: str, run: str, **members) -> dict:
     """Tell the server about the run, and return what it knows."""
-    url, key = f"{server}/api/runs/by-name/{quote(run, safe='')}", os.environ.get("OPENREWARD_API_KEY", "")
+    url, key = (
+        f"{server}/api/runs/by-name/{quote(run, safe='')}",
+        os.environ.get("OPENREWARD_API_KEY", ""),
+    )
     return httpx.put(url, json=members, headers={"X-API-Key": key}).raise_for_status().json()
 
 
@@ -45,7 +49,8 @@ class OrswebRun(Hooks):
 
 @solver
 def until_finished(max_turns: int) -> Solver:
-    """Let the model call tools until the episode is over. Inspect's own loop goes on until it calls none."""
+    """Let the model call tools until the episode is over. Inspect's own loop goes on until it calls
+    none."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         for _ in range(max_turns):
@@ -61,7 +66,8 @@ def until_finished(max_turns: int) -> Solver:
 def orsweb(run, environment="guess", split="test", tasks=20, max_turns=20, server=SERVER) -> Task:
     os.environ["OPENREWARD_SESSION_URL"] = os.environ["OPENREWARD_API_URL"] = server
     secrets = {"orsweb_run": (run, []), "orsweb_model": (str(get_model()), [])}
-    AsyncEnvironment.session = partialmethod(session, secrets=secrets)  # the solver has no parameter for them
+    # the solver has no parameter for them
+    AsyncEnvironment.session = partialmethod(session, secrets=secrets)
     AsyncSession.call_tool = call_tool_or_explain
     begun = report(server, run, state="running", model=str(get_model()))
     print("run {name} has {episodes} episodes: {html_url}".format(**begun))

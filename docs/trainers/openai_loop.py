@@ -20,7 +20,12 @@ parser.add_argument("--server", default="http://127.0.0.1:8080")
 parser.add_argument("--split", default="train")
 parser.add_argument("--tasks", type=int, default=20, help="number of tasks, from the first on")
 parser.add_argument("--attempts", type=int, default=4, help="attempts at each task")
-parser.add_argument("--max-turns", type=int, default=20, help="turns of the model after which an attempt is given up")
+parser.add_argument(
+    "--max-turns",
+    type=int,
+    default=20,
+    help="turns of the model after which an attempt is given up",
+)
 options = parser.parse_args()
 
 key = os.environ.get("ORS_API_KEY", "")  # one of the server's keys, if it has any
@@ -55,7 +60,11 @@ def call(session, function):
     """Return the parts of a tool's output, its reward, and whether the episode is over."""
     try:
         output = session.call_tool(function.name, json.loads(function.arguments or "{}"))
-    except (ToolCallError, RuntimeError, ValueError) as error:  # refused, crashed, or arguments that are not JSON
+    except (
+        ToolCallError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # refused, crashed, or arguments that are not JSON
         return [{"type": "text", "text": f"Error: {error}"}], 0.0, False
     return [as_part(block) for block in output.blocks], output.reward or 0.0, output.finished
 
@@ -67,7 +76,9 @@ def play(index: int) -> float:
         messages = [{"role": "user", "content": [as_part(block) for block in session.get_prompt()]}]
         tools = [as_function(tool) for tool in session.list_tools()]
         for _ in range(options.max_turns):
-            answer = openai.chat.completions.create(model=options.model, messages=messages, tools=tools)
+            answer = openai.chat.completions.create(
+                model=options.model, messages=messages, tools=tools
+            )
             message = answer.choices[0].message
             messages.append(message.model_dump(exclude_none=True))
             images = []  # tool messages take text only, so images follow in a message of the user
@@ -78,7 +89,9 @@ def play(index: int) -> float:
                     return total
                 texts = [part for part in parts if part["type"] == "text"]
                 images += [part for part in parts if part["type"] == "image_url"]
-                messages.append({"role": "tool", "tool_call_id": tool_call.id, "content": texts or "[image]"})
+                messages.append(
+                    {"role": "tool", "tool_call_id": tool_call.id, "content": texts or "[image]"}
+                )
             if images:
                 messages.append({"role": "user", "content": images})
             if not message.tool_calls:

@@ -1,4 +1,5 @@
-"""Plays an environment of any ORS server in SkyRL: a text environment, whose actions are the model's words.
+"""Plays an environment of any ORS server in SkyRL: a text environment, whose actions are the
+model's words.
 
 python ors_skyrl.py ENVIRONMENT --run NAME writes train.parquet, the tasks that SkyRL trains on.
 """
@@ -33,7 +34,8 @@ def wait(coroutine):
 
 
 class OrsEnv(BaseTextEnv):
-    """One session of the server. SkyRL makes an instance for each rollout, from the columns of the task's row."""
+    """One session of the server. SkyRL makes an instance for each rollout, from the columns of the
+    task's row."""
 
     def __init__(self, env_config=None, extras: dict = {}):
         super().__init__()
@@ -46,12 +48,20 @@ class OrsEnv(BaseTextEnv):
 
     async def open(self) -> list[dict]:
         self.ors = AsyncORS(base_url=self.task["server"])  # its connections close with it
-        environment, secrets = self.ors.environment(self.task["environment"]), {"orsweb_run": self.task["run"]}
-        self.session = environment.session(split=self.task["split"], index=int(self.task["index"]), secrets=secrets)
+        environment, secrets = (
+            self.ors.environment(self.task["environment"]),
+            {"orsweb_run": self.task["run"]},
+        )
+        self.session = environment.session(
+            split=self.task["split"], index=int(self.task["index"]), secrets=secrets
+        )
         await self.session.__aenter__()
         tools = [json.dumps(vars(tool)) for tool in await self.session.list_tools()]
         task = text_of(await self.session.get_prompt())
-        return [{"role": "system", "content": TOOLS.format("\n".join(tools))}, {"role": "user", "content": task}]
+        return [
+            {"role": "system", "content": TOOLS.format("\n".join(tools))},
+            {"role": "user", "content": task},
+        ]
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         self.turns += 1
@@ -66,14 +76,23 @@ class OrsEnv(BaseTextEnv):
         answer = "\n".join(f"<tool_response>\n{text}\n</tool_response>" for text in texts)
         done = done or not calls
         observations = [] if done else [{"role": "user", "content": answer}]
-        return BaseTextEnvStepOutput(observations=observations, reward=reward, done=done, metadata={})
+        return BaseTextEnvStepOutput(
+            observations=observations, reward=reward, done=done, metadata={}
+        )
 
     def call(self, text: str) -> tuple[str, float, bool]:
         """Return a tool's answer, its reward, and whether the episode is over."""
         try:
             call = json.loads(text)
             output = wait(self.session.call_tool(call["name"], call.get("arguments", {})))
-        except (ToolCallError, RuntimeError, ValueError, LookupError, AttributeError, TypeError) as error:
+        except (
+            ToolCallError,
+            RuntimeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            TypeError,
+        ) as error:
             return f"Error: {error}", 0.0, False  # refused, or not a call: the model can try again
         return text_of(output.blocks), output.reward or 0.0, output.finished
 
@@ -91,7 +110,8 @@ def text_of(blocks) -> str:
 
 
 def begin_run(server: str, run: str, **config) -> None:
-    """Begin the run, or go on with one that these options began, and print how many episodes it has."""
+    """Begin the run, or go on with one that these options began, and print how many episodes it
+    has."""
     url, key = f"{server}/api/runs/by-name/{quote(run, safe='')}", os.environ.get("ORS_API_KEY", "")
     members = {"state": "running", "config": config}
     begun = httpx.put(url, json=members, headers={"X-API-Key": key}).raise_for_status().json()
@@ -114,7 +134,8 @@ def write_tasks(server: str, environment: str, split: str, run: str, output: Pat
     begin_run(server, run, environment=environment, split=split)
 
 
-skyrl_gym.register(id="ors", entry_point="ors_skyrl:OrsEnv")  # do this in the script that starts the training, too
+# do this in the script that starts the training, too
+skyrl_gym.register(id="ors", entry_point="ors_skyrl:OrsEnv")
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

@@ -50,10 +50,18 @@ class OrsTaskset(vf.Taskset[OrsTask, OrsConfig]):
         place = self.config.model_dump(include={"run", "environment", "split", "server"})
         atexit.register(print_run, self.config.server, self.config.run)
         url = f"{self.config.server}/{self.config.environment}/num_tasks"
-        count = httpx.post(url, json={"split": self.config.split}, headers=KEY).raise_for_status().json()
+        count = (
+            httpx.post(url, json={"split": self.config.split}, headers=KEY)
+            .raise_for_status()
+            .json()
+        )
         for index in range(count["num_tasks"]):
-            # A session has the prompt. Opening one here to read it would be an attempt, so the harness does it.
-            yield OrsTask(OrsData(prompt="", index=index, name=f"{place['split']}/{index}", **place), self.config.task)
+            # A session has the prompt. Opening one here to read it would be an attempt, so the
+            # harness does it.
+            yield OrsTask(
+                OrsData(prompt="", index=index, name=f"{place['split']}/{index}", **place),
+                self.config.task,
+            )
 
 
 def print_run(server: str, name: str) -> None:
@@ -68,19 +76,27 @@ class OrsHarness(vf.Harness[vf.HarnessConfig]):
 
     EXECUTES_CODE = NEEDS_CONTAINER = False
 
-    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data) -> vf.ProgramResult:
+    async def launch(
+        self, ctx, trace, runtime, endpoint, secret, mcp_urls, data
+    ) -> vf.ProgramResult:
         model = AsyncOpenAI(base_url=endpoint, api_key=secret)
         ors = AsyncORS(base_url=data.server)  # its connections close with it
         secrets = {"orsweb_run": data.run, "orsweb_model": ctx.model}
         environment = ors.environment(data.environment)
-        async with model, environment.session(split=data.split, index=data.index, secrets=secrets) as session:
+        async with (
+            model,
+            environment.session(split=data.split, index=data.index, secrets=secrets) as session,
+        ):
             await play(session, model, ctx.model, trace.state.rewards)
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 
 async def play(session, model: AsyncOpenAI, name: str, rewards: list[float]) -> None:
-    """Let the model call tools until the episode is over or it calls none. Limits of turns are those of verifiers."""
-    messages = [{"role": "user", "content": [as_part(block) for block in await session.get_prompt()]}]
+    """Let the model call tools until the episode is over or it calls none. Limits of turns are
+    those of verifiers."""
+    messages = [
+        {"role": "user", "content": [as_part(block) for block in await session.get_prompt()]}
+    ]
     tools = [as_function(tool) for tool in await session.list_tools()]
     while True:
         answer = await model.chat.completions.create(model=name, messages=messages, tools=tools)
@@ -93,7 +109,9 @@ async def play(session, model: AsyncOpenAI, name: str, rewards: list[float]) -> 
                 return
             texts = [part for part in parts if part["type"] == "text"]
             images += [part for part in parts if part["type"] == "image_url"]
-            messages.append({"role": "tool", "tool_call_id": tool_call.id, "content": texts or "[image]"})
+            messages.append(
+                {"role": "tool", "tool_call_id": tool_call.id, "content": texts or "[image]"}
+            )
         if images:
             messages.append({"role": "user", "content": images})
         if not message.tool_calls:
@@ -104,7 +122,10 @@ async def call(session, function, rewards: list[float]):
     """Return the parts of a tool's output, and whether the episode is over."""
     try:
         output = await session.call_tool(function.name, json.loads(function.arguments or "{}"))
-    except (ToolCallError, ValueError) as error:  # refused, or arguments that are not JSON: the model can try again
+    except (
+        ToolCallError,
+        ValueError,
+    ) as error:  # refused, or arguments that are not JSON: the model can try again
         return [{"type": "text", "text": f"Error: {error}"}], False
     rewards.append(output.reward or 0.0)
     return [as_part(block) for block in output.blocks], output.finished

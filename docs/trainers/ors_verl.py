@@ -1,4 +1,5 @@
-"""Plays an environment of any ORS server in verl: a tool, and an agent loop that opens a session for each rollout.
+"""Plays an environment of any ORS server in verl: a tool, and an agent loop that opens a session
+for each rollout.
 
 python ors_verl.py ENVIRONMENT --run NAME writes the files that verl's configuration names.
 """
@@ -31,12 +32,17 @@ class Episode:
 
 
 EPISODE: ContextVar[Episode] = ContextVar("episode")
-"""The episode of the rollout that is running. A tool can't hold it: verl makes an instance of a tool for each call."""
+"""The episode of the rollout that is running. A tool can't hold it: verl makes an instance of a
+tool for each call."""
 
 
 def parts_of(blocks) -> tuple[str, list[Image.Image]]:
     texts = [block.text for block in blocks if block.type == "text"]
-    images = [Image.open(io.BytesIO(base64.b64decode(block.data))) for block in blocks if block.type == "image"]
+    images = [
+        Image.open(io.BytesIO(base64.b64decode(block.data)))
+        for block in blocks
+        if block.type == "image"
+    ]
     return "\n".join(texts), images
 
 
@@ -47,12 +53,19 @@ class OrsTool(BaseTool):
         episode = EPISODE.get()
         try:
             output = await episode.session.call_tool(self.name, parameters)
-        except (ToolCallError, RuntimeError) as error:  # refused, or crashed: the model can try again
+        except (
+            ToolCallError,
+            RuntimeError,
+        ) as error:  # refused, or crashed: the model can try again
             return ToolResponse(text=f"Error: {error}"), 0.0, {}
         episode.rewards.append(output.reward or 0.0)
         episode.is_over = output.finished
         text, images = parts_of(output.blocks)
-        return ToolResponse(text=text, **({"image": images} if images else {})), episode.rewards[-1], {}
+        return (
+            ToolResponse(text=text, **({"image": images} if images else {})),
+            episode.rewards[-1],
+            {},
+        )
 
 
 class OrsAgentLoop(ToolAgentLoop):
@@ -63,11 +76,16 @@ class OrsAgentLoop(ToolAgentLoop):
         ors = AsyncORS(base_url=task["server"])  # its connections close with it
         environment = ors.environment(task["environment"])
         secrets = {"orsweb_run": task["run"]}
-        async with environment.session(split=task["split"], index=int(task["index"]), secrets=secrets) as session:
+        async with environment.session(
+            split=task["split"], index=int(task["index"]), secrets=secrets
+        ) as session:
             episode = Episode(session)
             EPISODE.set(episode)
             text, images = parts_of(await session.get_prompt())
-            content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": text}]
+            content = [
+                *({"type": "image", "image": image} for image in images),
+                {"type": "text", "text": text},
+            ]
             kwargs["raw_prompt"] = [{"role": "user", "content": content if images else text}]
             output = await super().run(sampling_params, **kwargs)
         output.reward_score = sum(episode.rewards)  # 0 for a rollout without a call
@@ -88,7 +106,11 @@ def property_of(schema: dict) -> dict:
 def tool_config(tool) -> dict:
     schema = tool.input_schema or {}
     properties = {name: property_of(value) for name, value in schema.get("properties", {}).items()}
-    parameters = {"type": "object", "properties": properties, "required": schema.get("required", [])}
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": schema.get("required", []),
+    }
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {
         "class_name": "ors_verl.OrsTool",
@@ -98,7 +120,8 @@ def tool_config(tool) -> dict:
 
 
 def begin_run(server: str, run: str, **config) -> None:
-    """Begin the run, or go on with one that these options began, and print how many episodes it has."""
+    """Begin the run, or go on with one that these options began, and print how many episodes it
+    has."""
     url, key = f"{server}/api/runs/by-name/{quote(run, safe='')}", os.environ.get("ORS_API_KEY", "")
     members = {"state": "running", "config": config}
     begun = httpx.put(url, json=members, headers={"X-API-Key": key}).raise_for_status().json()
@@ -114,12 +137,15 @@ def write_files(server: str, environment: str, split: str, run: str, output: Pat
         with played.session(split=split, index=0) as session:
             tools = [tool_config(tool) for tool in session.list_tools()]
     OmegaConf.save({"tools": tools}, output / "tools.yaml")
-    OmegaConf.save([{"name": "ors_agent", "_target_": "ors_verl.OrsAgentLoop"}], output / "agent.yaml")
+    OmegaConf.save(
+        [{"name": "ors_agent", "_target_": "ors_verl.OrsAgentLoop"}], output / "agent.yaml"
+    )
     task = {"server": server, "environment": environment, "split": split, "run": run}
     rows = [
         {
             "data_source": environment,
-            "prompt": [{"role": "user", "content": f"{split}/{index}"}],  # the session has the real one
+            # the session has the real one
+            "prompt": [{"role": "user", "content": f"{split}/{index}"}],
             "reward_model": {"style": "rule", "ground_truth": ""},
             "agent_name": "ors_agent",
             "extra_info": {"index": index, **task},

@@ -14,7 +14,9 @@ parser.add_argument("export", help="written by: manage.py export_episodes --form
 parser.add_argument("model", help="name or directory of a model whose chat template takes tools")
 parser.add_argument("--output", default="sft")
 parser.add_argument("--batch-size", type=int, default=8)
-parser.add_argument("--max-length", type=int, default=4096, help="tokens after which a conversation is cut off")
+parser.add_argument(
+    "--max-length", type=int, default=4096, help="tokens after which a conversation is cut off"
+)
 parser.add_argument("--learning-rate", type=float, default=2e-5)
 parser.add_argument("--epochs", type=float, default=1)
 parser.add_argument("--max-steps", type=int, default=-1, help="default: as many as the epochs have")

@@ -19,7 +19,8 @@ Policy = Callable[[list[Message]], Message]
 
 
 def tool_call(name: str, arguments: Any, text: str | None = None) -> Message:
-    """Return a message of the assistant that calls a tool. `arguments`: an object, or the text that stands for one."""
+    """Return a message of the assistant that calls a tool. `arguments`: an object, or the text that
+    stands for one."""
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)
     function = {"name": name, "arguments": written}
     call = {"id": f"call_{threading.get_ident()}", "type": "function", "function": function}
@@ -28,7 +29,9 @@ def tool_call(name: str, arguments: Any, text: str | None = None) -> Message:
 
 def text_of(message: Message) -> str:
     content = message.get("content") or ""
-    return content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
+    return (
+        content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
+    )
 
 
 def range_in(messages: list[Message]) -> tuple[int, int]:
@@ -36,7 +39,11 @@ def range_in(messages: list[Message]) -> tuple[int, int]:
     heard = " ".join(text_of(message) for message in messages)
     low, high = map(int, re.findall(r"whole number from (\d+) to (\d+)", heard)[0])
     for word, number in re.findall(r"number is (higher|lower) than (\d+)", heard):
-        low, high = (max(low, int(number) + 1), high) if word == "higher" else (low, min(high, int(number) - 1))
+        low, high = (
+            (max(low, int(number) + 1), high)
+            if word == "higher"
+            else (low, min(high, int(number) - 1))
+        )
     return low, high
 
 

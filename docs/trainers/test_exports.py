@@ -1,7 +1,8 @@
-"""Tests that trainers can use exported messages and pairs: templates render them, `datasets` loads them, TRL trains.
+"""Tests that trainers can use exported messages and pairs: templates render them, `datasets` loads
+them, TRL trains.
 
-The templates are those that TRL's wheel ships for the models that it supports. Whether one takes tools is decided by
-what it makes of a short conversation, as TRL's `supports_tool_calling` does.
+The templates are those that TRL's wheel ships for the models that it supports. Whether one takes
+tools is decided by what it makes of a short conversation, as TRL's `supports_tool_calling` does.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ Row = dict[str, Any]
 MIN_TEMPLATES = 30
 TOKENS = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
 STRING_ONLY = {"deepseekv3.jinja"}
-"""Templates that concatenate arguments with text, and so fail with objects; TRL's own variant for training does not."""
+"""Templates that concatenate arguments with text, and so fail with objects; TRL's own variant for
+training does not."""
 THINKING = {"gptoss.jinja", "gptoss_training.jinja"}
-"""Templates that take text or reasoning before a call, but not both; `--reasoning thinking` writes only reasoning."""
+"""Templates that take text or reasoning before a call, but not both; `--reasoning thinking` writes
+only reasoning."""
 TEXT_ARGUMENTS = ("--arguments", "string", "--tools", "text")
 VERDICTS = ("Correct.", "Wrong.")
 
@@ -73,7 +76,9 @@ def takes_tools(template: str, *, as_parts: bool = False) -> bool:
 
 NAMES = sorted(path.name for path in TEMPLATES.glob("*.jinja"))
 TEXT_TEMPLATES = [name for name in NAMES if takes_tools(name)]
-IMAGE_TEMPLATES = [name for name in NAMES if "image" in source_of(name) and takes_tools(name, as_parts=True)]
+IMAGE_TEMPLATES = [
+    name for name in NAMES if "image" in source_of(name) and takes_tools(name, as_parts=True)
+]
 
 
 def conversations_of(row: Row) -> Iterator[list[Row]]:
@@ -84,7 +89,11 @@ def conversations_of(row: Row) -> Iterator[list[Row]]:
 
 
 def arguments_in(messages: list[Row]) -> list[Any]:
-    return [call["function"]["arguments"] for message in messages for call in message.get("tool_calls") or ()]
+    return [
+        call["function"]["arguments"]
+        for message in messages
+        for call in message.get("tool_calls") or ()
+    ]
 
 
 def encoded_twice(arguments: Row) -> list[str]:
@@ -108,8 +117,12 @@ def test_the_wheel_ships_enough_templates_that_take_tools() -> None:
 
 
 @pytest.mark.parametrize("format", ["messages", "pairs"])
-@pytest.mark.parametrize("template", [name for name in TEXT_TEMPLATES if name not in STRING_ONLY | THINKING])
-def test_a_template_renders_every_row_and_encodes_arguments_once(export: Export, template: str, format: str) -> None:
+@pytest.mark.parametrize(
+    "template", [name for name in TEXT_TEMPLATES if name not in STRING_ONLY | THINKING]
+)
+def test_a_template_renders_every_row_and_encodes_arguments_once(
+    export: Export, template: str, format: str
+) -> None:
     check_rendering(template, rows_of(export(format)))
 
 
@@ -120,7 +133,9 @@ def test_a_template_of_strings_renders_rows_with_strings(export: Export, templat
 
 @pytest.mark.parametrize("format", ["messages", "pairs"])
 @pytest.mark.parametrize("template", sorted(THINKING))
-def test_a_template_of_thinking_renders_rows_with_thinking(export: Export, template: str, format: str) -> None:
+def test_a_template_of_thinking_renders_rows_with_thinking(
+    export: Export, template: str, format: str
+) -> None:
     check_rendering(template, rows_of(export(format, "--reasoning", "thinking")))
 
 
@@ -134,8 +149,14 @@ def test_each_image_has_its_place_and_opens(export: Export) -> None:
     rows = [row for row in rows_of(export("messages", "--images", "column")) if row["images"]]
     assert rows
     for row in rows:
-        messages = prepare_multimodal_messages(row["messages"], images=row["images"])  # raises if the numbers differ
-        placed = [part["image"] for message in messages for part in message["content"] if part["type"] == "image"]
+        # raises if the numbers differ
+        messages = prepare_multimodal_messages(row["messages"], images=row["images"])
+        placed = [
+            part["image"]
+            for message in messages
+            for part in message["content"]
+            if part["type"] == "image"
+        ]
         assert placed == row["images"]
     assert load_image(rows[0]["images"][0]).width > 1
 
@@ -154,7 +175,9 @@ def test_no_words_of_a_grader_are_in_a_completion(export: Export) -> None:
     for row in rows:
         for side in ("chosen", "rejected"):
             assert row[side][-1]["role"] == "assistant"
-            assert not any(word in str(message["content"]) for word in VERDICTS for message in row[side])
+            assert not any(
+                word in str(message["content"]) for word in VERDICTS for message in row[side]
+            )
 
 
 def test_every_conversation_has_a_users_message(export: Export) -> None:
@@ -172,11 +195,19 @@ def test_uploaded_conversations_keep_the_reasoning_of_the_model(export: Export) 
     for row in reported(rows_of(export("messages"))):
         roles = [message["role"] for message in row["messages"]]
         assert roles[:3] == ["system", "user", "assistant"] and roles[-1] == "assistant"
-        assert all(message["reasoning_content"] for message in row["messages"] if message["role"] == "assistant")
-    assert all(row["rollout"] == "" for row in rows_of(export("messages", "--conversation", "recorded")))
+        assert all(
+            message["reasoning_content"]
+            for message in row["messages"]
+            if message["role"] == "assistant"
+        )
+    assert all(
+        row["rollout"] == "" for row in rows_of(export("messages", "--conversation", "recorded"))
+    )
 
 
-@pytest.mark.parametrize(("template", "member"), [("qwen3.jinja", "reasoning_content"), ("gptoss.jinja", "thinking")])
+@pytest.mark.parametrize(
+    ("template", "member"), [("qwen3.jinja", "reasoning_content"), ("gptoss.jinja", "thinking")]
+)
 def test_a_template_renders_the_reasoning(export: Export, template: str, member: str) -> None:
     for row in reported(rows_of(export("messages", "--reasoning", member))):
         assert "check the sum." in render(template, row["messages"], row["tools"])
@@ -189,7 +220,8 @@ def test_a_file_with_usage_loads(export: Export) -> None:
 
 
 def without_none(value: Any) -> Any:
-    """Return a value without the members that Arrow adds to objects, and with the digits that `datasets` 5 keeps."""
+    """Return a value without the members that Arrow adds to objects, and with the digits that
+    `datasets` 5 keeps."""
     if isinstance(value, dict):
         return {name: without_none(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -199,7 +231,9 @@ def without_none(value: Any) -> Any:
 
 def loaded(path: Path) -> list[Row]:
     with tempfile.TemporaryDirectory() as cache:
-        return list(datasets.load_dataset("json", data_files=str(path), split="train", cache_dir=cache))
+        return list(
+            datasets.load_dataset("json", data_files=str(path), split="train", cache_dir=cache)
+        )
 
 
 READ = """
@@ -224,7 +258,9 @@ def loaded_by_datasets_3(path: Path, how: str = "load") -> list[Row]:
 @pytest.mark.parametrize("format", ["messages", "pairs"])
 @pytest.mark.parametrize("images", ["text", "column", "url"])
 @pytest.mark.parametrize("arguments", [(), TEXT_ARGUMENTS])
-def test_datasets_5_loads_every_row(export: Export, format: str, images: str, arguments: tuple[str, ...]) -> None:
+def test_datasets_5_loads_every_row(
+    export: Export, format: str, images: str, arguments: tuple[str, ...]
+) -> None:
     path = export(format, "--images", images, *arguments)
     assert without_none(loaded(path)) == without_none(rows_of(path))
 
@@ -246,13 +282,18 @@ def model(export: Export, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("model")
     make(
         directory,
-        [render("qwen3_training.jinja", row["messages"], row["tools"]) for row in rows_of(export("messages"))],
+        [
+            render("qwen3_training.jinja", row["messages"], row["tools"])
+            for row in rows_of(export("messages"))
+        ],
     )
     return directory
 
 
 @pytest.mark.parametrize(("script", "format"), [("sft.py", "messages"), ("dpo.py", "pairs")])
-def test_a_trainer_takes_a_step(export: Export, model: Path, tmp_path: Path, script: str, format: str) -> None:
+def test_a_trainer_takes_a_step(
+    export: Export, model: Path, tmp_path: Path, script: str, format: str
+) -> None:
     path = export(format)
     few = ("--max-steps", "1", "--batch-size", "2", "--max-length", "2048")
     printed = run(sys.executable, HERE / script, path, model, "--output", tmp_path, *few)
@@ -262,7 +303,18 @@ def test_a_trainer_takes_a_step(export: Export, model: Path, tmp_path: Path, scr
 def test_a_trainer_takes_a_step_on_images(export: Export, tmp_path: Path) -> None:
     path = export("messages", "--images", "column", "--environment", "chart", "--steps-to", "1")
     rows = rows_of(path)
-    make_with_images(tmp_path / "model", [render("qwen3_vl.jinja", row["messages"], row["tools"]) for row in rows])
+    make_with_images(
+        tmp_path / "model",
+        [render("qwen3_vl.jinja", row["messages"], row["tools"]) for row in rows],
+    )
     few = ("--max-steps", "1", "--batch-size", "1")
-    printed = run(sys.executable, HERE / "sft.py", path, tmp_path / "model", "--output", tmp_path / "sft", *few)
+    printed = run(
+        sys.executable,
+        HERE / "sft.py",
+        path,
+        tmp_path / "model",
+        "--output",
+        tmp_path / "sft",
+        *few,
+    )
     assert all(row["images"] for row in rows) and "train_loss" in printed

@@ -1,7 +1,8 @@
-"""Tests trl_grpo.md: a model learns, and the server's curve shows what the trainer logs of every step.
+"""Tests trl_grpo.md: a model learns, and the server's curve shows what the trainer logs of every
+step.
 
-One training of a tiny model serves all tests. It takes five CPU minutes, and in its middle the server is reloaded,
-which no figure may show.
+One training of a tiny model serves all tests. It takes five CPU minutes, and in its middle the
+server is reloaded, which no figure may show.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Training:
 def training(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Training:
     output = tmp_path_factory.mktemp("training")
     with ThreadPoolExecutor(1) as pool:
-        ended = pool.submit(run, sys.executable, HERE / "tiny_grpo.py", server.url, "--run", RUN, "--output", output)
+        ended = pool.submit(
+            run, sys.executable, HERE / "tiny_grpo.py", server.url, "--run", RUN, "--output", output
+        )
         while (step := step_of_run(server)) < MAX_STEPS // 2 and not ended.done():
             time.sleep(0.1)
         server.reload()
@@ -89,7 +92,10 @@ def test_a_reload_in_the_middle_fails_no_rollout(training: Training) -> None:
 
 def test_the_model_is_tiny(training: Training) -> None:
     for name in ("model", "grpo"):
-        assert AutoModelForCausalLM.from_pretrained(training.output / name).num_parameters() <= PARAMETERS
+        assert (
+            AutoModelForCausalLM.from_pretrained(training.output / name).num_parameters()
+            <= PARAMETERS
+        )
 
 
 def test_the_return_grows_on_the_servers_curve(training: Training) -> None:
@@ -128,11 +134,14 @@ def test_rollouts_without_a_call_count_as_zero(training: Training) -> None:
 
 
 def test_flat_groups_are_those_of_the_log(training: Training) -> None:
-    """The trainer's share is that of the server's groups by the trainer's arithmetic, with 32 bits."""
+    """The trainer's share is that of the server's groups by the trainer's arithmetic, with 32
+    bits."""
     log, groups = training.log, training.groups()
     for point in training.curve()["points"]:
         step = point["x"]
-        assert point["flat_share"] == fmean(pstdev(group) <= FLAT_DEVIATION for group in groups[step])
+        assert point["flat_share"] == fmean(
+            pstdev(group) <= FLAT_DEVIATION for group in groups[step]
+        )
         deviations = nanstd(torch.tensor(groups[step], dtype=torch.float32), dim=1)
         flat = torch.isclose(deviations, torch.zeros_like(deviations)).float().mean().item()
         assert log[step]["frac_reward_zero_std"] == pytest.approx(flat, abs=1e-6)
@@ -140,7 +149,10 @@ def test_flat_groups_are_those_of_the_log(training: Training) -> None:
 
 def test_most_steps_have_the_same_share_in_both(training: Training) -> None:
     log, points = training.log, training.curve()["points"]
-    same = [abs(point["flat_share"] - log[point["x"]]["frac_reward_zero_std"]) <= 1e-6 for point in points]
+    same = [
+        abs(point["flat_share"] - log[point["x"]]["frac_reward_zero_std"]) <= 1e-6
+        for point in points
+    ]
     assert fmean(same) > 0.9
 
 

@@ -13,9 +13,20 @@ TASKS = 3
 
 def play(server: Server, policy: Policy, environment: str, name: str, *options: str) -> str:
     """Run the script with a model that plays by `policy`, and return what it printed."""
-    script = (sys.executable, HERE / "mcp_agent.py", environment, "stub", "--run", name, "--server", server.url)
+    script = (
+        sys.executable,
+        HERE / "mcp_agent.py",
+        environment,
+        "stub",
+        "--run",
+        name,
+        "--server",
+        server.url,
+    )
     with serve(policy) as url:
-        return run(*script, "--tasks", str(TASKS), *options, OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
+        return run(
+            *script, "--tasks", str(TASKS), *options, OPENAI_BASE_URL=url, OPENAI_API_KEY="none"
+        )
 
 
 def after(*first: Message) -> Callable[[Policy], Policy]:
@@ -32,7 +43,9 @@ def after(*first: Message) -> Callable[[Policy], Policy]:
 
 
 clumsy_halving = after(
-    tool_call("guess", '{"number": '), tool_call("guess", {"number": "many"}), tool_call("shout", {})
+    tool_call("guess", '{"number": '),
+    tool_call("guess", {"number": "many"}),
+    tool_call("shout", {}),
 )(halving)
 
 
@@ -42,7 +55,11 @@ def test_the_server_has_the_run_with_its_curve(server: Server) -> None:
     assert curve["total"]["mean"] > 0.5 and server.run("mcp/guess 1")["html_url"] in printed
     assert server.run("mcp/guess 1")["state"] == "ended"
     for episode in server.episodes("mcp/guess 1"):
-        assert (episode["cause"], episode["model"], episode["split"]) == ("finished", "stub", "train")
+        assert (episode["cause"], episode["model"], episode["split"]) == (
+            "finished",
+            "stub",
+            "train",
+        )
         assert episode["refused"] == 2  # arguments that are not JSON never reach the server
 
 

@@ -1,4 +1,5 @@
-"""Tests that openai_loop.py plays with a server of chat completions, and that orsweb records what it played."""
+"""Tests that openai_loop.py plays with a server of chat completions, and that orsweb records what
+it played."""
 
 from __future__ import annotations
 
@@ -14,16 +15,30 @@ TASKS, ATTEMPTS = 3, 2
 
 def play(server: Server, policy: Policy, environment: str, name: str, *options: str) -> str:
     """Run the script with a model that plays by `policy`, and return what it printed."""
-    script = (sys.executable, HERE / "openai_loop.py", environment, "stub", "--run", name, "--server", server.url)
+    script = (
+        sys.executable,
+        HERE / "openai_loop.py",
+        environment,
+        "stub",
+        "--run",
+        name,
+        "--server",
+        server.url,
+    )
     sizes = ("--tasks", str(TASKS), "--attempts", str(ATTEMPTS))
     with serve(policy) as url:
         return run(*script, *sizes, *options, OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
 
 
 def clumsy_halving(messages: list[Message]) -> Message:
-    """Play `guess`, but begin with arguments that are cut off, and with some that the tool refuses."""
+    """Play `guess`, but begin with arguments that are cut off, and with some that the tool
+    refuses."""
     turns = sum(message["role"] == "assistant" for message in messages)
-    return (tool_call("guess", '{"number": '), tool_call("guess", {"number": "many"}), halving(messages))[min(turns, 2)]
+    return (
+        tool_call("guess", '{"number": '),
+        tool_call("guess", {"number": "many"}),
+        halving(messages),
+    )[min(turns, 2)]
 
 
 def test_the_server_has_the_run_with_its_curve(server: Server) -> None:
@@ -33,7 +48,9 @@ def test_the_server_has_the_run_with_its_curve(server: Server) -> None:
     assert (found["state"], found["model"], found["config"]["tasks"]) == ("ended", "stub", TASKS)
     assert found["html_url"] in printed
     means = [float(mean) for mean in re.findall(r"mean return ([\d.]+)", printed)]
-    assert len(means) == ATTEMPTS and curve["total"]["mean"] == pytest.approx(sum(means) / ATTEMPTS, abs=1e-4)
+    assert len(means) == ATTEMPTS and curve["total"]["mean"] == pytest.approx(
+        sum(means) / ATTEMPTS, abs=1e-4
+    )
     assert curve["total"]["mean"] > 0.5
 
 
@@ -56,6 +73,8 @@ def test_the_model_sees_the_images_of_prompts_and_outputs(server: Server) -> Non
     prompt, _, output, image = seen[-1]
     assert prompt["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
     assert output["role"] == "tool" and "times larger" in text_of(output)
-    assert image["role"] == "user" and image["content"][0]["image_url"]["url"].startswith("data:image/png;base64,")
+    assert image["role"] == "user" and image["content"][0]["image_url"]["url"].startswith(
+        "data:image/png;base64,"
+    )
     server.curve(1, run="openai-chart")
     assert [episode["cause"] for episode in server.episodes("openai-chart")] == ["finished"]

@@ -1,4 +1,5 @@
-"""Tests the class of ors_skyrl.py against a running server, without SkyRL's engines: a function plays."""
+"""Tests the class of ors_skyrl.py against a running server, without SkyRL's engines: a function
+plays."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ TASKS, MAX_TURNS = 3, 15
 Play = Callable[[list[Message]], str]
 
 
-def rows_of_tasks(server: Server, environment: str, run: str, directory: Path) -> list[dict[str, Any]]:
+def rows_of_tasks(
+    server: Server, environment: str, run: str, directory: Path
+) -> list[dict[str, Any]]:
     ors_skyrl.write_tasks(server.url, environment, "train", run, directory / "train.parquet")
     return list(pandas.read_parquet(directory / "train.parquet").to_dict("records"))
 
@@ -37,19 +40,30 @@ async def generate(env: skyrl_gym.Env, prompt: list[Message], play: Play) -> Non
 
 
 def roll_out(rows: list[dict[str, Any]], play: Play) -> list[dict[str, Any]]:
-    """Play a rollout of each row, all at the same time, and return the metrics of their environments."""
-    settings: list[dict[str, Any]] = [{"env_config": {}, "extras": {**row, "max_turns": MAX_TURNS}} for row in rows]
-    envs = [skyrl_gym.make(row["env_class"], **setting) for row, setting in zip(rows, settings, strict=True)]
+    """Play a rollout of each row, all at the same time, and return the metrics of their
+    environments."""
+    settings: list[dict[str, Any]] = [
+        {"env_config": {}, "extras": {**row, "max_turns": MAX_TURNS}} for row in rows
+    ]
+    envs = [
+        skyrl_gym.make(row["env_class"], **setting)
+        for row, setting in zip(rows, settings, strict=True)
+    ]
 
     async def main() -> None:
-        await asyncio.gather(*(generate(env, list(row["prompt"]), play) for env, row in zip(envs, rows, strict=True)))
+        await asyncio.gather(
+            *(generate(env, list(row["prompt"]), play) for env, row in zip(envs, rows, strict=True))
+        )
 
     asyncio.run(main())
     return [dict(env.get_metrics()) for env in envs]
 
 
 def call(name: str, **arguments: Any) -> str:
-    return f"Let me see. <tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+    return (
+        "Let me see. "
+        f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+    )
 
 
 def clumsy_halving(messages: list[Message]) -> str:
@@ -70,7 +84,9 @@ def test_the_returns_are_those_of_the_server(server: Server, tmp_path: Path) -> 
 
 def test_a_rollout_without_a_call_counts_as_0(server: Server, tmp_path: Path) -> None:
     rows = rows_of_tasks(server, "math", "skyrl-silent", tmp_path)
-    assert [metrics["return"] for metrics in roll_out(rows[:TASKS], lambda _: "I don't know.")] == [0] * TASKS
+    assert [metrics["return"] for metrics in roll_out(rows[:TASKS], lambda _: "I don't know.")] == [
+        0
+    ] * TASKS
     assert server.curve(TASKS, run="skyrl-silent")["total"]["mean"] == 0
     assert {episode["cause"] for episode in server.episodes("skyrl-silent")} == {"no_call"}
 

@@ -1,4 +1,5 @@
-"""Tests that verifiers plays the taskset of ors_taskset.py, and that orsweb records the same rewards."""
+"""Tests that verifiers plays the taskset of ors_taskset.py, and that orsweb records the same
+rewards."""
 
 from __future__ import annotations
 
@@ -18,14 +19,26 @@ MAX_TURNS = 20
 def evaluate(
     server: Server, policy: Policy, environment: str, name: str, output: Path
 ) -> tuple[list[dict[str, Any]], str]:
-    """Evaluate the taskset with a model that plays by `policy`; return the traces, and what was printed."""
+    """Evaluate the taskset with a model that plays by `policy`; return the traces, and what was
+    printed."""
     taskset = {"environment": environment, "run": name, "server": server.url}
     options = [word for key, value in taskset.items() for word in (f"--env.taskset.{key}", value)]
     sizes = ("-n", str(TASKS), "-r", str(ROLLOUTS))
     with serve(policy) as url:
         client = ("-m", "stub", "--client.base-url", url, "--client.api-key-var", "STUB_KEY")
         agent = ("--env.agent.runtime.type", "subprocess", "--env.agent.max-turns", str(MAX_TURNS))
-        command = (VF_EVAL, "ors_taskset", *options, *agent, *sizes, *client, "--no-push", "--no-rich", "-o", output)
+        command = (
+            VF_EVAL,
+            "ors_taskset",
+            *options,
+            *agent,
+            *sizes,
+            *client,
+            "--no-push",
+            "--no-rich",
+            "-o",
+            output,
+        )
         printed = run(*command, PYTHONPATH=str(HERE), STUB_KEY="none", HOME=str(output))
     episodes = [row for path in output.glob("*/traces.jsonl") for row in rows_of(path)]
     return [trace for episode in episodes for trace in episode["traces"]], printed
@@ -37,7 +50,9 @@ def clumsy_halving(messages: list[Message]) -> Message:
     return tool_call("guess", {"number": -1}) if is_first else halving(messages)
 
 
-def test_the_rewards_of_verifiers_are_the_returns_of_the_server(server: Server, tmp_path: Path) -> None:
+def test_the_rewards_of_verifiers_are_the_returns_of_the_server(
+    server: Server, tmp_path: Path
+) -> None:
     traces, printed = evaluate(server, clumsy_halving, "guess", "verifiers/guess 1", tmp_path)
     curve = server.curve(TASKS * ROLLOUTS, run="verifiers/guess 1")
     returns = [trace["rewards"]["ors_return"]["score"] for trace in traces]
@@ -55,6 +70,8 @@ def test_the_limit_of_turns_ends_the_episode(server: Server, tmp_path: Path) -> 
 
     traces, _ = evaluate(server, stubborn, "guess", "verifiers-stubborn", tmp_path)
     curve = server.curve(TASKS * ROLLOUTS, run="verifiers-stubborn")
-    assert curve["total"]["mean"] == 0 and {trace["stop_condition"] for trace in traces} == {"max_turns"}
+    assert curve["total"]["mean"] == 0 and {trace["stop_condition"] for trace in traces} == {
+        "max_turns"
+    }
     for episode in server.episodes("verifiers-stubborn"):
         assert (episode["cause"], episode["refused"]) == ("abandoned", MAX_TURNS)

@@ -1,6 +1,7 @@
 """Tests the classes of ors_verl.py against a running server, without verl's engines.
 
-A function takes the place of the model, and verl's own code calls the tools. What needs a tokenizer is left out.
+A function takes the place of the model, and verl's own code calls the tools. What needs a tokenizer
+is left out.
 """
 
 from __future__ import annotations
@@ -29,27 +30,38 @@ MAX_TURNS = 20
 PAGE = (HERE / "verl.md").read_text(encoding="utf-8")
 
 
-def files_of(server: Server, environment: str, run: str, directory: Path) -> tuple[list[OrsTool], list[dict[str, Any]]]:
-    """Return the tools and the rows of a training, as verl reads them from the files of the script."""
+def files_of(
+    server: Server, environment: str, run: str, directory: Path
+) -> tuple[list[OrsTool], list[dict[str, Any]]]:
+    """Return the tools and the rows of a training, as verl reads them from the files of the
+    script."""
     write_files(server.url, environment, "train", run, directory)
     rows = pandas.read_parquet(directory / "train.parquet").to_dict("records")
     return initialize_tools_from_config(directory / "tools.yaml"), rows
 
 
 def loop_of(policy: Policy, tools: list[OrsTool], monkeypatch: pytest.MonkeyPatch) -> OrsAgentLoop:
-    """Return an agent loop in which `policy` takes the place of the model, its engine and its tokenizer."""
+    """Return an agent loop in which `policy` takes the place of the model, its engine and its
+    tokenizer."""
 
     async def run(self: ToolAgentLoop, sampling_params: Any, **kwargs: Any) -> AgentLoopOutput:
         names = ("image_data", "video_data", "audio_data", "mm_processor_kwargs")
         data = AgentData(
-            messages=kwargs["raw_prompt"], **dict.fromkeys(names), metrics={}, request_id="", tools_kwargs={}
+            messages=kwargs["raw_prompt"],
+            **dict.fromkeys(names),
+            metrics={},
+            request_id="",
+            tools_kwargs={},
         )
         for _ in range(MAX_TURNS):
             message = policy(data.messages)
             data.messages.append(message)
             calls = [call["function"] for call in message.get("tool_calls") or ()]
             data.tool_calls = [FunctionCall(**function) for function in calls]
-            if not calls or await self._handle_processing_tools_state(data) is AgentState.TERMINATED:
+            if (
+                not calls
+                or await self._handle_processing_tools_state(data) is AgentState.TERMINATED
+            ):
                 break
         counts: dict[str, Any] = {"num_turns": len(data.messages), "metrics": AgentLoopMetrics()}
         return AgentLoopOutput(prompt_ids=[], response_ids=[], response_mask=[], **counts)
@@ -81,12 +93,18 @@ def test_the_scores_are_the_returns_of_the_server(
     tools, rows = files_of(server, "guess", "verl/guess 1", tmp_path)
     scores = roll_out(loop_of(halving, tools, monkeypatch), rows[:ROLLOUTS] * 2)
     total = server.curve(ROLLOUTS * 2, run="verl/guess 1")["total"]
-    assert total["mean"] == pytest.approx(sum(scores) / len(scores), abs=1e-6) and total["mean"] > 0.5
+    assert (
+        total["mean"] == pytest.approx(sum(scores) / len(scores), abs=1e-6) and total["mean"] > 0.5
+    )
     episodes = server.episodes("verl/guess 1")
-    assert {episode["cause"] for episode in episodes} == {"finished"} and not any(e["refused"] for e in episodes)
+    assert {episode["cause"] for episode in episodes} == {"finished"} and not any(
+        e["refused"] for e in episodes
+    )
 
 
-def test_a_rollout_without_a_call_counts_as_0(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollout_without_a_call_counts_as_0(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tools, rows = files_of(server, "math", "verl-silent", tmp_path)
     loop = loop_of(lambda _: {"role": "assistant", "content": "I don't know."}, tools, monkeypatch)
     assert roll_out(loop, rows[:ROLLOUTS]) == [0] * ROLLOUTS
@@ -106,11 +124,17 @@ def test_a_refused_call_is_explained_to_the_model(
     tools, rows = files_of(server, "guess", "verl-refused", tmp_path)
     roll_out(loop_of(far_off, tools, monkeypatch), rows[:1])
     server.curve(1, run="verl-refused")
-    assert "out of range" in seen[0][2]["content"] and server.episodes("verl-refused")[0]["refused"] == 1
+    assert (
+        "out of range" in seen[0][2]["content"]
+        and server.episodes("verl-refused")[0]["refused"] == 1
+    )
 
 
 def test_the_script_says_how_many_episodes_the_run_has(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     tools, rows = files_of(server, "guess", "verl-again", tmp_path)
     assert "run verl-again has 0 episodes: http://" in capsys.readouterr().out

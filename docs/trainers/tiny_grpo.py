@@ -1,13 +1,16 @@
-"""Trains a tiny model by the steps of trl_grpo.md, on a CPU and in minutes, so that its curve grows on the server.
+"""Trains a tiny model by the steps of trl_grpo.md, on a CPU and in minutes, so that its curve grows
+on the server.
 
-python tiny_grpo.py SERVER [--environment NAME] [--tasks INDEX …] [--calls NUMBER] [--run NAME] [--seed SEED]
+python tiny_grpo.py SERVER [--environment NAME] [--tasks INDEX …] [--calls NUMBER] [--run NAME]
+[--seed SEED]
                     [--steps STEPS] [--output DIRECTORY]
 
-The environment is the bundled `guess`, with eight tasks of the split `train`: find one of ten numbers in four attempts.
-It can be another one whose first tool takes one choice or one whole number, as the corridor of the course.
+The environment is the bundled `guess`, with eight tasks of the split `train`: find one of ten
+numbers in four attempts. It can be another one whose first tool takes one choice or one whole
+number, as the corridor of the course.
 
-1. A scripted player plays 30 episodes of each task. It chooses at random, a number in the range that the prompt names,
-   whatever it is told.
+1. A scripted player plays 30 episodes of each task. It chooses at random, a number in the range
+   that the prompt names, whatever it is told.
 2. The server exports them as messages.
 3. `sft.py` trains a model of random weights, with 0.8 million parameters, on the file.
 4. `grpo.py` continues with that model.
@@ -49,12 +52,15 @@ def play(server: str, name: str, tasks: Sequence[int], run: str, seed: int) -> N
             tool = session.list_tools()[0]  # also so that the export knows them
             [(member, schema)] = tool.input_schema["properties"].items()
             prompt = session.get_prompt()[0].text
-            while not session.call_tool(tool.name, {member: at_random(schema, prompt, random)}).finished:
+            while not session.call_tool(
+                tool.name, {member: at_random(schema, prompt, random)}
+            ).finished:
                 pass
 
 
 def at_random(schema: dict[str, Any], prompt: str, random: Random) -> Any:
-    """Return one of the values that a schema lists, or a number between the first two of the prompt."""
+    """Return one of the values that a schema lists, or a number between the first two of the
+    prompt."""
     if "enum" in schema:
         return random.choice(schema["enum"])
     low, high = map(int, re.findall(r"\d+", prompt)[:2])
@@ -62,10 +68,13 @@ def at_random(schema: dict[str, Any], prompt: str, random: Random) -> Any:
 
 
 def export(server: str, run: str, file: Path, episodes: int) -> list[dict[str, Any]]:
-    """Save the run's episodes as messages and return the rows, once the server has finished recording."""
+    """Save the run's episodes as messages and return the rows, once the server has finished
+    recording."""
     until = time.monotonic() + MAX_WAIT_SECONDS
     while True:
-        response = requests.get(f"{server}/api/episodes/export", {"run": run, "format": "messages"}, timeout=60)
+        response = requests.get(
+            f"{server}/api/episodes/export", {"run": run, "format": "messages"}, timeout=60
+        )
         rows = [json.loads(line) for line in response.text.splitlines()] if response.ok else []
         if len(rows) == episodes:
             file.write_text(response.text, encoding="utf-8")
@@ -76,13 +85,16 @@ def export(server: str, run: str, file: Path, episodes: int) -> list[dict[str, A
 
 
 def make_model(directory: Path, rows: Sequence[dict[str, Any]], seed: int) -> None:
-    """Save a model of random weights, with the template of Qwen3 and tokens that are learned from the rows."""
+    """Save a model of random weights, with the template of Qwen3 and tokens that are learned from
+    the rows."""
     from tiny_model import TEMPLATES, make  # imports torch, which the other steps don't need here
     from transformers.utils.chat_template_utils import render_jinja_template
 
     template = (TEMPLATES / "qwen3.jinja").read_text(encoding="utf-8")
     texts = [
-        render_jinja_template(conversations=[row["messages"]], tools=row["tools"], chat_template=template)[0][0]
+        render_jinja_template(
+            conversations=[row["messages"]], tools=row["tools"], chat_template=template
+        )[0][0]
         for row in rows
     ]
     print(f"{make(directory, texts, 'qwen3.jinja', seed=seed, **SIZES):,} parameters")
@@ -90,20 +102,35 @@ def make_model(directory: Path, rows: Sequence[dict[str, Any]], seed: int) -> No
 
 def run_script(name: str, *words: object, **options: object) -> None:
     """Run a script of this directory. Raises: CalledProcessError."""
-    named = [word for option, value in options.items() for word in (f"--{option.replace('_', '-')}", str(value))]
+    named = [
+        word
+        for option, value in options.items()
+        for word in (f"--{option.replace('_', '-')}", str(value))
+    ]
     started = time.monotonic()
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}  # a second thread makes so small a model slower
-    subprocess.run([sys.executable, str(HERE / name), *map(str, words), *named], check=True, env=environment)
+    # a second thread makes so small a model slower
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    subprocess.run(
+        [sys.executable, str(HERE / name), *map(str, words), *named], check=True, env=environment
+    )
     print(f"{name} took {time.monotonic() - started:.0f} s", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("server", help="address of orsweb, such as http://127.0.0.1:8080")
     parser.add_argument("--environment", default="guess")
-    parser.add_argument("--tasks", type=int, nargs="*", default=TASKS, help="indices in the split train")
-    parser.add_argument("--calls", type=int, default=ATTEMPTS, help="maximum number of tool calls of a rollout")
-    parser.add_argument("--max-length", type=int, default=192, help="tokens of a rollout after its prompt")
+    parser.add_argument(
+        "--tasks", type=int, nargs="*", default=TASKS, help="indices in the split train"
+    )
+    parser.add_argument(
+        "--calls", type=int, default=ATTEMPTS, help="maximum number of tool calls of a rollout"
+    )
+    parser.add_argument(
+        "--max-length", type=int, default=192, help="tokens of a rollout after its prompt"
+    )
     parser.add_argument("--run", default="tiny-grpo", help="name of the run on the server")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=MAX_STEPS)
@@ -117,9 +144,19 @@ def main() -> None:
     rows = export(options.server, player, file, len(options.tasks) * EPISODES_PER_TASK)
     make_model(model, rows, options.seed)
     run_script("sft.py", file, model, output=warm, learning_rate=3e-3, epochs=8)
-    grpo = {"groups": GROUPS, "group_size": GROUP_SIZE, "calls": options.calls, "max_length": options.max_length}
+    grpo = {
+        "groups": GROUPS,
+        "group_size": GROUP_SIZE,
+        "calls": options.calls,
+        "max_length": options.max_length,
+    }
     words = (options.server, options.environment, warm, "--tasks", *options.tasks)
-    about = {"run": options.run, "max_steps": options.steps, "seed": options.seed, "output": trained}
+    about = {
+        "run": options.run,
+        "max_steps": options.steps,
+        "seed": options.seed,
+        "output": trained,
+    }
     run_script("grpo.py", *words, learning_rate=3e-4, **about, **grpo)
 
 

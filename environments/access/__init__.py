@@ -1,1 +1,2 @@
-"""Who may do what: the permissions of people, which groups give them, and who may see private environments."""
+"""Who may do what: the permissions of people, which groups give them, and who may see private
+environments."""

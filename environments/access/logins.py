@@ -1,4 +1,5 @@
-"""Who is logged in by a browser's session now, for sockets and streams, which outlive the request that opened them."""
+"""Who is logged in by a browser's session now, for sockets and streams, which outlive the request
+that opened them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from environments.access.privacy import viewer_of
 
 
 def logged_in(session: SessionBase) -> User | AnonymousUser:
-    """Return the account of a session, both read again. Nobody after a logout, a new password or a deactivation."""
+    """Return the account of a session, both read again. Nobody after a logout, a new password or a
+    deactivation."""
     stored: Any = session.__class__
     request = HttpRequest()
     request.session = stored(session.session_key)
@@ -45,8 +47,8 @@ def recently_logged_in(session: SessionBase) -> User | AnonymousUser:
 
 
 def rights_of(request: HttpRequest) -> Callable[[], bool]:
-    """Return what tells whether the visitor may still do, and see, all that they may now. Call it on a thread with a
-    database. A visitor without a login is the local operator.
+    """Return what tells whether the visitor may still do, and see, all that they may now. Call it
+    on a thread with a database. A visitor without a login is the local operator.
     """
     session, user = request.session, request.user
     rights, viewer = user.get_all_permissions(), viewer_of(user)

@@ -1,8 +1,8 @@
 """The permissions that pages and API ask for, and the sentence for a person who lacks one.
 
-Four groups exist from the start (made by the first migration of `episodes`): viewer, player, curator and operator. An
-administrator may rename and change them, so nothing here depends on their names: the sentence lists the groups that
-have the permission now.
+Four groups exist from the start (made by the first migration of `episodes`): viewer, player,
+curator and operator. An administrator may rename and change them, so nothing here depends on their
+names: the sentence lists the groups that have the permission now.
 """
 
 from __future__ import annotations
@@ -55,11 +55,18 @@ WHERE p.id IN (
 
 
 def read_permissions(user: Any) -> None:
-    """Read all permissions of an account with one statement, to where Django keeps them for `has_perm`.
+    """Read all permissions of an account with one statement, to where Django keeps them for
+    `has_perm`.
 
-    Django itself asks twice, for the account's own and for those of its groups, which takes a tenth of a plain page.
+    Django itself asks twice, for the account's own and for those of its groups, which takes a tenth
+    of a plain page.
     """
-    if user.is_active and not user.is_superuser and user.pk is not None and not hasattr(user, "_perm_cache"):
+    if (
+        user.is_active
+        and not user.is_superuser
+        and user.pk is not None
+        and not hasattr(user, "_perm_cache")
+    ):
         with connection.cursor() as cursor:
             cursor.execute(ALL_OF_A_PERSON, [user.pk, user.pk])
             user._perm_cache = {permission for (permission,) in cursor.fetchall()}
@@ -76,11 +83,15 @@ def refusal(user: Any, permission: str) -> str:
     act = ACTS.get(permission, f"do this, which takes the permission “{name}”")
     groups = groups_with(permission)
     if groups:
-        which = f"{'The group' if len(groups) == 1 else 'One of the groups'} {_listing(groups)} is needed"
+        which = (
+            f"{'The group' if len(groups) == 1 else 'One of the groups'} {_listing(groups)} is "
+            "needed"
+        )
     else:
         which = f"No group has the permission for it, “{name}”"
     return (
-        f"Your account, {user.get_username()}, may not {act}. {which}. A superuser can change that in the admin under "
+        f"Your account, {user.get_username()}, may not {act}. {which}. A superuser can change that "
+        "in the admin under "
         "Users."
     )
 
@@ -89,13 +100,17 @@ def groups_with(permission: str) -> list[str]:
     """Return the names of the groups that give a permission."""
     app, _, codename = permission.partition(".")
     has_it = {"permissions__codename": codename, "permissions__content_type__app_label": app}
-    return list(Group.objects.filter(**has_it).order_by("pk").values_list("name", flat=True)[:MAX_GROUPS])
+    return list(
+        Group.objects.filter(**has_it).order_by("pk").values_list("name", flat=True)[:MAX_GROUPS]
+    )
 
 
 def named(permission: str) -> str:
     """Return the name of a permission as the admin shows it."""
     app, _, codename = permission.partition(".")
-    found = Permission.objects.filter(codename=codename, content_type__app_label=app).values_list("name", flat=True)
+    found = Permission.objects.filter(codename=codename, content_type__app_label=app).values_list(
+        "name", flat=True
+    )
     return found.first() or permission
 
 

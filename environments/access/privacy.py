@@ -1,16 +1,19 @@
-"""What does not exist for a person: private environments, the tasks of splits that are sealed for people, open studies.
+"""What does not exist for a person: private environments, the tasks of splits that are sealed for
+people, open studies.
 
-A private environment, with its splits, tasks, episodes, figures and files, exists for its members only: accounts that
-it names or whose group it names, and accounts with the permission SEE_PRIVATE, which operators have. An API key may use
-it if the key names it or has the scope `admin` (`environments/keys/`). For everybody else, all doors answer as if there
-were no such environment.
+A private environment, with its splits, tasks, episodes, figures and files, exists for its members
+only: accounts that it names or whose group it names, and accounts with the permission SEE_PRIVATE,
+which operators have. An API key may use it if the key names it or has the scope `admin`
+(`environments/keys/`). For everybody else, all doors answer as if there were no such environment.
 
-The tasks of a split that is sealed for people, and what was played of them, exist for people who may see hidden fields
-of tasks. Others see the split's name and its figures, but no text. It is like the scope `curate` of a key.
+The tasks of a split that is sealed for people, and what was played of them, exist for people who
+may see hidden fields of tasks. Others see the split's name and its figures, but no text. It is like
+the scope `curate` of a key.
 
-Pages, admin and API give the `Viewer` of the person to each query (`environments/models/viewer.py`). It also says
-whether studies that are not closed yet, and what is played in them, exist for the person: only people who may make
-studies see these (`episodes/models/privacy.py`).
+Pages, admin and API give the `Viewer` of the person to each query
+(`environments/models/viewer.py`). It also says whether studies that are not closed yet, and what is
+played in them, exist for the person: only people who may make studies see these
+(`episodes/models/privacy.py`).
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from environments.models import Environment, Viewer
 
 
 def viewer_of(user: Any) -> Viewer:
-    """Return what exists for a person. The first time one query, or two if some environments are private.
+    """Return what exists for a person. The first time one query, or two if some environments are
+    private.
 
-    Later calls with the same object return the same, so pass the `user` of one request, or load it again. A visitor
-    without an account sees no private environment.
+    Later calls with the same object return the same, so pass the `user` of one request, or load it
+    again. A visitor without an account sees no private environment.
     """
     if not hasattr(user, "viewer"):
         user.viewer = _read(user)
@@ -42,7 +46,9 @@ _SEALED = "SELECT environment_id, id FROM environments_split WHERE is_sealed_for
 
 def _read(user: Any) -> Viewer:
     queries = [
-        query for query, permission in ((_PRIVATE, SEE_PRIVATE), (_SEALED, SEE_HIDDEN)) if not user.has_perm(permission)
+        query
+        for query, permission in ((_PRIVATE, SEE_PRIVATE), (_SEALED, SEE_HIDDEN))
+        if not user.has_perm(permission)
     ]
     rows: list[tuple[int, int]] = []
     if queries:
@@ -70,18 +76,29 @@ MAX_NAMED = 20
 def who_sees(environment: Environment) -> str:
     """Return the sentence that says who sees a private environment. Two queries."""
     names = list(environment.members.order_by("username").values_list("username", flat=True))
-    names += [f"the group {name}" for name in environment.member_groups.order_by("name").values_list("name", flat=True)]
-    shown = names[:MAX_NAMED] + ([f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else [])
+    names += [
+        f"the group {name}"
+        for name in environment.member_groups.order_by("name").values_list("name", flat=True)
+    ]
+    shown = names[:MAX_NAMED] + (
+        [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
+    )
     return f"Seen only by {', '.join([*shown, 'operators'])}, and by API keys that name it."
 
 
 def private_names() -> dict[str, int]:
     """Return the ids of all private environments by name, in lower case. One query."""
-    return {name.lower(): pk for pk, name in Environment.objects.filter(is_private=True).values_list("pk", "name")}
+    return {
+        name.lower(): pk
+        for pk, name in Environment.objects.filter(is_private=True).values_list("pk", "name")
+    }
 
 
 def names_of(hidden: frozenset[int]) -> frozenset[str]:
     """Return the names of these environments, in lower case. One query, unless there are none."""
     if not hidden:
         return frozenset()
-    return frozenset(name.lower() for name in Environment.objects.filter(pk__in=hidden).values_list("name", flat=True))
+    return frozenset(
+        name.lower()
+        for name in Environment.objects.filter(pk__in=hidden).values_list("name", flat=True)
+    )

@@ -1,4 +1,5 @@
-"""Admin of the activity: every action on tasks, splits and environments, with what it changed, and its undo."""
+"""Admin of the activity: every action on tasks, splits and environments, with what it changed, and
+its undo."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ PAGE_REVISIONS = 50
 MAX_CHANGED_SINCE = 20
 """Tasks that were changed since, which the preview of an undo names."""
 _BY_KIND = {
-    **dict.fromkeys(("freeze", "unfreeze", "seal", "unseal", "splits"), "environments.change_split"),
+    **dict.fromkeys(
+        ("freeze", "unfreeze", "seal", "unseal", "splits"), "environments.change_split"
+    ),
     **dict.fromkeys(("scoring", "enabled", "blind", "privacy"), "environments.change_environment"),
     "delete": "environments.delete_split",
     "import": "environments.add_task",
@@ -61,7 +64,9 @@ class ActionKindFilter(ChipFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return list(CurationAction.KINDS)
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[CurationAction]) -> QuerySet[CurationAction]:
+    def queryset(
+        self, request: HttpRequest, queryset: QuerySet[CurationAction]
+    ) -> QuerySet[CurationAction]:
         return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
@@ -77,7 +82,8 @@ class ActivityAdmin(ReadOnlyAdmin):
     search_fields = ("author", "title", "reason")
     search_help_text = "Part of who did it, what was done, or the reason"
     empty = (
-        "Nothing yet. Every bulk action, edit, import, freeze and switch-off will be listed here, and can be undone."
+        "Nothing yet. Every bulk action, edit, import, freeze and switch-off will be listed here, "
+        "and can be undone."
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CurationAction]:
@@ -86,16 +92,24 @@ class ActivityAdmin(ReadOnlyAdmin):
         viewer = viewer_of(request.user)
         if not viewer.hides_anything:
             return rows
-        return rows.exclude(environment=None).exclude(environment__in=set(viewer.sealed_splits.values()))
+        return rows.exclude(environment=None).exclude(
+            environment__in=set(viewer.sealed_splits.values())
+        )
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return request.user.has_perm("environments.view_task")
 
     def page(self, request: HttpRequest, row: CurationAction) -> dict[str, Any]:
-        revisions = TaskRevision.objects.filter(change=row.token, pk__gt=id_asked(request, "after") or 0)
+        revisions = TaskRevision.objects.filter(
+            change=row.token, pk__gt=id_asked(request, "after") or 0
+        )
         shown = list(revisions.order_by("pk").defer("before", "after")[: PAGE_REVISIONS + 1])
         undone_by: CurationAction | None = getattr(row, "undone_by", None)
-        left = left_alone(row, undone_by) if undone_by and undone_by.kind == "undo" else TaskRevision.objects.none()
+        left = (
+            left_alone(row, undone_by)
+            if undone_by and undone_by.kind == "undo"
+            else TaskRevision.objects.none()
+        )
         return {
             "changes": _changes(shown[:PAGE_REVISIONS]),
             "more": shown[PAGE_REVISIONS - 1].pk if len(shown) > PAGE_REVISIONS else None,
@@ -107,14 +121,21 @@ class ActivityAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         undo = self.admin_site.admin_view(self.undo)
-        return [path("<id:pk>/undo/", undo, name="environments_curationaction_undo"), *super().get_urls()]
+        return [
+            path("<id:pk>/undo/", undo, name="environments_curationaction_undo"),
+            *super().get_urls(),
+        ]
 
     def undo(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Preview the undo of an action; a POST does it."""
         row = get_object_or_404(self.get_queryset(request), pk=pk)
         if not self.has_view_permission(request) or not may_undo(request, row):
             raise PermissionDenied
-        action, plan, trouble = Undo(row.pk, request.POST.get("reason", "").strip()[:2000]), None, ""
+        action, plan, trouble = (
+            Undo(row.pk, request.POST.get("reason", "").strip()[:2000]),
+            None,
+            "",
+        )
         try:
             if request.method == "POST":
                 return _run(request, row, action)
@@ -132,7 +153,9 @@ class ActivityAdmin(ReadOnlyAdmin):
             "max_since": MAX_CHANGED_SINCE,
             "warnings": warnings_of_plan(plan),
         }
-        return TemplateResponse(request, "environments/action_undo.html", page, status=400 if trouble else 200)
+        return TemplateResponse(
+            request, "environments/action_undo.html", page, status=400 if trouble else 200
+        )
 
     @admin.display(description="when")
     def when(self, row: CurationAction) -> SafeString:
@@ -144,7 +167,9 @@ class ActivityAdmin(ReadOnlyAdmin):
 
     @admin.display(description="tasks")
     def tasks(self, row: CurationAction) -> SafeString:
-        return format_html('<span class="number">{}</span>', f"{row.changed:,}" if row.changed else "")
+        return format_html(
+            '<span class="number">{}</span>', f"{row.changed:,}" if row.changed else ""
+        )
 
     @admin.display(description="environment")
     def environment_(self, row: CurationAction) -> str:
@@ -173,9 +198,14 @@ def may_undo(request: HttpRequest, row: CurationAction) -> bool:
 
 
 def _run(request: HttpRequest, row: CurationAction, action: Undo) -> HttpResponse:
-    author, back = author_of(request), reverse("admin:environments_curationaction_change", args=[row.pk])
+    author, back = (
+        author_of(request),
+        reverse("admin:environments_curationaction_change", args=[row.pk]),
+    )
     if row.changed > MAX_TASKS_AT_ONCE or row.kind in ("freeze", "unfreeze", "delete"):
-        job = jobs.start(f"Undo: {row.title}", lambda progress: action.apply(author, progress), owner=author)
+        job = jobs.start(
+            f"Undo: {row.title}", lambda progress: action.apply(author, progress), owner=author
+        )
         job.wait(1.5)
         return HttpResponseRedirect(job_url(job.id, back))
     messages.success(request, action.apply(author).sentence)
@@ -186,15 +216,25 @@ def _changes(revisions: Sequence[TaskRevision] | QuerySet[TaskRevision]) -> list
     rows = list(revisions)
     names = task_names([row.task_id for row in rows])
     ids = [row.pk for row in rows if row.successor_id is None]
-    texts = {pk: texts for pk, *texts in TaskRevision.objects.filter(pk__in=ids).values_list("pk", "before", "after")}
+    texts = {
+        pk: texts
+        for pk, *texts in TaskRevision.objects.filter(pk__in=ids).values_list(
+            "pk", "before", "after"
+        )
+    }
     return [
-        ActionChange(row, names[row.task_id], *(_words(object_of(text)) for text in texts.get(row.pk, ("", ""))))
+        ActionChange(
+            row,
+            names[row.task_id],
+            *(_words(object_of(text)) for text in texts.get(row.pk, ("", ""))),
+        )
         for row in rows
     ]
 
 
 def _since(row: CurationAction) -> list[tuple[ChangedSince, int, str]]:
-    """Return the first tasks that were changed since the action, each with its id now and its name."""
+    """Return the first tasks that were changed since the action, each with its id now and its
+    name."""
     found = first_changed_since(row, MAX_CHANGED_SINCE)
     ids = [one.revision.successor_id or one.revision.task_id for one in found]
     names = task_names(ids)
@@ -208,7 +248,11 @@ def _words(values: dict[str, Any]) -> str:
     if "splits" in values:
         return ", ".join(values["splits"]) or "no split"
     if "state" in values:
-        return f"{values['state']}: {values['reason']}" if values.get("reason") else str(values["state"])
+        return (
+            f"{values['state']}: {values['reason']}"
+            if values.get("reason")
+            else str(values["state"])
+        )
     return ""
 
 
@@ -216,4 +260,6 @@ def _settings(row: CurationAction) -> list[tuple[str, Any, Any]]:
     """Return the settings that the action changed, each with its values before and after."""
     before, after = object_of(row.before), object_of(row.after)
     names = [name for name in after if name in before and before[name] != after[name]]
-    return [(name.removeprefix("is_").replace("_", " "), before[name], after[name]) for name in names]
+    return [
+        (name.removeprefix("is_").replace("_", " "), before[name], after[name]) for name in names
+    ]

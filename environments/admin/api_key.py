@@ -36,7 +36,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     page_template = "environments/api_key.html"
     list_select_related = ("owner",)
     empty = (
-        "No API keys. People who may change API keys see all of the database here, others see their own. Those of "
+        "No API keys. People who may change API keys see all of the database here, others see "
+        "their own. Those of "
         "ORSWEB_API_KEYS are not listed."
     )
 
@@ -51,7 +52,11 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         def may(row: ApiKey) -> str:
             """Return its scopes, and what it is limited to."""
             facts = facts_of(row, unseen)
-            limits = [f"{name} {facts[name]}" for name in ("environments", "splits", "run") if getattr(row, name)]
+            limits = [
+                f"{name} {facts[name]}"
+                for name in ("environments", "splits", "run")
+                if getattr(row, name)
+            ]
             return "; ".join([facts["scopes"], *limits])
 
         return ("name", "key", "status", may, "owner", "used")
@@ -60,7 +65,10 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return request.user.has_perm("environments.add_apikey")
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return any(request.user.has_perm(f"environments.{verb}_apikey") for verb in ("view", "add", "change"))
+        return any(
+            request.user.has_perm(f"environments.{verb}_apikey")
+            for verb in ("view", "add", "change")
+        )
 
     def get_urls(self) -> list[URLPattern]:
         revoke: Callable[..., HttpResponse] = self.admin_site.admin_view(self.revoke)
@@ -77,7 +85,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the form, or make the key and show it. It is in this one page only, and in no message or session."""
+        """Show the form, or make the key and show it. It is in this one page only, and in no
+        message or session."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         form = NewKeyForm(request.user, request.POST if request.method == "POST" else None)
@@ -89,7 +98,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
             form.add_error(None, error.messages)
             return self._form_page(request, form)
         note(request.user.pk, row, f"Made with the scopes {', '.join(row.scopes)}.", ADDITION)
-        response = self._page(request, "environments/api_key.html", row.name, text=text, **self.page(request, row))
+        response = self._page(
+            request, "environments/api_key.html", row.name, text=text, **self.page(request, row)
+        )
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -100,7 +111,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         if not self._may_revoke(request):
             raise PermissionDenied
         if row.revoked is None and not (request.method == "POST" and "confirm" in request.POST):
-            return self._page(request, "environments/api_key_revoke.html", f"Revoke {row.name!r}?", original=row)
+            return self._page(
+                request, "environments/api_key_revoke.html", f"Revoke {row.name!r}?", original=row
+            )
         if request.method == "POST" and revoke_key(row, author_of(request)):
             note(request.user.pk, row, "Revoked.", DELETION)
             messages.success(request, f"Revoked {row.name!r}. Its sessions end within a second.")
@@ -113,7 +126,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     def quotas(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Change the quotas of a key, or show the page with what is wrong."""
-        return self._change(request, self._changeable(request, pk), QuotasForm(request.POST), "quotas_form")
+        return self._change(
+            request, self._changeable(request, pk), QuotasForm(request.POST), "quotas_form"
+        )
 
     def _changeable(self, request: HttpRequest, pk: int) -> ApiKey:
         ring.note_uses()  # a key that was used a moment ago keeps its name, too
@@ -143,7 +158,8 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show what was changed, to people from whom no environment is hidden, because changes may name any."""
+        """Show what was changed, to people from whom no environment is hidden, because changes may
+        name any."""
         if viewer_of(request.user):
             raise PermissionDenied
         answer: HttpResponse = super().history_view(request, object_id, extra_context)
@@ -151,7 +167,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     def page(self, request: HttpRequest, row: ApiKey) -> dict[str, Any]:
         shown = facts_of(row, names_of(viewer_of(request.user).hidden_environments)).items()
-        facts = {name.capitalize(): value for name, value in shown if name not in ("name", "quotas")}
+        facts = {
+            name.capitalize(): value for name, value in shown if name not in ("name", "quotas")
+        }
         if row.revoked:
             facts["Revoked"] = f"{row.revoked:%Y-%m-%d %H:%M} UTC by {row.revoked_by}"
         may_revoke = row.revoked is None and self._may_revoke(request)
@@ -168,12 +186,14 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         }
 
     def _may_change(self, request: HttpRequest, row: ApiKey) -> bool:
-        """Return whether the person may change the key: who may only add keys can't raise the quotas of their own."""
+        """Return whether the person may change the key: who may only add keys can't raise the
+        quotas of their own."""
         is_allowed = row.revoked is None and request.user.has_perm(CHANGE_KEYS)
         return is_allowed and not self._holds_more(request, row)
 
     def _holds_more(self, request: HttpRequest, row: ApiKey) -> bool:
-        """Return whether the key names an environment hidden from the person, or is another's and may do more."""
+        """Return whether the key names an environment hidden from the person, or is another's and
+        may do more."""
         unseen = names_of(viewer_of(request.user).hidden_environments)
         is_others = row.owner_id is None or row.owner_id != request.user.pk
         return any(name.lower() in unseen for name in row.environments) or (
@@ -185,12 +205,19 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     def _form_page(self, request: HttpRequest, form: NewKeyForm) -> TemplateResponse:
         status = 400 if form.is_bound else 200
-        return self._page(request, "environments/api_key_form.html", "Add API key", status=status, form=form)
+        return self._page(
+            request, "environments/api_key_form.html", "Add API key", status=status, form=form
+        )
 
     def _page(
         self, request: HttpRequest, template: str, title: str, *, status: int = 200, **context: Any
     ) -> TemplateResponse:
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1", "title": title}
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "is_fullwidth": "1",
+            "title": title,
+        }
         return TemplateResponse(request, template, {**shared, **context}, status=status)
 
     @admin.display(description="key")

@@ -36,16 +36,23 @@ class QuotasForm(forms.Form):
                 min_value=0,
                 max_value=MAX_QUOTA,
                 label=capfirst(what),
-                widget=forms.NumberInput(attrs={"placeholder": f"{usual:,}" if usual else "no limit"}),
+                widget=forms.NumberInput(
+                    attrs={"placeholder": f"{usual:,}" if usual else "no limit"}
+                ),
             )
 
     def values(self) -> dict[str, Any]:
         """Return the fields of the row."""
-        return {"quotas": {name: value for name, value in self.cleaned_data.items() if value is not None}}
+        return {
+            "quotas": {
+                name: value for name, value in self.cleaned_data.items() if value is not None
+            }
+        }
 
 
 class KeyForm(forms.Form):
-    """What every key has. People who fill it in give no more than they may do themselves, or the key may already."""
+    """What every key has. People who fill it in give no more than they may do themselves, or the
+    key may already."""
 
     name = forms.CharField(
         max_length=200,
@@ -56,10 +63,16 @@ class KeyForm(forms.Form):
         widget=forms.CheckboxSelectMultiple, initial=USUAL_SCOPES, label="What it may do"
     )
     environments = forms.MultipleChoiceField(
-        required=False, widget=forms.CheckboxSelectMultiple, help_text="Without a choice, it may use all."
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Without a choice, it may use all.",
     )
-    splits = forms.CharField(required=False, help_text="Names of splits, separated by commas. Empty: all.")
-    run = forms.CharField(required=False, max_length=200, help_text="The only run that it may record. Empty: any.")
+    splits = forms.CharField(
+        required=False, help_text="Names of splits, separated by commas. Empty: all."
+    )
+    run = forms.CharField(
+        required=False, max_length=200, help_text="The only run that it may record. Empty: any."
+    )
 
     def offer(self, person: Any, row: ApiKey) -> None:
         """Set the choices that the person has for the key `row`."""
@@ -120,20 +133,28 @@ class ChangedKeyForm(KeyForm):
 
     def __init__(self, person: Any, row: ApiKey, data: Any = None) -> None:
         names = ("name", "scopes", "environments", "run", "expires")
-        super().__init__(data, initial={name: getattr(row, name) for name in names} | {"splits": ", ".join(row.splits)})
+        super().__init__(
+            data,
+            initial={name: getattr(row, name) for name in names}
+            | {"splits": ", ".join(row.splits)},
+        )
         self.offer(person, row)
         self._row = row
         self.fields["name"].help_text = "Only a key that was never used can get another name."
 
     def values(self) -> dict[str, Any]:
-        expires = self.cleaned_data["expires"] if "expires" in self.changed_data else self._row.expires
+        expires = (
+            self.cleaned_data["expires"] if "expires" in self.changed_data else self._row.expires
+        )
         return {**super().values(), "expires": expires}
 
 
 def scopes_that(person: Any) -> list[str]:
-    """Return the scopes that the person may give: none that would let a key do more than they may do themselves."""
+    """Return the scopes that the person may give: none that would let a key do more than they may
+    do themselves."""
     refused = set() if person.has_perm("environments.change_task") else {CURATE}
-    refused |= set() if person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)) else {MONITOR}  # figures name all environments
+    # figures name all environments
+    refused |= set() if person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)) else {MONITOR}
     refused |= set() if person.is_superuser else {ADMIN}
     return [scope for scope in SCOPES if scope not in refused]
 

@@ -25,7 +25,8 @@ MAX_SUMMARY_CHARACTERS = 140
 
 
 class InfinitePaginator(paginator.InfinitePaginator):  # type: ignore[misc]  # unfold has no types
-    """Pages of rows that are never counted: one row more than a page shows says whether another one follows.
+    """Pages of rows that are never counted: one row more than a page shows says whether another one
+    follows.
 
     Templates of unfold know it by its name; under another one, they show a number of rows.
     """
@@ -41,9 +42,11 @@ class InfinitePaginator(paginator.InfinitePaginator):  # type: ignore[misc]  # u
 
 
 class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    """Rows that people can look at and not edit. Lists never count their table, which may hold millions of rows.
+    """Rows that people can look at and not edit. Lists never count their table, which may hold
+    millions of rows.
 
-    `page_template` shows one row, as `original` in a context to which `page` adds; without it, rows have no page.
+    `page_template` shows one row, as `original` in a context to which `page` adds; without it, rows
+    have no page.
     """
 
     page_template = ""
@@ -62,9 +65,11 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
     empty_command = ""
     """Command that fills the list; empty: none does."""
     to_environment = ""
-    """Path from a row to its environment: rows of those that are hidden from the person do not exist for them."""
+    """Path from a row to its environment: rows of those that are hidden from the person do not
+    exist for them."""
     is_about_all = False
-    """Whether rows may be about anything, so that only people see them from whom nothing is hidden."""
+    """Whether rows may be about anything, so that only people see them from whom nothing is
+    hidden."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
@@ -88,7 +93,11 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
         return False
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         row = self.get_object(request, object_id) if self.page_template else None
         if not self.has_view_permission(request, row):
@@ -111,11 +120,14 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
 
 
 class ChipFilter(admin.SimpleListFilter):
-    """A filter that is shown above its list as a chip; the address holds its state. Other values are refused."""
+    """A filter that is shown above its list as a chip; the address holds its state. Other values
+    are refused."""
 
     template = "environments/filter.html"
 
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: type[Model], model_admin: Any) -> None:
+    def __init__(
+        self, request: HttpRequest, params: dict[str, Any], model: type[Model], model_admin: Any
+    ) -> None:
         super().__init__(request, params, model, model_admin)
         if (value := self.value()) and value not in dict(self.lookup_choices):
             raise cannot_be_used(str(self.parameter_name), value, self.allowed())
@@ -136,7 +148,9 @@ class RowFilter(ChipFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return (
-            queryset.filter(**{self.column or str(self.parameter_name): value}) if (value := self.value()) else queryset
+            queryset.filter(**{self.column or str(self.parameter_name): value})
+            if (value := self.value())
+            else queryset
         )
 
 
@@ -156,7 +170,8 @@ def author_of(request: HttpRequest) -> str:
 
 
 def note(user: int | None, row: Model, words: str, kind: int = CHANGE) -> None:
-    """Write into Django's own log what was done to a row that has no revisions. `kind`: CHANGE or DELETION."""
+    """Write into Django's own log what was done to a row that has no revisions. `kind`: CHANGE or
+    DELETION."""
     LogEntry.objects.create(
         user_id=cast(int, user),  # there is one: pages ask for a permission first
         content_type=ContentType.objects.get_for_model(row),

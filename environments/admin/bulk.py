@@ -1,7 +1,8 @@
-"""Bulk actions of the task list. Each shows what it will touch, then runs at once, or as a job if it takes long.
+"""Bulk actions of the task list. Each shows what it will touch, then runs at once, or as a job if
+it takes long.
 
-The forms carry the chosen tasks as the values of a `Selection`, so a million tasks are a few words. Used by
-`environments.admin.task`, which checks permissions.
+The forms carry the chosen tasks as the values of a `Selection`, so a million tasks are a few words.
+Used by `environments.admin.task`, which checks permissions.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ from environments.models.viewer import visible_environments
 MAX_TASKS_AT_ONCE = 2000
 """More tasks are changed by a job, whose progress is shown."""
 MAX_QUERY_CHARACTERS = 6000
-"""Longest query string that every browser and proxy takes; a page about more tasks has no address of its own."""
+"""Longest query string that every browser and proxy takes; a page about more tasks has no address
+of its own."""
 LIST_PARAMETERS = ("after", "before", "field", "is", "value")
-"""Parameters of the list of tasks that select nothing: its page, and a test of a field, which goes into the search."""
+"""Parameters of the list of tasks that select nothing: its page, and a test of a field, which goes
+into the search."""
 SCOPES = ("checked", "all")
 """Whether an action is for the checked tasks of a list, or for all that its filters match."""
 _OF_FORMS = ("csrfmiddlewaretoken", "confirm", "inputs", "ask", "back", "scope", "task")
@@ -81,7 +84,12 @@ BULKS: dict[str, Bulk] = {
             action_forms.QuarantineForm,
             lambda chosen, values: Quarantine(chosen, values["reason"]),
         ),
-        Bulk("release", "Release", action_forms.ReasonForm, lambda chosen, values: Release(chosen, values["reason"])),
+        Bulk(
+            "release",
+            "Release",
+            action_forms.ReasonForm,
+            lambda chosen, values: Release(chosen, values["reason"]),
+        ),
         Bulk(
             "tag",
             "Add tags",
@@ -106,7 +114,9 @@ BULKS: dict[str, Bulk] = {
             "move",
             "Move to split",
             action_forms.MoveForm,
-            lambda chosen, values: MoveToSplit(chosen, values["out_of"].pk, values["into"].pk, values["reason"]),
+            lambda chosen, values: MoveToSplit(
+                chosen, values["out_of"].pk, values["into"].pk, values["reason"]
+            ),
             "environments.change_split",
             one_environment=True,
         ),
@@ -122,7 +132,9 @@ BULKS: dict[str, Bulk] = {
             "save",
             "Save as new split",
             action_forms.NewSplitForm,
-            lambda chosen, values: SaveAsSplit(chosen, values["name"], values["type"], values["reason"]),
+            lambda chosen, values: SaveAsSplit(
+                chosen, values["name"], values["type"], values["reason"]
+            ),
             "environments.add_split",
             one_environment=True,
         ),
@@ -139,8 +151,8 @@ def offered(request: HttpRequest, selection: Selection) -> list[Bulk]:
 def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> HttpResponse:
     """Return the page of a bulk action; once it is confirmed, a redirect to the outcome.
 
-    `context` is that of every admin page. A POST that is not confirmed yet is redirected to an address of its own, so
-    that the browser can go back to it.
+    `context` is that of every admin page. A POST that is not confirmed yet is redirected to an
+    address of its own, so that the browser can go back to it.
     """
     if not request.user.has_perm(bulk.permission):
         raise PermissionDenied
@@ -152,7 +164,8 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     ):
         return HttpResponseRedirect(f"{request.path}?{asked}")
     chosen = chosen_tasks(request, values)
-    form = _form(bulk, chosen, values if "ask" in values else None)  # without it the form was not shown before
+    # without it the form was not shown before
+    form = _form(bulk, chosen, values if "ask" in values else None)
     plan, trouble = None, _trouble(bulk, chosen)
     if not trouble and (not form.is_bound or form.is_valid()):
         try:
@@ -164,7 +177,13 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
             trouble = str(refusal)
     shown = {
         "warnings": warnings_of_plan(plan),
-        **{"title": bulk.label, "bulk": bulk, "chosen": chosen.values(), "form": form, "plan": plan},
+        **{
+            "title": bulk.label,
+            "bulk": bulk,
+            "chosen": chosen.values(),
+            "form": form,
+            "plan": plan,
+        },
         **{
             "trouble": trouble,
             "back": back_to_list(values),
@@ -172,23 +191,30 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
             "inputs": _inputs(values),
         },
     }
-    return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
+    return TemplateResponse(
+        request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200
+    )
 
 
 def _address(request: HttpRequest, values: QueryDict) -> str:
-    """Return the chosen tasks and the form's values as a query string; the checked tasks are one value."""
+    """Return the chosen tasks and the form's values as a query string; the checked tasks are one
+    value."""
     sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
     ids = chosen_tasks(request, values).values().get("ids")
     return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
 def selection_of(
-    request: HttpRequest, values: Mapping[str, str], *, also: Collection[str], may_be_blank: bool = True
+    request: HttpRequest,
+    values: Mapping[str, str],
+    *,
+    also: Collection[str],
+    may_be_blank: bool = True,
 ) -> Selection:
     """Return the selection in the parameters of an address or a form.
 
-    `also`: names of others that it may have. `may_be_blank`: whether blank filters count as absent; where much is
-    changed or taken they may not. Raises: BadRequest.
+    `also`: names of others that it may have. `may_be_blank`: whether blank filters count as absent;
+    where much is changed or taken they may not. Raises: BadRequest.
     """
     refuse_doubles(request)
     try:
@@ -200,7 +226,8 @@ def selection_of(
 
 
 def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
-    """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match.
+    """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its
+    filters match.
 
     Raises: BadRequest.
     """
@@ -223,7 +250,10 @@ def _trouble(bulk: Bulk, chosen: Selection) -> str:
     if bulk.needs_split and chosen.split is None:
         return f"“{bulk.label}” works on the tasks of one split: choose one above the list."
     if bulk.one_environment and _environment(chosen) is None:
-        return "The chosen tasks belong to several environments, and a split belongs to one: choose one above the list."
+        return (
+            "The chosen tasks belong to several environments, and a split belongs to one: choose "
+            "one above the list."
+        )
     return ""
 
 
@@ -245,7 +275,9 @@ def _form(bulk: Bulk, chosen: Selection, values: Mapping[str, str] | None) -> fo
     if not issubclass(bulk.form, action_forms.SplitForm):
         return bulk.form(values)
     initial = {"out_of": chosen.split} if bulk.form is action_forms.MoveForm else {}
-    return bulk.form(values, environment=_environment(chosen), viewer=chosen.viewer, initial=initial)
+    return bulk.form(
+        values, environment=_environment(chosen), viewer=chosen.viewer, initial=initial
+    )
 
 
 def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
@@ -256,11 +288,16 @@ def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
         return bulk.make(chosen, form.cleaned_data)
     if bulk.form is action_forms.ReasonForm:
         return bulk.make(chosen, {"reason": ""})
-    return bulk.make(chosen, {"reason": "to be given"}) if bulk.form is action_forms.QuarantineForm else None
+    return (
+        bulk.make(chosen, {"reason": "to be given"})
+        if bulk.form is action_forms.QuarantineForm
+        else None
+    )
 
 
 def _inputs(values: Mapping[str, str]) -> str:
-    """Return the form's values that change a plan, to detect that they differ from those whose plan was shown."""
+    """Return the form's values that change a plan, to detect that they differ from those whose plan
+    was shown."""
     names = ("tags", "into", "out_of", "name", "type")
     return "|".join(values.get(name, "").strip() for name in names)
 
@@ -286,14 +323,16 @@ def message_of(outcome: ActionOutcome) -> str:
 
 
 def outcome_url(outcome: ActionOutcome) -> tuple[str, str] | None:
-    """Return (address, text) of a link to the result of an action, or None if it has no page of its own."""
+    """Return (address, text) of a link to the result of an action, or None if it has no page of its
+    own."""
     if outcome.split is None:
         return None
     return reverse("admin:environments_split_change", args=[outcome.split]), "Open the split"
 
 
 def back_to_list(values: Mapping[str, str]) -> str:
-    """Return the address of the list that led here. Its path is fixed: the request gives only its query string."""
+    """Return the address of the list that led here. Its path is fixed: the request gives only its
+    query string."""
     listing = reverse("admin:environments_task_changelist")
     query = values.get("back", "").lstrip("?")
     return f"{listing}?{query}" if query else listing

@@ -1,4 +1,5 @@
-"""Admin of conflicts: tasks that people edited, took out or quarantined, and that their class changed or dropped."""
+"""Admin of conflicts: tasks that people edited, took out or quarantined, and that their class
+changed or dropped."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ class ConflictAdmin(ReadOnlyAdmin):
     page_template = "environments/conflict.html"
     list_display = ("task", "people", "class_", "split", "created")
     list_filter = (ConflictEnvironmentFilter,)
-    empty = "No conflicts. They arise where a class changes or drops what people edited, took out or quarantined."
+    empty = (
+        "No conflicts. They arise where a class changes or drops what people edited, took out or "
+        "quarantined."
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SyncConflict]:
         rows = open_conflicts().filter(visible_splits(viewer_of(request.user), "split__"))
@@ -61,10 +65,14 @@ class ConflictAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         settle = self.admin_site.admin_view(self.settle)
-        return [path("<id:pk>/settle/", settle, name="environments_syncconflict_settle"), *super().get_urls()]
+        return [
+            path("<id:pk>/settle/", settle, name="environments_syncconflict_settle"),
+            *super().get_urls(),
+        ]
 
     def settle(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Settle a conflict as a POST says: `keep` what people did, or else take what the class lists."""
+        """Settle a conflict as a POST says: `keep` what people did, or else take what the class
+        lists."""
         row = get_object_or_404(self.get_queryset(request), pk=pk)
         if not request.user.has_perm("environments.change_task"):
             raise PermissionDenied
@@ -84,11 +92,15 @@ class ConflictAdmin(ReadOnlyAdmin):
     @admin.display(description="task as the class had it")
     def task(self, row: SyncConflict) -> str:
         environment, head = row.split.environment, getattr(row, "head", "")
-        return summary(head, summary_field(environment.task_schema), hidden_fields(environment.name))
+        return summary(
+            head, summary_field(environment.task_schema), hidden_fields(environment.name)
+        )
 
     @admin.display(description="people")
     def people(self, row: SyncConflict) -> str:
-        is_copy = row.decision == "edit" and row.listed is not None and row.listed.state == "quarantined"
+        is_copy = (
+            row.decision == "edit" and row.listed is not None and row.listed.state == "quarantined"
+        )
         return WORDS["copies" if is_copy else row.decision]
 
     @admin.display(description="the class")

@@ -1,4 +1,5 @@
-"""Admin of environments: description, splits, tools, how returns are computed, and whether agents may play them."""
+"""Admin of environments: description, splits, tools, how returns are computed, and whether agents
+may play them."""
 
 from __future__ import annotations
 
@@ -37,14 +38,16 @@ def summary_of(environment: Environment) -> str:
 
 
 def hosted_tools(name: str) -> list[ToolPart] | None:
-    """Return the tools of the class hosted as `name`; None if this process hosts none or has not started yet."""
+    """Return the tools of the class hosted as `name`; None if this process hosts none or has not
+    started yet."""
     service = service_or_none()
     hosted = service.registry.find(name) if service else None
     return tools(hosted.tools_json) if hosted and hosted.is_described else None
 
 
 def marks_of(environment: Environment) -> list[str]:
-    """Return the marks that say what keeps agents from playing the environment; empty if nothing does."""
+    """Return the marks that say what keeps agents from playing the environment; empty if nothing
+    does."""
     marks = {
         "not hosted": not environment.is_hosted,
         "unavailable": bool(environment.unavailable),
@@ -65,7 +68,11 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     @admin.display(description="name")
     def marked_name(self, environment: Environment) -> str:
         tag = private_tag(environment)
-        return format_html('<span class="nowrap">{} {}</span>', environment.name, tag) if tag else environment.name
+        return (
+            format_html('<span class="nowrap">{} {}</span>', environment.name, tag)
+            if tag
+            else environment.name
+        )
 
     @admin.display(description="description")
     def summary(self, environment: Environment) -> str:
@@ -74,7 +81,9 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     @admin.display(description="available")
     def state(self, environment: Environment) -> SafeString:
         marks = marks_of(environment)
-        return format_html('<span class="{}">{}</span>', "refused" if marks else "", ", ".join(marks) or "yes")
+        return format_html(
+            '<span class="{}">{}</span>', "refused" if marks else "", ", ".join(marks) or "yes"
+        )
 
     def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
         schema = read_json(row.task_schema) if row.task_schema else None
@@ -88,7 +97,9 @@ class EnvironmentAdmin(ReadOnlyAdmin):
             "marks": marks_of(row),
             "form": scoring_form(row),
             "privacy": PrivacyForm(row),
-            "naming_keys": keys_naming(row.name) if row.is_private and request.user.has_perm(CHANGE_KEYS) else [],
+            "naming_keys": keys_naming(row.name)
+            if row.is_private and request.user.has_perm(CHANGE_KEYS)
+            else [],
             "may_give_secrets": request.user.has_perm(CHANGE_KEYS),
             "secret_form": SecretForm(),
             **(secrets_of(row) if request.user.has_perm(CHANGE_KEYS) else {}),
@@ -111,6 +122,11 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         wrong = act(request, row) if request.method == "POST" else {}
         if not wrong:
             return HttpResponseRedirect(reverse("admin:environments_environment_change", args=[pk]))
-        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": str(row), "original": row}
+        frame = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": str(row),
+            "original": row,
+        }
         context = {**frame, "is_fullwidth": "1", **self.page(request, row), **wrong}
         return TemplateResponse(request, self.page_template, context, status=400)

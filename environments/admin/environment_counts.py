@@ -1,4 +1,5 @@
-"""Figures of an environment, whose cost is bounded however many tasks it has. Used by its page and the index."""
+"""Figures of an environment, whose cost is bounded however many tasks it has. Used by its page and
+the index."""
 
 from __future__ import annotations
 
@@ -19,11 +20,14 @@ from environments.scoring.task_buckets import BUCKETS, Bucket
 from environments.scoring.task_statistics import coverage_of_row
 
 MAX_TASKS = 100_000
-"""The figures of an environment with at most so many tasks are exact; all together they take half a second at most."""
+"""The figures of an environment with at most so many tasks are exact; all together they take half a
+second at most."""
 MAX_COUNTED = 2_000
-"""In larger ones, and on the index, tasks are counted up to this; beyond it a figure says that there are more."""
+"""In larger ones, and on the index, tasks are counted up to this; beyond it a figure says that
+there are more."""
 TESTED_FOR_ONE = 10
-"""Tasks that are tested, at most, for each that may be counted: those of other environments may lie in between."""
+"""Tasks that are tested, at most, for each that may be counted: those of other environments may lie
+in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ class Overview:
     played: Count
     """Number of tasks that were attempted."""
     totals: TaskStatistics | None
-    """Attempts and successes of all tasks; None: none was attempted, or too many to be added up for a page."""
+    """Attempts and successes of all tasks; None: none was attempted, or too many to be added up for
+    a page."""
     coverage: Coverage | None
     """Coverage of `totals`."""
 
@@ -45,7 +50,10 @@ class Overview:
 def overview_of(environment: Environment) -> Overview:
     """Return the figures of the environment's page."""
 
-    is_small = Task.objects.filter(environment=environment).order_by()[: MAX_TASKS + 1].count() <= MAX_TASKS
+    is_small = (
+        Task.objects.filter(environment=environment).order_by()[: MAX_TASKS + 1].count()
+        <= MAX_TASKS
+    )
     most = MAX_TASKS if is_small else MAX_COUNTED
 
     def count(**values: str) -> Count:
@@ -60,7 +68,9 @@ def overview_of(environment: Environment) -> Overview:
         dropped=count(source="dropped", state="any"),
         played=played,
         totals=totals,
-        coverage=None if totals is None else coverage_of_row(totals, Convention.from_code(environment.convention)),
+        coverage=None
+        if totals is None
+        else coverage_of_row(totals, Convention.from_code(environment.convention)),
     )
 
 
@@ -96,7 +106,10 @@ def _per_environment(tasks: QuerySet[Task]) -> dict[int, Count]:
     """Return how many of the newest MAX_COUNTED tasks each environment has."""
     newest = list(tasks.order_by("-pk").values_list("environment", flat=True)[: MAX_COUNTED + 1])
     counts, is_all = Counter(newest[:MAX_COUNTED]), len(newest) <= MAX_COUNTED
-    return {pk: Count(count, is_all, is_over=count == MAX_COUNTED and newest[-1] == pk) for pk, count in counts.items()}
+    return {
+        pk: Count(count, is_all, is_over=count == MAX_COUNTED and newest[-1] == pk)
+        for pk, count in counts.items()
+    }
 
 
 def _totals(environment: Environment, most: int) -> tuple[Count, TaskStatistics | None]:
@@ -106,7 +119,9 @@ def _totals(environment: Environment, most: int) -> tuple[Count, TaskStatistics 
     count = of_served.filter(attempts__gt=0).order_by()[: most + 1].count()
     if count > most or not count:
         return Count(min(count, most), is_exact=count <= most, is_over=count > most), None
-    sums = of_served.aggregate(**{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)})
+    sums = of_served.aggregate(
+        **{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)}
+    )
     counts = {name: value or 0 for name, value in sums.items()}
     attempts = counts["attempts"]
     total = TaskStatistics(**counts, rate=counts["successes"] / attempts if attempts else 0.0)

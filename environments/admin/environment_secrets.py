@@ -1,4 +1,5 @@
-"""The form of an environment's page that gives it secrets, which no page ever shows, or removes them."""
+"""The form of an environment's page that gives it secrets, which no page ever shows, or removes
+them."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ from environments import conf, security_log
 from environments.access.permissions import CHANGE_KEYS
 from environments.admin.base import note
 from environments.models import Environment
-from environments.operator_secrets.stored import SecretRefused, keep, remove, stored_secrets, unavailable
+from environments.operator_secrets.stored import (
+    SecretRefused,
+    keep,
+    remove,
+    stored_secrets,
+    unavailable,
+)
 from environments.service import service_or_none
 
 
 class SecretForm(forms.Form):
     """A secret to set. The form never shows a value, not even one that was just sent."""
 
-    name = forms.CharField(widget=forms.TextInput({"autocomplete": "off", "placeholder": "openai_api_key"}))
+    name = forms.CharField(
+        widget=forms.TextInput({"autocomplete": "off", "placeholder": "openai_api_key"})
+    )
     value = forms.CharField(
         strip=False,
         widget=forms.PasswordInput({"autocomplete": "new-password"}),
@@ -29,7 +38,8 @@ class SecretForm(forms.Form):
 
 
 def secrets_of(environment: Environment) -> dict[str, Any]:
-    """Return what the page shows of an environment's secrets: their names, and where each comes from."""
+    """Return what the page shows of an environment's secrets: their names, and where each comes
+    from."""
     in_file = conf.environment_secrets().get(environment.name, {})
     stored = stored_secrets().get(environment.name, {})
     rows = [{"name": name, "is_in_file": True, "is_readable": True} for name in in_file]
@@ -47,7 +57,8 @@ def secrets_of(environment: Environment) -> dict[str, Any]:
 
 
 def change_secrets(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]:
-    """Do what the form asks for; return it, by the name of its template variable, if it has errors."""
+    """Do what the form asks for; return it, by the name of its template variable, if it has
+    errors."""
     if not request.user.has_perm(CHANGE_KEYS):
         raise PermissionDenied
     form = SecretForm(request.POST)

@@ -6,7 +6,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import content_disposition_header
@@ -37,7 +43,9 @@ ABOUT = {
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
     """Return the page that asks for a format, or the file if the address names one."""
-    selection = selection_of(request, request.GET.dict(), also=("format", "plain"), may_be_blank=False)
+    selection = selection_of(
+        request, request.GET.dict(), also=("format", "plain"), may_be_blank=False
+    )
     format, is_plain = request.GET.get("format", ""), flag_asked(request, "plain")
     if format and format not in FORMATS:
         raise cannot_be_used("format", format, f"allowed are {', '.join(FORMATS)}")
@@ -54,7 +62,9 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
         page.status_code = 429 if isinstance(error, OverQuota) else 200
         return page
     security_log.note("exported", what)
-    answer = StreamingHttpResponse(streamed(pieces, first, download), content_type=MEDIA_TYPES[format])
+    answer = StreamingHttpResponse(
+        streamed(pieces, first, download), content_type=MEDIA_TYPES[format]
+    )
     header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
     answer["Content-Disposition"] = header or "attachment"
     return answer
@@ -63,7 +73,9 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
 def export_redirect(request: HttpRequest) -> HttpResponse:
     """Redirect from the list to the export of the tasks that were chosen there."""
     chosen = chosen_tasks(request, request.POST)
-    return HttpResponseRedirect(f"{reverse('admin:environments_task_export')}?{urlencode(chosen.values())}")
+    return HttpResponseRedirect(
+        f"{reverse('admin:environments_task_export')}?{urlencode(chosen.values())}"
+    )
 
 
 def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -> HttpResponse:
@@ -76,8 +88,14 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
 def _name(selection: Selection) -> str:
     """Return the file's name without its ending, made of the filters."""
     splits, environments = existing_splits(), Environment.objects.seen_by(selection.viewer)
-    split = splits.seen_by(selection.viewer).filter(pk=selection.split).first() if selection.split else None
-    environment = environments.filter(pk=selection.environment).first() if selection.environment else None
+    split = (
+        splits.seen_by(selection.viewer).filter(pk=selection.split).first()
+        if selection.split
+        else None
+    )
+    environment = (
+        environments.filter(pk=selection.environment).first() if selection.environment else None
+    )
     words = [str(split or environment or "tasks"), selection.tag]
     words += [selection.values().get("state", ""), selection.source, selection.bucket]
     return slugify(" ".join(word.replace("/", "-") for word in words if word)) or "tasks"

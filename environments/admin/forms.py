@@ -42,7 +42,11 @@ class TagsForm(ReasonForm):
     field_order = ("tags", "reason")
 
     def clean_tags(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(word.strip() for word in self.cleaned_data["tags"].split(",") if word.strip()))
+        return tuple(
+            dict.fromkeys(
+                word.strip() for word in self.cleaned_data["tags"].split(",") if word.strip()
+            )
+        )
 
 
 class SplitChoice(RowField):
@@ -53,14 +57,21 @@ class SplitChoice(RowField):
 class SplitForm(ReasonForm):
     """Choice of a split. Frozen and generated splits are not offered.
 
-    `environment`: only its splits are offered; without it those of every environment that exists for the viewer.
+    `environment`: only its splits are offered; without it those of every environment that exists
+    for the viewer.
     """
 
-    into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
+    into = SplitChoice(
+        queryset=Split.objects.none(), empty_label="choose a split", label="Into split"
+    )
     field_order = ("out_of", "into", "reason")
 
     def __init__(
-        self, *args: Any, environment: int | None = None, viewer: Viewer = UNRESTRICTED, **kwargs: Any
+        self,
+        *args: Any,
+        environment: int | None = None,
+        viewer: Viewer = UNRESTRICTED,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         splits = splits_to_fill().seen_by(viewer)
@@ -71,7 +82,9 @@ class SplitForm(ReasonForm):
 
 
 class MoveForm(SplitForm):
-    out_of = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Out of split")
+    out_of = SplitChoice(
+        queryset=Split.objects.none(), empty_label="choose a split", label="Out of split"
+    )
 
 
 class NewSplitForm(ReasonForm):

@@ -1,7 +1,8 @@
-"""Pages that import tasks: choose a file, preview the import, then import. Used by `environments.admin.task`.
+"""Pages that import tasks: choose a file, preview the import, then import. Used by
+`environments.admin.task`.
 
-Preview and import are jobs, because a file may be large. Between them the file waits in `uploads`; everything else that
-was entered is in the address, so that a page can be reloaded.
+Preview and import are jobs, because a file may be large. Between them the file waits in `uploads`;
+everything else that was entered is in the address, so that a page can be reloaded.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ MAX_SPLITS_OFFERED = 200
 
 
 class ImportForm(forms.Form):
-    """A file and the split that it goes into: an existing one, or the name and type of a new one."""
+    """A file and the split that it goes into: an existing one, or the name and type of a new
+    one."""
 
     file = forms.FileField(
-        widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.parquet", "data-file": ""}),
+        widget=forms.FileInput(
+            attrs={"accept": ".jsonl,.ndjson,.json,.csv,.parquet", "data-file": ""}
+        ),
         help_text="JSON Lines, JSON, CSV or Parquet. Each line or row is a task.",
     )
     environment = RowField(Environment.objects.none(), empty_label=None)
@@ -54,7 +58,9 @@ class ImportForm(forms.Form):
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),
         help_text="An existing split, or the name of a new one.",
     )
-    type = forms.ChoiceField(choices=Split.TYPES, help_text="For a new split. Clients see what the split is for.")
+    type = forms.ChoiceField(
+        choices=Split.TYPES, help_text="For a new split. Clients see what the split is for."
+    )
 
     def __init__(self, *args: Any, environments: QuerySet[Environment], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -70,14 +76,18 @@ class Imported:
     """Id of the split that was filled; None: nothing was added, so the new split was not made."""
 
 
-# --- choosing ---------------------------------------------------------------------------------------------------------
+# --- choosing -------------------------------------------------------------------------------------
 
 
 def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """Return the form, with its errors if there are any; redirects to the preview once a file has been sent."""
+    """Return the form, with its errors if there are any; redirects to the preview once a file has
+    been sent."""
     _check_permission(request)
     form = ImportForm(
-        request.POST or None, request.FILES or None, environments=_environments(request), initial=_initial(request)
+        request.POST or None,
+        request.FILES or None,
+        environments=_environments(request),
+        initial=_initial(request),
     )
     if form.is_valid() and (redirect := _start_preview(request, form)):
         return redirect
@@ -89,7 +99,8 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
 
 
 def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | None:
-    """Store the file and start its preview. Returns the redirect, or None if the form now has an error."""
+    """Store the file and start its preview. Returns the redirect, or None if the form now has an
+    error."""
     values = form.cleaned_data
     try:
         target = _target(values["environment"], values["split"], values["type"])
@@ -107,7 +118,8 @@ def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | Non
 
 
 def _initial(request: HttpRequest) -> dict[str, Any]:
-    """Return the initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
+    """Return the initial values from the address: a split by its id, or one that may not exist by
+    `name` and `type`."""
     given = request.GET
     splits = existing_splits().seen_by(viewer_of(request.user))
     number, environment = id_asked(request, "split"), id_asked(request, "environment")
@@ -115,7 +127,9 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     if number is not None and split is None:
         raise cannot_be_used("split", str(number), "there is no split of that number")
     if environment is not None and not _environments(request).filter(pk=environment).exists():
-        raise cannot_be_used("environment", str(environment), "there is no environment of that number")
+        raise cannot_be_used(
+            "environment", str(environment), "there is no environment of that number"
+        )
     if (type_ := given.get("type", "")) and type_ not in dict(Split.TYPES):
         raise cannot_be_used("type", type_, f"allowed are {', '.join(dict(Split.TYPES))}")
     if split is not None:
@@ -123,11 +137,12 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     return {"environment": environment, "split": given.get("name", ""), "type": type_}
 
 
-# --- previewing -------------------------------------------------------------------------------------------------------
+# --- previewing -----------------------------------------------------------------------------------
 
 
 def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> HttpResponse:
-    """Return the preview's progress, then its result. A POST starts the import, or with `stop` stops the preview."""
+    """Return the preview's progress, then its result. A POST starts the import, or with `stop`
+    stops the preview."""
     _check_permission(request)
     if (elsewhere := from_its_server(request)) is not None:
         return elsewhere
@@ -136,22 +151,32 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
     if upload is None or environment is None:
         messages.error(
             request,
-            "The uploaded file is gone: files are stored for an hour or until they are imported. Choose it again.",
+            "The uploaded file is gone: files are stored for an hour or until they are imported. "
+            "Choose it again.",
         )
         return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
         job = _preview_job(upload, target, request.GET.get("job", ""))
         if request.method == "POST":
-            return _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
+            return (
+                _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
+            )
         if job is None:
-            return HttpResponseRedirect(_preview_url(upload, target, _preview(request, upload, target)))
+            return HttpResponseRedirect(
+                _preview_url(upload, target, _preview(request, upload, target))
+            )
     except OrsError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(_form_url(request))
     if is_state:
         return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
-    shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": _form_url(request)}
+    shown = {
+        "title": f"Import {upload.name}",
+        "job": job,
+        "target": target,
+        "back": _form_url(request),
+    }
     if job.state != "done":
         shown |= {"back_words": "Choose another file", "is_preview": True}
         return TemplateResponse(request, "environments/job.html", {**context, **shown})
@@ -162,7 +187,8 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
 
 
 def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs.Job:
-    """Start the job of a preview. Raises: TransferError if the ending of the file's name is of no known format."""
+    """Start the job of a preview. Raises: TransferError if the ending of the file's name is of no
+    known format."""
     source = FileSource.of(upload.path)
     job = jobs.start(
         f"Preview of {upload.name}",
@@ -175,7 +201,8 @@ def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs
 
 
 def _preview_job(upload: Upload, target: ImportTarget, job_id: str) -> jobs.Job | None:
-    """Return the job of that id if it is the preview of this upload and target, because an address may name any job."""
+    """Return the job of that id if it is the preview of this upload and target, because an address
+    may name any job."""
     job = jobs.get(job_id)
     return job if job is not None and job.subject == _subject(upload, target) else None
 
@@ -191,28 +218,42 @@ def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
 
 
 def _preview_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
-    asked = {"environment": target.environment.pk, "split": target.name, "type": target.type, "job": job.id}
+    asked = {
+        "environment": target.environment.pk,
+        "split": target.name,
+        "type": target.type,
+        "job": job.id,
+    }
     asked |= this_server()
     return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
 
 
 def _form_url(request: HttpRequest) -> str:
-    """Return the address of the form, with the environment and split that are in the address of a preview."""
+    """Return the address of the form, with the environment and split that are in the address of a
+    preview."""
     of_look = {"environment": "environment", "name": "split", "type": "type"}
     asked = {name: request.GET.get(other, "") for name, other in of_look.items()}
     return f"{reverse('admin:environments_task_import')}?{urlencode(asked)}"
 
 
-# --- importing --------------------------------------------------------------------------------------------------------
+# --- importing ------------------------------------------------------------------------------------
 
 
 def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpResponse:
     source, author, user = FileSource.of(upload.path), author_of(request), request.user.pk
-    skip_refused, as_written = "skip_refused" in request.POST, request.POST.get("superseded") == "file"
+    skip_refused, as_written = (
+        "skip_refused" in request.POST,
+        request.POST.get("superseded") == "file",
+    )
 
     def work(progress: jobs.Progress) -> Imported:
         report = apply(
-            source, target, author=author, skip_refused=skip_refused, as_written=as_written, progress=progress
+            source,
+            target,
+            author=author,
+            skip_refused=skip_refused,
+            as_written=as_written,
+            progress=progress,
         )
         split = existing_splits().filter(environment=target.environment, name=target.name).first()
         if split is not None:  # because tasks that are only added have no revision
@@ -226,8 +267,13 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
 
 
 def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
-    """Return the target of an import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
-    is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
+    """Return the target of an import; `kind` matters only for a new split. Raises: TransferError,
+    FrozenSplit."""
+    is_there = (
+        existing_splits().filter(environment=environment, name=name).exists()
+        if "\0" not in name
+        else False
+    )
     return ImportTarget.of(environment, name, None if is_there else kind)
 
 

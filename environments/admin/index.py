@@ -1,4 +1,5 @@
-"""The admin's first page: all environments, and which tasks need attention. Called by django-unfold."""
+"""The admin's first page: all environments, and which tasks need attention. Called by
+django-unfold."""
 
 from __future__ import annotations
 
@@ -15,14 +16,17 @@ from environments.models import Environment
 
 
 def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Return `context` with `environments` (row, summary, marks) and `attention`, if the person may see them.
+    """Return `context` with `environments` (row, summary, marks) and `attention`, if the person may
+    see them.
 
     Otherwise `environments` is None.
     """
     if not request.user.has_perm("environments.view_environment"):
         return {**context, "environments": None}
     viewer = viewer_of(request.user)
-    rows = Environment.objects.seen_by(viewer).prefetch_related(Prefetch("splits", queryset=existing_splits()))
+    rows = Environment.objects.seen_by(viewer).prefetch_related(
+        Prefetch("splits", queryset=existing_splits())
+    )
     return {
         **context,
         "environments": [(row, summary_of(row), marks_of(row)) for row in rows],

@@ -1,7 +1,8 @@
-"""The page of a job, which shows the progress of long work. It polls; closing it does not stop the job.
+"""The page of a job, which shows the progress of long work. It polls; closing it does not stop the
+job.
 
-A job runs on the server that started it. Beside other servers of the database its address names that server, and
-whichever server gets the request passes it on.
+A job runs on the server that started it. Beside other servers of the database its address names
+that server, and whichever server gets the request passes it on.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ def job_url(job: str, back: str = "") -> str:
 
 
 def this_server() -> dict[str, int]:
-    """Return the parameter by which an address names this server; empty if it has its database alone."""
+    """Return the parameter by which an address names this server; empty if it has its database
+    alone."""
     ownership = ownership_or_none()
     return {} if ownership is None else {SERVER: ownership.membership.id}
 
 
 def from_its_server(request: HttpRequest) -> HttpResponse | None:
-    """Fetch the page from the server named in the URL; None if that is this server or it is gone."""
+    """Fetch the page from the server named in the URL; None if that is this server or it is
+    gone."""
     ownership, number = ownership_or_none(), id_in(request.GET.get(SERVER, ""))
     if ownership is None or number is None or PASSED_ON in scope_of(request):
         return None
@@ -50,7 +53,8 @@ def from_its_server(request: HttpRequest) -> HttpResponse | None:
 
 
 def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
-    """Return the jobs that the person may see, newest first: only their own if something is hidden from them.
+    """Return the jobs that the person may see, newest first: only their own if something is hidden
+    from them.
 
     Titles and results of others may be about that.
     """
@@ -60,21 +64,31 @@ def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
-    """Return the page of a job; with ?state=1 only its numbers, for the page's script. A POST asks the job to stop."""
+    """Return the page of a job; with ?state=1 only its numbers, for the page's script. A POST asks
+    the job to stop."""
     if (elsewhere := from_its_server(request)) is not None:
         return elsewhere
     job = next((job for job in jobs_shown_to(request) if job.id == job_id), None)
     if job is None:
-        raise Http404(f"There is no job {job_id!r}: jobs are forgotten after an hour and when the server restarts.")
+        raise Http404(
+            f"There is no job {job_id!r}: jobs are forgotten after an hour and when the "
+            "server restarts."
+        )
     if request.method == "POST":
         if not request.user.has_perm("environments.change_task"):
             raise PermissionDenied
         job.cancel()
         return HttpResponseRedirect(request.get_full_path())
     if flag_asked(request, "state"):
-        return JsonResponse({"state": job.state, "done": job.done, "total": job.total, "progress": job.progress})
+        return JsonResponse(
+            {"state": job.state, "done": job.done, "total": job.total, "progress": job.progress}
+        )
     back = request.GET.get("back", "")
-    inside = back if back.startswith(reverse("admin:index")) else reverse("admin:environments_task_changelist")
+    inside = (
+        back
+        if back.startswith(reverse("admin:index"))
+        else reverse("admin:environments_task_changelist")
+    )
     shown = {"title": job.title, "job": job, "back": inside, "link": job_link(job)}
     return TemplateResponse(request, "environments/job.html", {**context, **shown})
 

@@ -16,29 +16,37 @@ from environments.models import Environment
 
 
 class PrivacyForm(forms.Form):
-    """The members: accounts and groups. Those of a public environment are kept for when it becomes private."""
+    """The members: accounts and groups. Those of a public environment are kept for when it becomes
+    private."""
 
     members = forms.ModelMultipleChoiceField(
         User.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Accounts"
     )
     groups = forms.ModelMultipleChoiceField(
-        Group.objects.order_by("name"), required=False, widget=forms.CheckboxSelectMultiple, label="Groups"
+        Group.objects.order_by("name"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Groups",
     )
 
     def __init__(self, environment: Environment, data: Any = None) -> None:
         members, groups = environment.members.all(), environment.member_groups.all()
         super().__init__(data, initial={"members": members, "groups": groups})
         # accounts that were deactivated stay members until somebody removes them
-        people = User.objects.filter(Q(is_active=True) | Q(pk__in=members.values("pk"))).exclude(username=OPERATOR)
+        people = User.objects.filter(Q(is_active=True) | Q(pk__in=members.values("pk"))).exclude(
+            username=OPERATOR
+        )
         fields: Any = self.fields
         fields["members"].queryset = people.order_by("username")
 
 
-def set_privacy(request: HttpRequest, environment: Environment, form: PrivacyForm, *, is_private: bool) -> SetPrivacy:
+def set_privacy(
+    request: HttpRequest, environment: Environment, form: PrivacyForm, *, is_private: bool
+) -> SetPrivacy:
     """Return the action that a valid form asks for.
 
-    Who makes an environment private and would not see it afterwards becomes a member too, or nobody could undo it who
-    knows of it.
+    Who makes an environment private and would not see it afterwards becomes a member too, or nobody
+    could undo it who knows of it.
     """
     members = {user.pk for user in form.cleaned_data["members"]}
     groups = {group.pk for group in form.cleaned_data["groups"]}

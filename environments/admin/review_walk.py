@@ -1,7 +1,9 @@
-"""Going through the tasks of a list one after the other, on the page of each, with the filters of the list kept.
+"""Going through the tasks of a list one after the other, on the page of each, with the filters of
+the list kept.
 
-The address of a task's page has the list's query string in `list`, and in `at` where the task is in it. Both stay in
-all addresses below the page, so that an action comes back to the same place, or goes on to the next task.
+The address of a task's page has the list's query string in `list`, and in `at` where the task is in
+it. Both stay in all addresses below the page, so that an action comes back to the same place, or
+goes on to the next task.
 """
 
 from __future__ import annotations
@@ -35,13 +37,16 @@ class ReviewStep:
 
 
 def review_of(request: HttpRequest) -> ReviewStep | None:
-    """Return the step of a review that the address names; None: the page was not opened from a list.
+    """Return the step of a review that the address names; None: the page was not opened from a
+    list.
 
     Raises: BadRequest.
     """
     at, asked = request.GET.get("at", ""), request.GET.get("list", "")
     if not at and asked:
-        raise cannot_be_used("list", asked, "the address has no at, the place of the task in that list")
+        raise cannot_be_used(
+            "list", asked, "the address has no at, the place of the task in that list"
+        )
     if not at:
         return None
     selection = selection_of(request, QueryDict(asked).dict(), also=LIST_PARAMETERS)
@@ -65,5 +70,6 @@ def _neighbour(selection: Selection, asked: str, at: str, *, backward: bool) -> 
     batch = batch_of(selection, at, 1, backward=backward, seconds=MAX_SECONDS)
     if not batch.ids:
         return ""
-    place = batch.last if backward else batch.first  # the task; the other end is where the search for it stopped
+    # the task; the other end is where the search for it stopped
+    place = batch.last if backward else batch.first
     return task_url(batch.ids[0], urlencode({"list": asked, "at": place}))

@@ -1,4 +1,5 @@
-"""Admin of the security log: a list to search and filter, which nobody can change. It never counts its table."""
+"""Admin of the security log: a list to search and filter, which nobody can change. It never counts
+its table."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from environments.display import formats
 from environments.models import SecurityEvent
 from environments.security_log import FAILURES, KINDS
 
-PERIODS = {"hour": ("the last hour", 1), "day": ("the last 24 hours", 24), "week": ("the last 7 days", 24 * 7)}
+PERIODS = {
+    "hour": ("the last hour", 1),
+    "day": ("the last 24 hours", 24),
+    "week": ("the last 7 days", 24 * 7),
+}
 """Choices of the period with their hours."""
 
 
@@ -30,7 +35,9 @@ class SecurityKindFilter(ChipFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [("failures", "All refusals"), *KINDS.items()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:
+    def queryset(
+        self, request: HttpRequest, queryset: QuerySet[SecurityEvent]
+    ) -> QuerySet[SecurityEvent]:
         kind = self.value()
         if kind == "failures":
             return queryset.filter(kind__in=FAILURES)
@@ -44,7 +51,9 @@ class PeriodFilter(ChipFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(key, name) for key, (name, _) in PERIODS.items()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:
+    def queryset(
+        self, request: HttpRequest, queryset: QuerySet[SecurityEvent]
+    ) -> QuerySet[SecurityEvent]:
         if not (chosen := self.value()):
             return queryset
         return queryset.filter(at__gte=timezone.now() - timedelta(hours=PERIODS[chosen][1]))
@@ -58,7 +67,9 @@ def _linked(detail: str) -> str:
     if not (found := _ACTION.fullmatch(detail)):
         return detail
     return format_html(
-        '<a href="{}">{}</a>', reverse("admin:environments_curationaction_change", args=[found[1]]), detail
+        '<a href="{}">{}</a>',
+        reverse("admin:environments_curationaction_change", args=[found[1]]),
+        detail,
     )
 
 
@@ -70,11 +81,17 @@ class SecurityEventAdmin(ReadOnlyAdmin):
     list_filter = (SecurityKindFilter, PeriodFilter)
     search_fields = ("who", "address", "what", "detail")
     search_help_text = "Part of an account, key, address, or of what it was about"
-    empty = "Nothing yet. Logins, keys, changes of permissions, exports, deletions and refused requests appear here."
+    empty = (
+        "Nothing yet. Logins, keys, changes of permissions, exports, deletions and refused "
+        "requests appear here."
+    )
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        """Return the order: within a period that of time, whose index begins there, instead of that of all entries."""
-        return ("-at", "-pk") if request.GET.get(PeriodFilter.parameter_name) in PERIODS else ("-pk",)
+        """Return the order: within a period that of time, whose index begins there, instead of that
+        of all entries."""
+        return (
+            ("-at", "-pk") if request.GET.get(PeriodFilter.parameter_name) in PERIODS else ("-pk",)
+        )
 
     @admin.display(description="when")
     def when(self, row: SecurityEvent) -> SafeString:
@@ -85,7 +102,10 @@ class SecurityEventAdmin(ReadOnlyAdmin):
         is_refusal = row.kind in FAILURES
         html = '<span class="ending nowrap" data-ending="{}"><b>{}</b> {}</span>'
         return format_html(
-            html, "failure" if is_refusal else "", "✕" if is_refusal else "", KINDS.get(row.kind, row.kind)
+            html,
+            "failure" if is_refusal else "",
+            "✕" if is_refusal else "",
+            KINDS.get(row.kind, row.kind),
         )
 
     @admin.display(description="who")
@@ -99,7 +119,9 @@ class SecurityEventAdmin(ReadOnlyAdmin):
     @admin.display(description="what")
     def about(self, row: SecurityEvent) -> str:
         detail = _linked(row.detail) if row.kind == "curated" else row.detail
-        return format_html_join(": ", "{}", ((text,) for text in (row.what.rstrip("."), detail) if text))
+        return format_html_join(
+            ": ", "{}", ((text,) for text in (row.what.rstrip("."), detail) if text)
+        )
 
     @admin.display(description="times")
     def times(self, row: SecurityEvent) -> SafeString:

@@ -1,8 +1,9 @@
 """The tasks of a selection sorted by a column of the list, in pages.
 
-No index holds such an order, because every attempt would have to write it. So at most MAX_SORTED tasks are read and
-sorted. Where a few groups of tasks follow each other in the order, such as the buckets, the groups are read one after
-the other, so that the first pages are right in a larger selection, too.
+No index holds such an order, because every attempt would have to write it. So at most MAX_SORTED
+tasks are read and sorted. Where a few groups of tasks follow each other in the order, such as the
+buckets, the groups are read one after the other, so that the first pages are right in a larger
+selection, too.
 """
 
 from __future__ import annotations
@@ -36,13 +37,21 @@ def check_cursor(selection: Selection, name: str, text: str) -> None:
     """Raises: BadRequest if a parameter names no place of the list. An empty one is none."""
     in_place = {"split", "newest"} if selection.split is not None else {"newest"}
     if text and WalkCursor.parse(text).order not in ({"sorted"} if selection.sort else in_place):
-        raise cannot_be_used(name, text, "it has to be a place in this list, as its links to other pages have it")
+        raise cannot_be_used(
+            name, text, "it has to be a place in this list, as its links to other pages have it"
+        )
 
 
 def batch_of(
-    selection: Selection, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None
+    selection: Selection,
+    after: str = "",
+    limit: int = 50,
+    *,
+    backward: bool = False,
+    seconds: float | None = None,
 ) -> SelectionBatch:
-    """Return the next `limit` tasks of the selection after the cursor, in the order that it asks for.
+    """Return the next `limit` tasks of the selection after the cursor, in the order that it asks
+    for.
 
     `seconds` limits the search as in `Selection.batch`, unless the tasks are sorted.
     """
@@ -83,18 +92,29 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
             batch = part.batch(limit=limit, seconds=seconds, backward=is_from_end)
             is_whole &= batch.is_last
             tasks += batch.ids
-        found += _in_order(tasks, _keys(column, tasks, selection.split), is_descending=is_descending)
+        found += _in_order(
+            tasks, _keys(column, tasks, selection.split), is_descending=is_descending
+        )
     return list(dict.fromkeys(found)), is_whole
 
 
-def _groups(selection: Selection, column: str, *, is_descending: bool) -> Sequence[Sequence[Selection]]:
-    """Return selections that make up the selection, in groups that follow each other; each group has to be sorted."""
+def _groups(
+    selection: Selection, column: str, *, is_descending: bool
+) -> Sequence[Sequence[Selection]]:
+    """Return selections that make up the selection, in groups that follow each other; each group
+    has to be sorted."""
     if column == "environment" and selection.environment is None and selection.split is None:
         rows = Environment.objects.seen_by(selection.viewer).order_by("name")
         groups = [[replace(selection, environment=pk)] for pk in rows.values_list("pk", flat=True)]
         return groups[::-1] if is_descending else groups
-    if column in ("attempts", "return", "success", "bucket") and not selection.bucket and not selection.ids:
-        played = [replace(selection, bucket=name) for name in ("hopeless", "learnable", "saturated")]
+    if (
+        column in ("attempts", "return", "success", "bucket")
+        and not selection.bucket
+        and not selection.ids
+    ):
+        played = [
+            replace(selection, bucket=name) for name in ("hopeless", "learnable", "saturated")
+        ]
         unseen = [replace(selection, bucket="unseen")]
         if column in ("attempts", "return"):
             return [played, unseen]
@@ -134,9 +154,16 @@ def _keys(column: str, ids: Sequence[int], split: int | None) -> Keys:
 
 def _lines(chunk: Sequence[int]) -> Keys:
     """Return the line by which each task is listed, in lower case."""
-    rows = list(Task.objects.filter(pk__in=chunk).values_list("pk", "environment", Left("spec", MAX_READ_CHARACTERS)))
+    rows = list(
+        Task.objects.filter(pk__in=chunk).values_list(
+            "pk", "environment", Left("spec", MAX_READ_CHARACTERS)
+        )
+    )
     environments = Environment.objects.in_bulk({environment for _, environment, _ in rows})
-    shown = {pk: (summary_field(one.task_schema), hidden_fields(one.name)) for pk, one in environments.items()}
+    shown = {
+        pk: (summary_field(one.task_schema), hidden_fields(one.name))
+        for pk, one in environments.items()
+    }
     return {task: summary(head, *shown[environment]).casefold() for task, environment, head in rows}
 
 
@@ -148,7 +175,9 @@ def _names(column: str, chunk: Sequence[int]) -> dict[int, list[str]]:
         rows = list(tags.values_list("task_id", "name"))
     else:
         places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=chunk)
-        rows = list(places.order_by("split__position", "split").values_list("task_id", "split__name"))
+        rows = list(
+            places.order_by("split__position", "split").values_list("task_id", "split__name")
+        )
     for task, name in rows:
         found[task].append(name)
     return found

@@ -1,4 +1,5 @@
-"""Admin of splits: their tasks, freezing and deleting, and how they differ from what the class lists."""
+"""Admin of splits: their tasks, freezing and deleting, and how they differ from what the class
+lists."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import places_of
 
 MAX_TASKS_AT_ONCE = 20_000
-"""Larger splits are frozen and deleted by a job, and compared with the class's list only on demand."""
+"""Larger splits are frozen and deleted by a job, and compared with the class's list only on
+demand."""
 MAX_DIFFERENCES_SHOWN = 50
 
 ACTIONS: dict[str, tuple[str, Callable[[int], Action]]] = {
@@ -80,14 +82,19 @@ class SplitAdmin(ReadOnlyAdmin):
     list_display = ("name", "environment", "type", "tasks", "maker")
     list_filter = (EnvironmentFilter,)
     ordering = ("environment__position", "position", "name")
-    empty = "No splits yet. Classes declare them, and you can create one by saving selected tasks or importing a file."
+    empty = (
+        "No splits yet. Classes declare them, and you can create one by saving selected tasks or "
+        "importing a file."
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
         return existing_splits().seen_by(viewer_of(request.user))
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_reviewed = flag_asked(request, "review")
-        is_compared = (flag_asked(request, "compare") or row.size <= MAX_TASKS_AT_ONCE) and row.source_hash
+        is_compared = (
+            flag_asked(request, "compare") or row.size <= MAX_TASKS_AT_ONCE
+        ) and row.source_hash
         return {
             "title": str(row),
             "hidden": places_of(row).filter(is_hidden=True)[:1001].count(),
@@ -95,15 +102,21 @@ class SplitAdmin(ReadOnlyAdmin):
             "review": None if row.is_generated else _review(row, is_on_request=is_reviewed),
             "is_reviewed": is_reviewed,
             "may_change": request.user.has_perm("environments.change_split"),
-            "may_seal": request.user.has_perm("environments.change_split") and request.user.has_perm(SEE_HIDDEN),
+            "may_seal": request.user.has_perm("environments.change_split")
+            and request.user.has_perm(SEE_HIDDEN),
             "seal": seal_of(row),
-            "may_make_studies": request.user.has_perm(MAKE_STUDIES) and row.is_served and bool(row.size),
+            "may_make_studies": request.user.has_perm(MAKE_STUDIES)
+            and row.is_served
+            and bool(row.size),
             "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
         }
 
     def get_urls(self) -> list[URLPattern]:
         act = self.admin_site.admin_view(self.act)
-        own = [path(f"<id:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}") for name in ACTIONS]
+        own = [
+            path(f"<id:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}")
+            for name in ACTIONS
+        ]
         return [*own, *super().get_urls()]
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
@@ -126,8 +139,15 @@ class SplitAdmin(ReadOnlyAdmin):
             trouble = str(refusal)
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
         shown = {"title": title, "label": label, "split": split, "plan": plan, "trouble": trouble}
-        page = {**shared, **shown, "is_danger": name == "delete", "warnings": warnings_of_plan(plan)}
-        return TemplateResponse(request, "environments/split_action.html", page, status=400 if trouble else 200)
+        page = {
+            **shared,
+            **shown,
+            "is_danger": name == "delete",
+            "warnings": warnings_of_plan(plan),
+        }
+        return TemplateResponse(
+            request, "environments/split_action.html", page, status=400 if trouble else 200
+        )
 
     @admin.display(description="tasks")
     def tasks(self, split: Split) -> SafeString:
@@ -137,15 +157,26 @@ class SplitAdmin(ReadOnlyAdmin):
     @admin.display(description="created by")
     def maker(self, split: Split) -> str:
         """Return who created the split, and whether it is frozen, sealed or not served."""
-        marks = {"frozen ❄": split.frozen, SEALED[seal_of(split)]: split.is_sealed, "not served": not split.is_served}
-        return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
+        marks = {
+            "frozen ❄": split.frozen,
+            SEALED[seal_of(split)]: split.is_sealed,
+            "not served": not split.is_served,
+        }
+        return ", ".join(
+            [
+                "people" if split.is_curated else "the class",
+                *(mark for mark in marks if marks[mark]),
+            ]
+        )
 
 
 def _review(split: Split, *, is_on_request: bool) -> LeakReport:
     others = opposite_splits(split.environment_id, split.type).exclude(pk=split.pk)
     total = split.size + sum(others.values_list("size", flat=True))
     if total > MAX_READ_ON_REQUEST and not is_on_request:  # a million take seconds
-        return LeakReport((), f"Nothing was compared: this split and those of other types have {total:,} tasks.")
+        return LeakReport(
+            (), f"Nothing was compared: this split and those of other types have {total:,} tasks."
+        )
     most = MAX_READ_ON_REQUEST if is_on_request else MAX_READ_BY_PAGE
     report = leaks_of_split(split, hidden=hidden_fields(split.environment.name) or (), most=most)
     if not (changed := changed_since_frozen(split)):
@@ -167,7 +198,8 @@ class SplitDifference:
 
 
 def differences(split: Split) -> dict[str, Any]:
-    """Return how the split differs from its class, row by row: what people edited, added, took out and moved."""
+    """Return how the split differs from its class, row by row: what people edited, added, took out
+    and moved."""
     found = peoples_changes(split)
     taken_out = found.removed.keys() - found.added
     ids = sorted(found.added | found.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
@@ -175,9 +207,13 @@ def differences(split: Split) -> dict[str, Any]:
     shown = ids[:MAX_DIFFERENCES_SHOWN]
     at = dict(places_of(split, shown).order_by("-position").values_list("task_id", "position"))
     indexes = served_indexes(split, list(at.values()))
-    heads = dict(Task.objects.filter(pk__in=shown).values_list("pk", Left("spec", MAX_READ_CHARACTERS)))
+    heads = dict(
+        Task.objects.filter(pk__in=shown).values_list("pk", Left("spec", MAX_READ_CHARACTERS))
+    )
     rows = [
-        SplitDifference(task, indexes.get(at.get(task, -1)), line, _how(task, found), found.edited.get(task))
+        SplitDifference(
+            task, indexes.get(at.get(task, -1)), line, _how(task, found), found.edited.get(task)
+        )
         for task in shown
         for line in [_line(split, heads[task])]
     ]
@@ -185,7 +221,9 @@ def differences(split: Split) -> dict[str, Any]:
 
 
 def _line(split: Split, head: str) -> str:
-    return summary(head, summary_field(split.environment.task_schema), hidden_fields(split.environment.name))
+    return summary(
+        head, summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
+    )
 
 
 def _how(task: int, found: PeoplesChanges) -> str:
@@ -199,7 +237,11 @@ def _how(task: int, found: PeoplesChanges) -> str:
 def _run(request: HttpRequest, split: Split, action: Action, title: str) -> HttpResponse:
     author = author_of(request)
     listing = reverse("admin:environments_environment_change", args=[split.environment_id])
-    back = listing if isinstance(action, DeleteSplit) else reverse("admin:environments_split_change", args=[split.pk])
+    back = (
+        listing
+        if isinstance(action, DeleteSplit)
+        else reverse("admin:environments_split_change", args=[split.pk])
+    )
     user, kind = request.user.pk, DELETION if isinstance(action, DeleteSplit) else CHANGE
 
     def work(progress: Progress) -> ActionOutcome:

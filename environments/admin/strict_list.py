@@ -1,4 +1,5 @@
-"""Lists of the admin that refuse what they cannot use of their address. Django leaves it out, and shows every row."""
+"""Lists of the admin that refuse what they cannot use of their address. Django leaves it out, and
+shows every row."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ BOOLEANS = ("1", "0", "True", "False")
 
 
 class StrictList:
-    """Mixin of a ModelAdmin whose list refuses parameters that it does not have, and values that none can have.
+    """Mixin of a ModelAdmin whose list refuses parameters that it does not have, and values that
+    none can have.
 
-    Its search does not depend on case or accents, where Django's does in each database in its own way.
+    Its search does not depend on case or accents, where Django's does in each database in its own
+    way.
     """
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
@@ -34,17 +37,24 @@ class StrictList:
         try:
             return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
         except IncorrectLookupParameters as error:
-            query, reason = shorten(request.GET.urlencode(), 200), error.args[0] if error.args else None
+            query, reason = (
+                shorten(request.GET.urlencode(), 200),
+                error.args[0] if error.args else None,
+            )
             messages = reason.messages if isinstance(reason, ValidationError) else [str(reason)]
-            words = f" {' '.join(messages)}" if isinstance(reason, ValidationError | ValueError) else ""
+            words = (
+                f" {' '.join(messages)}" if isinstance(reason, ValidationError | ValueError) else ""
+            )
             raise BadRequest(
-                f"This list has no filter like {query!r}.{words} Open it without, and choose its filters there."
+                f"This list has no filter like {query!r}.{words} Open it without, and choose its "
+                "filters there."
             ) from error
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return the rows that have each word of a search in one of the columns, in whatever case and accents."""
+        """Return the rows that have each word of a search in one of the columns, in whatever case
+        and accents."""
         columns = self.get_search_fields(request)  # type: ignore[attr-defined]  # of ModelAdmin
         for word in smart_split(search_term) if columns else ():
             is_quoted = len(word) > 1 and word[0] in "\"'" and word[0] == word[-1]
@@ -52,13 +62,18 @@ class StrictList:
             queryset = queryset.filter(holding(queryset, text, columns))
         return queryset, False
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row of that number. Django reads others, such as 1_0, as if they were numbers, too."""
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        """Return the row of that number. Django reads others, such as 1_0, as if they were numbers,
+        too."""
         if isinstance(self.model._meta.pk, IntegerField) and id_in(object_id) is None:  # type: ignore[attr-defined]
             return None
         return super().get_object(request, object_id, from_field)  # type: ignore[misc]
 
-    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
         id_asked(request, PAGE_VAR)
         answer: HttpResponse = super().history_view(request, object_id, extra_context)  # type: ignore[misc]
         return answer
@@ -68,7 +83,11 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def get_filters(self, request: HttpRequest) -> Any:
         """Check the address before Django reads it. A `ChipFilter` checks its value itself."""
         chips = [one.parameter_name for one in self.list_filter if not isinstance(one, str)]
-        known = [*chips, *(one for one in self.list_filter if isinstance(one, str)), *self._parts_of_lists()]
+        known = [
+            *chips,
+            *(one for one in self.list_filter if isinstance(one, str)),
+            *self._parts_of_lists(),
+        ]
         for name in request.GET:
             if name not in known and _field_of(self.model, name)[0] is None:
                 raise cannot_be_used(name, request.GET[name], no_such(name, known, "filter"))
@@ -87,15 +106,20 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def get_results(self, request: HttpRequest) -> None:
         try:
             super().get_results(request)
-            is_past = self.page_num > 1 and (self.page_num > self.paginator.num_pages or not self.result_list)
+            is_past = self.page_num > 1 and (
+                self.page_num > self.paginator.num_pages or not self.result_list
+            )
         except IncorrectLookupParameters:
             is_past = True
         if is_past:
             raise cannot_be_used(PAGE_VAR, str(self.page_num), "the list ends before this page")
 
     def sortable_columns(self) -> list[str]:
-        """Return the numbers of the columns by which the list can be sorted, as the parameter `o` has them."""
-        columns = [(n, name) for n, name in enumerate(self.list_display) if name in self.sortable_by]
+        """Return the numbers of the columns by which the list can be sorted, as the parameter `o`
+        has them."""
+        columns = [
+            (n, name) for n, name in enumerate(self.list_display) if name in self.sortable_by
+        ]
         return [str(n) for n, name in columns if self.get_ordering_field(name)]
 
     def _parts_of_lists(self) -> list[str]:
@@ -112,32 +136,49 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def _check_order(self, text: str) -> None:
         sortable = self.sortable_columns()
         if any(part.removeprefix("-") not in sortable for part in text.split(".")):
-            allowed = f"allowed are {', '.join(sortable)}, with - before it for the reverse and . between several"
+            allowed = (
+                f"allowed are {', '.join(sortable)}, with - before it for the reverse and . "
+                "between several"
+            )
             raise cannot_be_used(ORDER_VAR, text, allowed)
 
     def _check_lookup(self, request: HttpRequest, name: str, value: str) -> None:
-        """Refuse a value that no row can have in the field of a lookup, such as `state__exact` or `groups__id__in`."""
+        """Refuse a value that no row can have in the field of a lookup, such as `state__exact` or
+        `groups__id__in`."""
         field, lookup = _field_of(self.model, name)
         if lookup.endswith("regex"):
-            raise cannot_be_used(name, value, "lists are not searched by regular expressions; q searches by words")
+            raise cannot_be_used(
+                name, value, "lists are not searched by regular expressions; q searches by words"
+            )
         values = value.split(",") if lookup == "in" else [value]
         is_same, choices = lookup in ("", "exact", "in"), getattr(field, "flatchoices", ())
         if lookup == "isnull" or (is_same and isinstance(field, BooleanField)):
             choices = [(word, word) for word in BOOLEANS]
-        if (is_same or lookup == "isnull") and choices and not {str(key) for key, _ in choices}.issuperset(values):
-            raise cannot_be_used(name, value, f"allowed are {', '.join(str(key) for key, _ in choices)}")
+        if (
+            (is_same or lookup == "isnull")
+            and choices
+            and not {str(key) for key, _ in choices}.issuperset(values)
+        ):
+            raise cannot_be_used(
+                name, value, f"allowed are {', '.join(str(key) for key, _ in choices)}"
+            )
         is_number = (isinstance(field, IntegerField) or field.is_relation) and lookup != "isnull"
         if is_number and value and None in map(id_in, values):
             raise cannot_be_used(name, value, "it has to be a number, such as 12")
-        of = self.model_admin.admin_site._registry.get(field.related_model if field.is_relation else field.model)
+        of = self.model_admin.admin_site._registry.get(
+            field.related_model if field.is_relation else field.model
+        )
         if value and is_number and is_same and of and of is not self.model_admin:
             rows = of.get_queryset(request).filter(pk__in=values)
             if (field.is_relation or field.primary_key) and rows.count() < len(set(values)):
-                raise cannot_be_used(name, value, f"there is no {of.opts.verbose_name} of that number")
+                raise cannot_be_used(
+                    name, value, f"there is no {of.opts.verbose_name} of that number"
+                )
 
 
 def _field_of(model: type[Model], name: str) -> tuple[Any, str]:
-    """Return the field that a lookup such as `groups__id__in` is about (None: it is no lookup), and the rest of it."""
+    """Return the field that a lookup such as `groups__id__in` is about (None: it is no lookup), and
+    the rest of it."""
     options: Any = model._meta
     field, parts = None, name.split("__")
     while parts and options is not None:

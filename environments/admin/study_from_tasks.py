@@ -1,4 +1,5 @@
-"""The way from chosen tasks to the form of a new study, which belongs to the pages for people who play."""
+"""The way from chosen tasks to the form of a new study, which belongs to the pages for people who
+play."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MAX_NUMBERED = 1_000
 
 
 def study_redirect(request: HttpRequest) -> HttpResponse:
-    """Redirect from the list to the form of a study of the tasks that were chosen there, or back with the reason."""
+    """Redirect from the list to the form of a study of the tasks that were chosen there, or back
+    with the reason."""
     try:
         query = study_query(chosen_tasks(request, request.POST))
     except OrsError as refusal:
@@ -32,13 +34,19 @@ def study_redirect(request: HttpRequest) -> HttpResponse:
 
 
 def study_query(chosen: Selection) -> str:
-    """Return the query string of the form. Raises: OrsError for tasks that are not of one split, or too many."""
+    """Return the query string of the form. Raises: OrsError for tasks that are not of one split, or
+    too many."""
     if chosen.ids == (0,):
         raise OrsError("No task is chosen. Check some in the list, or choose all that match.")
     splits = Split.objects.seen_by(chosen.viewer).filter(is_served=True)
-    split = splits.filter(pk__in=[chosen.split] if chosen.split else _common_splits(chosen.ids)).first()
+    split = splits.filter(
+        pk__in=[chosen.split] if chosen.split else _common_splits(chosen.ids)
+    ).first()
     if split is None or split.is_generated:
-        raise OrsError("The tasks of a study are those of one split: choose one above the list, or save them as one.")
+        raise OrsError(
+            "The tasks of a study are those of one split: choose one above the list, or "
+            "save them as one."
+        )
     asked = {"tasks": f"split/{split.pk}"}
     if chosen.ids or chosen.tag or chosen.source or chosen.flags or chosen.state != SERVED:
         asked["numbers"] = _numbers(chosen, split)
@@ -60,12 +68,17 @@ def _numbers(chosen: Selection, split: Split) -> str:
     batch = chosen.batch(limit=MAX_NUMBERED + 1)
     if len(batch.ids) > MAX_NUMBERED:
         raise OrsError(
-            f"More than {MAX_NUMBERED:,} tasks are chosen. Save them as a new split, and make a study of that."
+            f"More than {MAX_NUMBERED:,} tasks are chosen. Save them as a new split, and make a "
+            "study of that."
         )
-    first = dict(places_of(split, list(batch.ids)).order_by("-position").values_list("task_id", "position"))
+    first = dict(
+        places_of(split, list(batch.ids)).order_by("-position").values_list("task_id", "position")
+    )
     numbers = sorted(served_indexes(split, list(first.values())).values())
     if len(numbers) < len(batch.ids):
-        raise OrsError(f"{split} does not serve all of the chosen tasks. Choose tasks that it serves.")
+        raise OrsError(
+            f"{split} does not serve all of the chosen tasks. Choose tasks that it serves."
+        )
     return ", ".join(f"{low}-{high}" if high > low else str(low) for low, high in _ranges(numbers))
 
 

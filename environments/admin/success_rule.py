@@ -1,4 +1,5 @@
-"""The forms of an environment's page: how returns are computed, whether agents may play, what people see."""
+"""The forms of an environment's page: how returns are computed, whether agents may play, what
+people see."""
 
 from __future__ import annotations
 
@@ -18,13 +19,20 @@ from environments.errors import OrsError
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 
-_WORDS = {"sum": "sum of rewards", "last": "last reward", "max": "highest reward", "mean": "mean of rewards"}
+_WORDS = {
+    "sum": "sum of rewards",
+    "last": "last reward",
+    "max": "highest reward",
+    "mean": "mean of rewards",
+}
 
 
 class ScoringForm(forms.Form):
     """The definition in force; each field's help text says what the class declares."""
 
-    default_return = forms.ChoiceField(choices=[(name, _WORDS[name]) for name in RETURNS], label="Return")
+    default_return = forms.ChoiceField(
+        choices=[(name, _WORDS[name]) for name in RETURNS], label="Return"
+    )
     reward_low = NumberField(label="Lowest return")
     reward_high = NumberField(label="Highest return")
     success_threshold = NumberField(label="Success above")
@@ -47,7 +55,8 @@ class ScoringForm(forms.Form):
         low, high = given.get("reward_low"), given.get("reward_high")
         if low is not None and high is not None and not low < high:
             self.add_error(
-                "reward_high", f"{high:,.15g} is not above the lowest return, {low:,.15g}. Enter a larger number."
+                "reward_high",
+                f"{high:,.15g} is not above the lowest return, {low:,.15g}. Enter a larger number.",
             )
         return given
 
@@ -59,7 +68,8 @@ def scoring_form(environment: Environment, data: Any = None) -> ScoringForm:
 def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]:
     """Do what the form that was sent asks for.
 
-    Returns the form, by the name of its template variable, if it has errors and has to be shown again.
+    Returns the form, by the name of its template variable, if it has errors and has to be shown
+    again.
     """
     match request.POST.get("action"):
         case "score":
@@ -79,10 +89,16 @@ def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]
             members = PrivacyForm(environment, request.POST)
             if not members.is_valid():
                 return {"privacy": members}
-            _apply(request, environment, set_privacy(request, environment, members, is_private=asked == "private"))
+            _apply(
+                request,
+                environment,
+                set_privacy(request, environment, members, is_private=asked == "private"),
+            )
         case _:
             messages.error(
-                request, "Nothing was changed, because the form named no action. Reload the page and try again."
+                request,
+                "Nothing was changed, because the form named no action. Reload the page "
+                "and try again.",
             )
     return {}
 

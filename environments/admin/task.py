@@ -1,4 +1,5 @@
-"""Admin of tasks: the list, and the pages that start from it. The page of one task is in `task_page`."""
+"""Admin of tasks: the list, and the pages that start from it. The page of one task is in
+`task_page`."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ from environments.curation.selection import Selection
 from environments.curation.spec_fields import scalar_fields
 from environments.curation.splits import existing_splits
 from environments.curation.task_search import OPERATORS, FieldTest
-from environments.display.addresses import PARSED, cannot_be_used, refuse_doubles, refuse_others, takes
+from environments.display.addresses import (
+    PARSED,
+    cannot_be_used,
+    refuse_doubles,
+    refuse_others,
+    takes,
+)
 from environments.models import Environment, Split, Task
 
 MAX_SPLITS_OFFERED = 200
@@ -39,7 +46,9 @@ MAX_COUNT_SECONDS = 0.02
 
 @admin.register(Task)
 class TaskAdmin(TaskPage):
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
         refuse_doubles(request)
@@ -54,7 +63,9 @@ class TaskAdmin(TaskPage):
         for name, other in (("after", "before"), ("before", "after")):
             check_cursor(selection, name, values.get(name, ""))
             if values.get(name) and values.get(other):
-                raise cannot_be_used(name, values[name], f"the address has {other}, too; one of both is allowed")
+                raise cannot_be_used(
+                    name, values[name], f"the address has {other}, too; one of both is allowed"
+                )
         environments, splits = _offered_places(selection)
         split = None if selection.split is None else _split_of(selection, selection.split)
         page = EMPTY_PAGE if trouble else page_of(selection, values)
@@ -65,7 +76,9 @@ class TaskAdmin(TaskPage):
             "chips": chips(selection, environments, splits),
             "chosen": selection.values(),
             "count": selection.count(MAX_COUNTED, MAX_COUNT_SECONDS) if page.rows else None,
-            "hidden": {name: value for name, value in selection.values().items() if name != "search"},
+            "hidden": {
+                name: value for name, value in selection.values().items() if name != "search"
+            },
             "search": values.get("search", ""),
             "trouble": trouble,
             "fields": _fields(selection, environments, split),
@@ -78,9 +91,13 @@ class TaskAdmin(TaskPage):
             "back": query(selection),
             "may_make_studies": request.user.has_perm(MAKE_STUDIES),
             "may_import": request.user.has_perm("environments.add_task"),
-            "running": [(job, job_url(job.id)) for job in jobs_shown_to(request) if job.state == "running"],
+            "running": [
+                (job, job_url(job.id)) for job in jobs_shown_to(request) if job.state == "running"
+            ],
         }
-        return TemplateResponse(request, "environments/tasks.html", context, status=400 if trouble else 200)
+        return TemplateResponse(
+            request, "environments/tasks.html", context, status=400 if trouble else 200
+        )
 
     def get_urls(self) -> list[URLPattern]:
         own = [
@@ -98,7 +115,8 @@ class TaskAdmin(TaskPage):
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
         """Run one bulk action. Redirect to the list if no tasks are named, as after a login."""
         if request.method == "POST":
-            refuse_others(request, ())  # the form says which tasks are meant, and the page shows no others
+            # the form says which tasks are meant, and the page shows no others
+            refuse_others(request, ())
         if name == "export" and request.method == "POST":
             return export_redirect(request)
         if name == "study" and request.method == "POST":
@@ -140,8 +158,13 @@ class TaskAdmin(TaskPage):
 
 
 def _with_field_test(values: dict[str, str]) -> dict[str, str]:
-    """Return the parameters with the test of a field, which the form of the list sends, in the search."""
-    name, operator, value = values.pop("field"), values.pop("is", ":"), values.pop("value").strip().replace('"', "")
+    """Return the parameters with the test of a field, which the form of the list sends, in the
+    search."""
+    name, operator, value = (
+        values.pop("field"),
+        values.pop("is", ":"),
+        values.pop("value").strip().replace('"', ""),
+    )
     if operator not in OPERATORS:
         raise cannot_be_used("is", operator, f"allowed are {', '.join(OPERATORS)}")
     test = FieldTest(name, operator, value, is_text=" " in value)
@@ -150,14 +173,18 @@ def _with_field_test(values: dict[str, str]) -> dict[str, str]:
 
 def _split_of(selection: Selection, number: int) -> Split:
     """Return the split of the list. Raises: BadRequest."""
-    seen = existing_splits().select_related("environment").seen_by(selection.viewer).filter(pk=number)
+    seen = (
+        existing_splits().select_related("environment").seen_by(selection.viewer).filter(pk=number)
+    )
     if (split := seen.first()) is None or selection.environment not in (None, split.environment_id):
         where = "" if selection.environment is None else " in this environment"
         raise cannot_be_used("split", str(number), f"there is no split of that number{where}")
     return split
 
 
-def _fields(selection: Selection, environments: list[Environment], split: Split | None) -> list[str]:
+def _fields(
+    selection: Selection, environments: list[Environment], split: Split | None
+) -> list[str]:
     """Return the names of the fields to search by; none without an environment."""
     chosen = split.environment_id if split else selection.environment
     environment = next((row for row in environments if row.pk == chosen), None)
@@ -165,11 +192,14 @@ def _fields(selection: Selection, environments: list[Environment], split: Split 
 
 
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
-    """Return the environments and splits to choose from; with a chosen environment only its splits."""
+    """Return the environments and splits to choose from; with a chosen environment only its
+    splits."""
     rows = Environment.objects.seen_by(selection.viewer)
     environments = list(rows.only("pk", "name", "position", "task_schema"))
     if selection.environment not in (None, *(row.pk for row in environments)):
-        raise cannot_be_used("environment", str(selection.environment), "there is no environment of that number")
+        raise cannot_be_used(
+            "environment", str(selection.environment), "there is no environment of that number"
+        )
     splits = existing_splits().seen_by(selection.viewer)
     splits = splits.order_by("environment__position", "position", "name")
     if selection.environment is not None:

@@ -1,4 +1,5 @@
-"""Changes of one task from its page: state, tags, flags, restoring. Used by `environments.admin.task_page`."""
+"""Changes of one task from its page: state, tags, flags, restoring. Used by
+`environments.admin.task_page`."""
 
 from __future__ import annotations
 
@@ -40,7 +41,11 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     query = review.query if review else ""
     if request.method != "POST":
         return HttpResponseRedirect(task_url(task.pk, query))
-    is_applied = _accept(request, task) if asked == "accept" else _apply(request, _action(request, task)) is not None
+    is_applied = (
+        _accept(request, task)
+        if asked == "accept"
+        else _apply(request, _action(request, task)) is not None
+    )
     if review and review.next and is_applied and asked in ("accept", "quarantine"):
         return HttpResponseRedirect(review.next)
     return HttpResponseRedirect(task_url(task.pk, query))
@@ -57,7 +62,8 @@ def _accept(request: HttpRequest, task: Task) -> bool:
 
 
 def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """Settle the `flag` of a POST, or all open ones. Redirects to the task's page, which shows the outcome."""
+    """Settle the `flag` of a POST, or all open ones. Redirects to the task's page, which shows the
+    outcome."""
     number = request.POST.get("flag", "")
     pk = id_in(number)
     if request.method == "POST" and (not number or pk is not None):
@@ -65,13 +71,16 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
         if settled:
             messages.success(request, f"Resolved {settled} flag{'' if settled == 1 else 's'}.")
         else:
-            messages.error(request, "Nothing was resolved: someone else has already resolved this flag.")
+            messages.error(
+                request, "Nothing was resolved: someone else has already resolved this flag."
+            )
     review = review_of(request)
     return HttpResponseRedirect(task_url(task.pk, review.query if review else ""))
 
 
 def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
-    """Preview the restoration of a revision; a POST does it. `task`: the task whose page links here."""
+    """Preview the restoration of a revision; a POST does it. `task`: the task whose page links
+    here."""
     seen = TaskRevision.objects.filter(visible_tasks(viewer_of(request.user), "task__"))
     found = get_object_or_404(seen.select_related("task"), pk=revision)
     if task.pk not in (found.task_id, found.successor_id):
@@ -80,7 +89,11 @@ def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) 
     if request.method == "POST":
         outcome = _apply(request, restore)
         return HttpResponseRedirect(task_url((outcome.task if outcome else None) or task.pk))
-    context: dict[str, Any] = {"revision": found, "lines": diff(found.after, found.before), "title": "Restore"}
+    context: dict[str, Any] = {
+        "revision": found,
+        "lines": diff(found.after, found.before),
+        "title": "Restore",
+    }
     try:
         context["plan"] = restore.plan()
     except OrsError as refusal:
@@ -101,7 +114,9 @@ def _action(request: HttpRequest, task: Task) -> Action:
         case "untag":
             return RemoveTags(chosen, words, reason)
         case other:
-            raise Http404(f"There is no action {other!r}. Use accept, quarantine, release, tag or untag.")
+            raise Http404(
+                f"There is no action {other!r}. Use accept, quarantine, release, tag or untag."
+            )
 
 
 def _apply(request: HttpRequest, action: Action) -> ActionOutcome | None:

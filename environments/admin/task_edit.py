@@ -1,7 +1,8 @@
 """The editor of a task's content, which checks, tries and saves it. What was typed is never lost.
 
-If two people edit the same task, the second sees the difference when saving, and continues to edit the first one's
-version with their own text. Used by `environments.admin.task_page`, which checks permissions.
+If two people edit the same task, the second sees the difference when saving, and continues to edit
+the first one's version with their own text. Used by `environments.admin.task_page`, which checks
+permissions.
 """
 
 from __future__ import annotations
@@ -56,9 +57,14 @@ def checked(edit: Edit) -> Verdict:
 
 
 def tried(task: Task, text: str | None = None) -> Verdict:
-    """Start an episode with `text` as the task's content, and return the result. None uses the stored content."""
+    """Start an episode with `text` as the task's content, and return the result. None uses the
+    stored content."""
     try:
-        return Verdict(trial=try_out_spec(task.environment.name, task.spec if text is None else _checked(task, text)))
+        return Verdict(
+            trial=try_out_spec(
+                task.environment.name, task.spec if text is None else _checked(task, text)
+            )
+        )
     except InvalidSpec as refused:
         return Verdict(problems=refused.problems)
     except OrsError as refused:
@@ -74,10 +80,18 @@ Frame = Callable[[], dict[str, Any]]
 
 
 def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """Return the editor. A POST with `action` check, try or save answers with what was typed and what was found."""
+    """Return the editor. A POST with `action` check, try or save answers with what was typed and
+    what was found."""
     if request.method != "POST":
-        return _page(request, task, frame, _typed(task, indented(read_json(task.spec)), last_revision(task)))
-    edit = Edit(task.pk, request.POST.get("spec", ""), _seen(request), request.POST.get("reason", "").strip())
+        return _page(
+            request, task, frame, _typed(task, indented(read_json(task.spec)), last_revision(task))
+        )
+    edit = Edit(
+        task.pk,
+        request.POST.get("spec", ""),
+        _seen(request),
+        request.POST.get("reason", "").strip(),
+    )
     typed = _typed(task, edit.spec, edit.seen, edit.reason)
     try:
         if request.POST.get("action") == "save":
@@ -85,11 +99,21 @@ def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
         verdict = tried(task, edit.spec) if request.POST.get("action") == "try" else checked(edit)
         return _page(request, task, frame, {**typed, "verdict": verdict})
     except InvalidSpec as refused:
-        return _page(request, task, frame, {**typed, "verdict": Verdict(problems=refused.problems)}, status=400)
+        return _page(
+            request,
+            task,
+            frame,
+            {**typed, "verdict": Verdict(problems=refused.problems)},
+            status=400,
+        )
     except Replaced as replaced:
-        return _page(request, task, frame, {**typed, **_conflict(replaced.revision, edit)}, status=409)
+        return _page(
+            request, task, frame, {**typed, **_conflict(replaced.revision, edit)}, status=409
+        )
     except OrsError as refused:
-        return _page(request, task, frame, {**typed, "verdict": Verdict(refusal=str(refused))}, status=400)
+        return _page(
+            request, task, frame, {**typed, "verdict": Verdict(refusal=str(refused))}, status=400
+        )
 
 
 def _save(request: HttpRequest, task: Task, edit: Edit) -> HttpResponse:
@@ -110,10 +134,15 @@ def _typed(task: Task, spec: str, seen: int, reason: str = "") -> dict[str, Any]
 
 
 def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
-    """Return the context after a conflict: the form with the typed text for the current task, and the difference."""
+    """Return the context after a conflict: the form with the typed text for the current task, and
+    the difference."""
     now = revision.successor or revision.task
     lines = diff(now.spec, edit.spec)
-    return {"conflict": revision, "lines": lines, **_typed(now, edit.spec, last_revision(now), edit.reason)}
+    return {
+        "conflict": revision,
+        "lines": lines,
+        **_typed(now, edit.spec, last_revision(now), edit.reason),
+    }
 
 
 def _page(

@@ -1,7 +1,9 @@
-"""One page of the task list: its rows, its filters as chips, and the links to the pages before and after.
+"""One page of the task list: its rows, its filters as chips, and the links to the pages before and
+after.
 
-A page is read along an index from a cursor in the address, without any count or offset. A search that takes long shows
-what it has found so far, and a link to continue. Used by `environments.admin.task`.
+A page is read along an index from a cursor in the address, without any count or offset. A search
+that takes long shows what it has found so far, and a link to continue. Used by
+`environments.admin.task`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.tags import tag_names
 from environments.curation.task_states import LABELS, with_states
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
-from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag, seen_at
+from environments.models import (
+    Environment,
+    Split,
+    SplitEntry,
+    Task,
+    TaskFlag,
+    TaskStatistics,
+    TaskTag,
+    seen_at,
+)
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.task_buckets import Bucket, bucket_of
 from environments.scoring.task_statistics import coverage_of_row
@@ -36,7 +47,8 @@ PAGE_TASKS = 50
 MAX_FLAG_CHARACTERS = 300
 """Characters of a flag's note that the list shows."""
 MAX_SCAN_SECONDS = 0.045
-"""Longest time for finding a page's tasks; with what is read about them a page stays under 100 ms."""
+"""Longest time for finding a page's tasks; with what is read about them a page stays under 100
+ms."""
 
 
 _ORIGINS = {"import": "imported", "edit": "edited", "played": "played"}
@@ -54,7 +66,13 @@ class ShownPlace:
 
     @property
     def title(self) -> str:
-        return "keeps its place but is not served" if self.is_hidden else "frozen" if self.split.frozen else ""
+        return (
+            "keeps its place but is not served"
+            if self.is_hidden
+            else "frozen"
+            if self.split.frozen
+            else ""
+        )
 
 
 @dataclass(slots=True)
@@ -69,9 +87,11 @@ class TaskListRow:
     at: str = ""
     """Where it is in the list, for a review that goes on from it."""
     index: int | None = None
-    """Index of the task in the listed split, as agents use it; None: it is not served, or no split is listed."""
+    """Index of the task in the listed split, as agents use it; None: it is not served, or no split
+    is listed."""
     place: str = ""
-    """Name of the task by its first place, such as `train #12`; empty if it has none, or if a split is listed."""
+    """Name of the task by its first place, such as `train #12`; empty if it has none, or if a split
+    is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[ShownPlace] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
@@ -83,7 +103,8 @@ class TaskListRow:
 
     @property
     def standing(self) -> str:
-        """Return the state of the task for people, unless it is served or quarantined; else an empty text."""
+        """Return the state of the task for people, unless it is served or quarantined; else an
+        empty text."""
         standing: str = self.task.standing  # type: ignore[attr-defined]  # annotated
         return "" if standing in ("served", "quarantined") else LABELS[standing]
 
@@ -130,7 +151,11 @@ def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
     """Return the page that the cursor `after` or `before` names; without one the first page."""
     before = cursors.get("before", "")
     batch = batch_of(
-        selection, before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=MAX_SCAN_SECONDS
+        selection,
+        before or cursors.get("after", ""),
+        PAGE_TASKS,
+        backward=bool(before),
+        seconds=MAX_SCAN_SECONDS,
     )
     is_first = not before and not cursors.get("after")
     is_unfinished = len(batch.ids) < PAGE_TASKS and not batch.is_last
@@ -151,13 +176,18 @@ def query(selection: Selection, **cursor: str) -> str:
 
 
 def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
-    """Return the batch's tasks with everything that the list shows: seven queries, and some more for their indexes."""
+    """Return the batch's tasks with everything that the list shows: seven queries, and some more
+    for their indexes."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
-    overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
+    overall = {
+        row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")
+    }
     tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
     indexes, names = _indexes(batch, listed), task_names(batch.ids) if listed is None else {}
     rows = [
-        _row(tasks[pk], overall.get(pk), index) for pk, index in zip(batch.ids, indexes, strict=True) if pk in tasks
+        _row(tasks[pk], overall.get(pk), index)
+        for pk, index in zip(batch.ids, indexes, strict=True)
+        if pk in tasks
     ]
     keys = dict(zip(batch.ids, batch.positions or batch.ids, strict=True))
     for row in rows:
@@ -178,31 +208,44 @@ def _indexes(batch: SelectionBatch, listed: int | None) -> Sequence[int | None]:
 
 def _positions(ids: Sequence[int], split: Split) -> list[int]:
     """Return the position of each task in the split, at its first place; -1 if it has none."""
-    first = dict(places_of(split, list(ids)).order_by("-position").values_list("task_id", "position"))
+    first = dict(
+        places_of(split, list(ids)).order_by("-position").values_list("task_id", "position")
+    )
     return [first.get(task, -1) for task in ids]
 
 
 def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskListRow:
     environment = task.environment
-    line = summary(task.head, summary_field(environment.task_schema), hidden_fields(environment.name))  # type: ignore[attr-defined]  # annotated
+    line = summary(
+        task.head,  # type: ignore[attr-defined]  # annotated
+        summary_field(environment.task_schema),
+        hidden_fields(environment.name),
+    )
     attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
-    return TaskListRow(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index=index)
+    return TaskListRow(
+        task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index=index
+    )
 
 
 def _tasks(ids: Iterable[int]) -> QuerySet[Any]:
-    """Return the tasks with `head`, the beginning of the spec, because a whole spec may be megabytes."""
+    """Return the tasks with `head`, the beginning of the spec, because a whole spec may be
+    megabytes."""
     rows = (
         with_states(Task.objects.filter(pk__in=ids))
         .select_related("environment")
         .annotate(head=Left("spec", MAX_READ_CHARACTERS))
     )
-    found: QuerySet[Any] = rows.defer("spec", "folded", "environment__description", "environment__card")
+    found: QuerySet[Any] = rows.defer(
+        "spec", "folded", "environment__description", "environment__card"
+    )
     return found
 
 
 def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
     found = defaultdict[int, list[str]](list)
-    for task, name in TaskTag.objects.filter(task__in=ids).order_by("name").values_list("task", "name"):
+    for task, name in (
+        TaskTag.objects.filter(task__in=ids).order_by("name").values_list("task", "name")
+    ):
         found[task].append(name)
     return found
 
@@ -227,7 +270,7 @@ def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
     return found
 
 
-# --- heads of the columns --------------------------------------------------------------------------------------------
+# --- heads of the columns -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +292,18 @@ _FIGURES = {
 
 
 def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHead]:
-    """Return the heads of the columns. A click sorts the greatest figures or the first names first, then the reverse,
-    then leaves it at the list's own order."""
+    """Return the heads of the columns. A click sorts the greatest figures or the first names first,
+    then the reverse, then leaves it at the list's own order."""
     index = "Index of the task in this split, starting at 0; a quarantined task has none"
-    by_index = replace(_head(selection, "index", "Index", is_figure=True), style="right", title=index)
+    by_index = replace(
+        _head(selection, "index", "Index", is_figure=True), style="right", title=index
+    )
     found = [] if selection.split is None else [by_index]
-    found.append(replace(_head(selection, "task", "Task"), style="wide", title="Sorted by the text of the task"))
+    found.append(
+        replace(
+            _head(selection, "task", "Task"), style="wide", title="Sorted by the text of the task"
+        )
+    )
     found += [] if is_one_environment else [_head(selection, "environment", "Environment")]
     found += [_head(selection, "tags", "Tags"), _head(selection, "splits", "Splits")]
     found += [
@@ -274,7 +323,7 @@ def _head(selection: Selection, name: str, label: str, *, is_figure: bool = Fals
     return TaskListHead(label, following, now)
 
 
-# --- filters as chips ------------------------------------------------------------------------------------------------
+# --- filters as chips -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +345,11 @@ class TaskListChip:
     choices: Sequence[TaskListChoice]
 
 
-def chips(selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]) -> list[TaskListChip]:
-    """Return a chip for each filter. `splits`: those to choose from, of one environment if one is chosen."""
+def chips(
+    selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]
+) -> list[TaskListChip]:
+    """Return a chip for each filter. `splits`: those to choose from, of one environment if one is
+    chosen."""
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
     words = {word: word for word in (*tag_names(viewer=selection.viewer), selection.tag) if word}
@@ -309,7 +361,11 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
         _chip(selection, "state", list(LABELS.items()), default=SERVED, of_any=ANY_STATE),
         _chip(selection, "source", [*sources, ("dropped", "dropped from the code")]),
         _chip(selection, "flags", [("open", "open")]),
-        _chip(selection, "bucket", [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")]),
+        _chip(
+            selection,
+            "bucket",
+            [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")],
+        ),
     ]
 
 
@@ -324,13 +380,20 @@ def _chip(
 ) -> TaskListChip:
     """Return the chip of the filter `name`.
 
-    `also`: a filter that is removed when this one changes. `default`: the choice in force without the parameter.
-    `of_any`: the value of the parameter for any.
+    `also`: a filter that is removed when this one changes. `default`: the choice in force without
+    the parameter. `of_any`: the value of the parameter for any.
     """
     given = selection.values()
     chosen = given.get(name, default)
     others = {key: value for key, value in given.items() if key not in (name, also)}
-    offered = [TaskListChoice("any", urlencode(others | ({name: of_any} if of_any else {})), chosen == of_any)]
-    offered += [TaskListChoice(label, urlencode(others | {name: value}), value == chosen) for value, label in choices]
+    offered = [
+        TaskListChoice(
+            "any", urlencode(others | ({name: of_any} if of_any else {})), chosen == of_any
+        )
+    ]
+    offered += [
+        TaskListChoice(label, urlencode(others | {name: value}), value == chosen)
+        for value, label in choices
+    ]
     label = next((choice.label for choice in offered[1:] if choice.is_chosen), "")
     return TaskListChip(name, label or chosen, offered)

@@ -40,9 +40,15 @@ class TaskPage(ReadOnlyAdmin):
         rows: QuerySet[Task] = super().get_queryset(request)
         return rows.filter(visible_tasks(viewer_of(request.user)))
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Task | None:
         pk = id_in(object_id)
-        return None if pk is None else self.get_queryset(request).select_related("environment").filter(pk=pk).first()
+        return (
+            None
+            if pk is None
+            else self.get_queryset(request).select_related("environment").filter(pk=pk).first()
+        )
 
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
         history = history_of(row, id_asked(request, "before"))
@@ -50,11 +56,15 @@ class TaskPage(ReadOnlyAdmin):
         versions = versions_of(row)
         results = figures_by_task(one.pk for one in versions)
         return {
-            "title": summary(row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)),
+            "title": summary(
+                row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)
+            ),
             "spec": fields(row.spec),
             "facts": task_facts_of(row),
             "flags": flags_of(row),
-            "history": history.without_contents if viewer_of(request.user).sealed_splits else history,
+            "history": history.without_contents
+            if viewer_of(request.user).sealed_splits
+            else history,
             "versions": [(one, results[one.pk]) for one in versions],
             "may_change": may_change(request),
             "review": review_of(request),
@@ -66,9 +76,17 @@ class TaskPage(ReadOnlyAdmin):
         return [
             path(f"{one}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
             path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
-            path(f"{one}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"),
-            path(f"{one}/do/", self._changing(task_actions.change_view), name="environments_task_do"),
-            path(f"{one}/settle/", self._changing(task_actions.settle_view), name="environments_task_settle"),
+            path(
+                f"{one}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"
+            ),
+            path(
+                f"{one}/do/", self._changing(task_actions.change_view), name="environments_task_do"
+            ),
+            path(
+                f"{one}/settle/",
+                self._changing(task_actions.settle_view),
+                name="environments_task_settle",
+            ),
             path(
                 f"{one}/restore/<id:revision>/",
                 self._changing(task_actions.restore_view),
@@ -82,7 +100,8 @@ class TaskPage(ReadOnlyAdmin):
         return HttpResponse(self._task(request, pk).spec, content_type="application/json")
 
     def prompt_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Return the page with the task's present prompt. Only by POST, because it runs the author's code."""
+        """Return the page with the task's present prompt. Only by POST, because it runs the
+        author's code."""
         task = self._task(request, pk)
         if request.method != "POST" or not may_change(request):
             raise PermissionDenied

@@ -1,7 +1,7 @@
 """Uploaded files, which wait in the data directory between the preview of an import and the import.
 
-Each has a directory of its own that only the server's user can read. It is deleted after the import, or an hour after
-the upload.
+Each has a directory of its own that only the server's user can read. It is deleted after the
+import, or an hour after the upload.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def store(file: UploadedFile[Any], owner: int) -> Upload:
 
 
 def find(token: str, owner: int) -> Upload | None:
-    """Return the owner's upload with that token; None if it was imported, is too old or belongs to another person."""
+    """Return the owner's upload with that token; None if it was imported, is too old or belongs to
+    another person."""
     if not _TOKEN.fullmatch(token) or not token.startswith(f"{owner}-"):
         return None
     try:
@@ -69,7 +70,8 @@ def _root() -> Path:
 
 
 def _delete_old() -> None:
-    """Delete what is too old: uploads, and files of requests that were cut off when the server was killed."""
+    """Delete what is too old: uploads, and files of requests that were cut off when the server was
+    killed."""
     oldest = time.time() - MAX_AGE_SECONDS + 1
     for path in _root().iterdir():
         try:

@@ -1,1 +1,2 @@
-"""The doors for agents: what they share (`http/`), the Open Reward Standard (`ors/`) and MCP (`mcp/`)."""
+"""The doors for agents: what they share (`http/`), the Open Reward Standard (`ors/`) and MCP
+(`mcp/`)."""

@@ -1,7 +1,7 @@
 """Names of tools in the form that the APIs of model providers accept.
 
-Documented rules (OpenAI's function calling, Anthropic's tool use, Google's function calling): a name has up to 64
-letters, digits, `_` and `-`; Google's starts with a letter or `_`.
+Documented rules (OpenAI's function calling, Anthropic's tool use, Google's function calling): a
+name has up to 64 letters, digits, `_` and `-`; Google's starts with a letter or `_`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _REPLACED = re.compile(rf"-[0-9a-f]{{{_DIGEST_CHARACTERS}}}\Z")
 
 
 def callable_name(name: str, *, needs_letter: bool = False) -> str:
-    """Return the name as providers accept it: itself, or else with a digest that tells it from all others.
+    """Return the name as providers accept it: itself, or else with a digest that tells it from all
+    others.
 
     needs_letter: whether it has to start with a letter or `_`.
     """
@@ -27,7 +28,9 @@ def callable_name(name: str, *, needs_letter: bool = False) -> str:
         start = f"_{start}"
     if start == name and CALLABLE_NAME.fullmatch(name):
         return name
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_CHARACTERS // 2).hexdigest()
+    digest = blake2b(
+        name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_CHARACTERS // 2
+    ).hexdigest()
     return f"{start[: 63 - _DIGEST_CHARACTERS]}-{digest}"
 
 
@@ -37,8 +40,13 @@ def is_replaced(name: str) -> bool:
 
 
 def tool_called(name: str, tools: Iterable[str]) -> str:
-    """Return which of `tools` a client means by a name of `callable_name`; the name itself if it is none of them."""
-    names = {callable_name(tool, needs_letter=is_google): tool for tool in tools for is_google in (True, False)}
+    """Return which of `tools` a client means by a name of `callable_name`; the name itself if it is
+    none of them."""
+    names = {
+        callable_name(tool, needs_letter=is_google): tool
+        for tool in tools
+        for is_google in (True, False)
+    }
     return names.get(name, name)
 
 
@@ -51,7 +59,8 @@ def tool_names(listing: Mapping[str, Any]) -> list[str]:
 def uncallable_names(names: Iterable[str]) -> list[str]:
     """Return a sentence for each name that the APIs of models refuse."""
     return [
-        f"Tool name {name!r} is not accepted by the APIs of models; use up to 64 letters, digits, '_' and '-'."
+        f"Tool name {name!r} is not accepted by the APIs of models; use up to 64 letters, digits, "
+        "'_' and '-'."
         for name in names
         if not CALLABLE_NAME.fullmatch(name)
     ]

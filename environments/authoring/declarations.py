@@ -1,7 +1,8 @@
-"""What an environment class declares about itself: its name, splits, tools and availability, read and checked once.
+"""What an environment class declares about itself: its name, splits, tools and availability, read
+and checked once.
 
-`hosted_class.py` calls these functions when the class is hosted. Each of them raises Unhostable, with one sentence that
-says what to change, when a declaration is wrong.
+`hosted_class.py` calls these functions when the class is hosted. Each of them raises Unhostable,
+with one sentence that says what to change, when a declaration is wrong.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class HandControls(BaseModel):
 
 
 def check_class_methods(cls: type) -> None:
-    """Check that no @classmethod is missing from a method that is called on the class. Raises: Unhostable."""
+    """Check that no @classmethod is missing from a method that is called on the class. Raises:
+    Unhostable."""
     for method in (
         "name",
         "list_splits",
@@ -75,24 +77,36 @@ def check_class_methods(cls: type) -> None:
         "hand_controls",
     ):
         mine = inspect.getattr_static(cls, method, None)
-        if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in ("self", "cls"):
-            raise Unhostable(f"{cls.__name__}.{method}() must be a class method; put @classmethod above it.")
+        if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in (
+            "self",
+            "cls",
+        ):
+            raise Unhostable(
+                f"{cls.__name__}.{method}() must be a class method; put @classmethod above it."
+            )
 
 
 def served_name(cls: type, alias: str | None) -> str:
-    """Return the name of the class in URLs: `alias`, or what its `name()` returns, in lower case."""
+    """Return the name of the class in URLs: `alias`, or what its `name()` returns, in lower
+    case."""
     name = alias if alias is not None else _ask(cls, "name")
     if not isinstance(name, str) or not name:
-        raise Unhostable(f"{cls.__name__}.name() returned {_short_repr(name)}; return a non-empty string.")
+        raise Unhostable(
+            f"{cls.__name__}.name() returned {_short_repr(name)}; return a non-empty string."
+        )
     return check_name(str(name), "serve it as other_name=module:Class")
 
 
 def check_name(name: str, remedy: str) -> str:
-    """Return the name of an environment in lower case, if it can be one. `remedy` says how to give another name."""
+    """Return the name of an environment in lower case, if it can be one. `remedy` says how to give
+    another name."""
     name = name.lower()
     _check_length("Environment", name, remedy)
     if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
-        raise Unhostable(f"Environment name {name!r} cannot be part of a URL; use letters, digits, '-', '_' and '.'.")
+        raise Unhostable(
+            f"Environment name {name!r} cannot be part of a URL; use letters, digits, "
+            "'-', '_' and '.'."
+        )
     if name in RESERVED_NAMES:
         raise Unhostable(f"Environment name {name!r} is reserved by the server; {remedy}.")
     return name
@@ -102,54 +116,80 @@ def toolsets_of(cls: type) -> tuple[type, ...]:
     """Return the classes in the attribute `toolsets`; empty if it is not declared."""
     toolsets = getattr(cls, "toolsets", None) or ()
     if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
-        raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
+        raise Unhostable(
+            f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,)."
+        )
     return tuple(toolsets)
 
 
 def names_of(cls: type, attribute: str) -> tuple[str, ...]:
-    """Return the names in a class attribute such as `hidden_fields`; empty if it is not declared."""
+    """Return the names in a class attribute such as `hidden_fields`; empty if it is not
+    declared."""
     names = getattr(cls, attribute, None)
     label = f"{cls.__name__}.{attribute}"
     if isinstance(names, str):
-        raise Unhostable(f"{label} is the text {_short_repr(names)}; write a tuple of names, such as ({names!r},).")
+        raise Unhostable(
+            f"{label} is the text {_short_repr(names)}; write a tuple of names, such "
+            f"as ({names!r},)."
+        )
     if names is None:
         return ()
     if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
-        raise Unhostable(f'{label} is {_short_repr(names)}; write a tuple of names, such as ("answer",).')
+        raise Unhostable(
+            f'{label} is {_short_repr(names)}; write a tuple of names, such as ("answer",).'
+        )
     return tuple(names)
 
 
 def misspelled_attributes(cls: type, base: type) -> list[str]:
-    """Return a sentence for each attribute that is one edit away from one of the contract, which the class lacks.
+    """Return a sentence for each attribute that is one edit away from one of the contract, which
+    the class lacks.
 
     `base`: the Environment of its SDK, whose own attributes are left out.
     """
-    own = {name for one in cls.__mro__ if one is not base and issubclass(one, base) for name in vars(one)}
+    own = {
+        name
+        for one in cls.__mro__
+        if one is not base and issubclass(one, base)
+        for name in vars(one)
+    }
     return [
         f"{cls.__name__}.{name} is no attribute that a server reads; did you mean {meant}?"
         for name in sorted(own - CONTRACT - set(dir(base)))
         if not getattr(inspect.getattr_static(cls, name), "_env_tool", False)
-        and (meant := next((one for one in sorted(CONTRACT - own) if _is_one_edit_away(name, one)), ""))
+        and (
+            meant := next(
+                (one for one in sorted(CONTRACT - own) if _is_one_edit_away(name, one)), ""
+            )
+        )
     ]
 
 
 def _is_one_edit_away(name: str, other: str) -> bool:
-    """Return whether one letter that is left out, added, replaced or swapped with the next makes `other` of `name`."""
+    """Return whether one letter that is left out, added, replaced or swapped with the next makes
+    `other` of `name`."""
     pairs = enumerate(zip(name, other, strict=False))
     start = next((n for n, (one, two) in pairs if one != two), min(len(name), len(other)))
     mine, theirs = name[start:], other[start:]
     is_swapped = mine[:2] == theirs[1::-1] and mine[2:] == theirs[2:]
-    return name != other and (mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:] or is_swapped)
+    return name != other and (
+        mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:] or is_swapped
+    )
 
 
 def tools_of(cls: type, toolsets: tuple[type, ...], output: type[BaseModel]) -> ToolTable:
-    """Return the tools of the class and its toolsets; `output` is the ToolOutput type of its SDK."""
+    """Return the tools of the class and its toolsets; `output` is the ToolOutput type of its
+    SDK."""
     try:
         return find_tools(cls, toolsets, output)
     except NameError as error:
-        raise Unhostable(f"{cls.__name__} has a tool whose annotations cannot be resolved ({error}).") from error
+        raise Unhostable(
+            f"{cls.__name__} has a tool whose annotations cannot be resolved ({error})."
+        ) from error
     except PydanticUserError as error:
-        raise Unhostable(f"{cls.__name__} has a tool whose input has no JSON Schema: {error.message}.") from error
+        raise Unhostable(
+            f"{cls.__name__} has a tool whose input has no JSON Schema: {error.message}."
+        ) from error
 
 
 def splits_of(cls: type) -> list[Split]:
@@ -180,7 +220,8 @@ def splits_of(cls: type) -> list[Split]:
 
 
 def unavailable_of(cls: type) -> str:
-    """Return the sentence that the class method `unavailable` returns, on one line; empty if the class is available.
+    """Return the sentence that the class method `unavailable` returns, on one line; empty if the
+    class is available.
 
     A class of any SDK may have that method.
     """
@@ -188,41 +229,54 @@ def unavailable_of(cls: type) -> str:
         return ""
     reason = _ask(cls, "unavailable")
     if not isinstance(reason, str | None):
-        raise Unhostable(f"{cls.__name__}.unavailable() returned {reason!r}; return a sentence, or None.")
+        raise Unhostable(
+            f"{cls.__name__}.unavailable() returned {reason!r}; return a sentence, or None."
+        )
     return " ".join((reason or "").split())
 
 
 def hand_controls_of(cls: type) -> HandControls:
-    """Return what the class method `hand_controls` returns, which a class of any SDK may have; else no controls."""
-    if not isinstance(inspect.getattr_static(cls, "hand_controls", None), classmethod | staticmethod):
+    """Return what the class method `hand_controls` returns, which a class of any SDK may have; else
+    no controls."""
+    if not isinstance(
+        inspect.getattr_static(cls, "hand_controls", None), classmethod | staticmethod
+    ):
         return HandControls()
     returned = _ask(cls, "hand_controls")
     try:
         return HandControls() if returned is None else HandControls.model_validate(returned)
     except ValidationError as error:
         raise Unhostable(
-            f"{cls.__name__}.hand_controls() returned {_short_repr(returned)}, which can't be used: {describe(error)}. "
-            'Return {"controls": [{"label": …, "tool": …, "input": {…}, "key": …}], "drawing": "image"}.'
+            f"{cls.__name__}.hand_controls() returned {_short_repr(returned)}, which can't be "
+            f"used: {describe(error)}. "
+            'Return {"controls": [{"label": …, "tool": …, "input": {…}, "key": …}], "drawing": '
+            '"image"}.'
         ) from error
 
 
 def card_of(cls: type) -> str:
-    """Return the Markdown file that belongs to `cls` (its "card"), or an empty text when there is none.
+    """Return the Markdown file that belongs to `cls` (its "card"), or an empty text when there is
+    none.
 
-    It is `<module>.md` next to the module of the class, otherwise `README.md` in the same directory, but never this
-    server's own README.
+    It is `<module>.md` next to the module of the class, otherwise `README.md` in the same
+    directory, but never this server's own README.
     """
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if not file:
         return ""
     module = Path(file).resolve()
-    own = module.with_suffix(".md") if module.stem != "__init__" else module.parent / f"{module.parent.name}.md"
+    own = (
+        module.with_suffix(".md")
+        if module.stem != "__init__"
+        else module.parent / f"{module.parent.name}.md"
+    )
     candidates = [own, module.parent / "README.md"] if module.parent != _OWN_DIRECTORY else [own]
     return next((text for path in candidates if (text := _text_of(path))), "")
 
 
 def plain_schema(schema: Any) -> dict[str, Any]:
-    """Return a declared `task_schema` as a JSON Schema: it may be a pydantic model, or a method that returns one.
+    """Return a declared `task_schema` as a JSON Schema: it may be a pydantic model, or a method
+    that returns one.
 
     Raises: TypeError, and whatever the author's code raises.
     """
@@ -231,7 +285,9 @@ def plain_schema(schema: Any) -> dict[str, Any]:
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         schema = schema.model_json_schema()
     if not isinstance(schema, dict):
-        raise TypeError(f"it is {type(schema).__name__}, not a pydantic model or a JSON Schema as a dict")
+        raise TypeError(
+            f"it is {type(schema).__name__}, not a pydantic model or a JSON Schema as a dict"
+        )
     return schema
 
 
@@ -242,7 +298,8 @@ def listed_tools(cls: type) -> list[ToolSpec]:
         return plain_specs(listing)
     except Exception as error:  # whatever the author returned
         raise Unhostable(
-            f"{cls.__name__}.list_tools() must return a ListToolsOutput, not {_short_repr(listing)}."
+            f"{cls.__name__}.list_tools() must return a ListToolsOutput, not "
+            f"{_short_repr(listing)}."
         ) from error
 
 
@@ -252,7 +309,8 @@ def plain_specs(listing: Any) -> list[ToolSpec]:
 
 
 def _ask(cls: type, method: str) -> Any:
-    """Return the return value of a class method of the author's. Raises: NotImplementedError, Unhostable."""
+    """Return the return value of a class method of the author's. Raises: NotImplementedError,
+    Unhostable."""
     label = f"{cls.__name__}.{method}()"
     try:
         answer = getattr(cls, method)()
@@ -275,7 +333,8 @@ def _short_repr(value: Any) -> str:
 def _check_length(kind: str, name: str, remedy: str) -> None:
     if len(name) > MAX_NAME_CHARACTERS:
         raise Unhostable(
-            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, but at most {MAX_NAME_CHARACTERS} are "
+            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, but at most "
+            f"{MAX_NAME_CHARACTERS} are "
             f"allowed; {remedy}."
         )
 

@@ -1,8 +1,9 @@
 """Calls of an environment's methods by its base class or directly by its author, without a server.
 
-The server calls an instance's methods through `environments/runtime/instance.py`, which adds turns, threads and a
-record. When async code of such an instance calls a function of this module, that runs on the server's threads too,
-because an instance is torn down only after the last thread that runs its code has ended.
+The server calls an instance's methods through `environments/runtime/instance.py`, which adds turns,
+threads and a record. When async code of such an instance calls a function of this module, that runs
+on the server's threads too, because an instance is torn down only after the last thread that runs
+its code has ended.
 
 Source: openreward 0.1.167, `run_user_callable` and `Environment._call_tool`.
 """
@@ -31,24 +32,30 @@ class Threads(NamedTuple):
 
 
 THREADS: ContextVar[Threads | None] = ContextVar("THREADS", default=None)
-"""The threads of the running instance; None outside of one. Threads and tasks inherit it with their context, so code
-that runs on another loop may find it too."""
+"""The threads of the running instance; None outside of one. Threads and tasks inherit it with their
+context, so code that runs on another loop may find it too."""
 
 
 async def called(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:
-    """Return the result of `fn(*args)`, awaited if necessary. A plain function runs in a thread unless `inline`."""
-    result = fn(*args) if inline or inspect.iscoroutinefunction(fn) else await _call_in_thread(fn, *args)
+    """Return the result of `fn(*args)`, awaited if necessary. A plain function runs in a thread
+    unless `inline`."""
+    result = (
+        fn(*args) if inline or inspect.iscoroutinefunction(fn) else await _call_in_thread(fn, *args)
+    )
     return await result if inspect.isawaitable(result) else result
 
 
 async def _call_in_thread(fn: Callable[..., Any], *args: Any) -> Any:
     threads = THREADS.get()
     is_here = threads is not None and threads.loop is asyncio.get_running_loop()
-    return await (threads.call if threads is not None and is_here else _call_in_new_thread)(fn, *args)
+    return await (threads.call if threads is not None and is_here else _call_in_new_thread)(
+        fn, *args
+    )
 
 
 async def _call_in_new_thread(fn: Callable[..., Any], *args: Any) -> Any:
-    """Run `fn` in a thread of its own, because slow functions would exhaust the few threads of the loop's executor."""
+    """Run `fn` in a thread of its own, because slow functions would exhaust the few threads of the
+    loop's executor."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="environment")
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, fn, *args)

@@ -1,8 +1,9 @@
 """One environment class as this server serves it, whichever SDK it was written for.
 
-Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ only in their base classes
-and message types. Everything that the server needs to know about a class is collected here once, when the server
-starts. No instance is created or called in this module; `environments/runtime/instance.py` does that.
+Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ only in
+their base classes and message types. Everything that the server needs to know about a class is
+collected here once, when the server starts. No instance is created or called in this module;
+`environments/runtime/instance.py` does that.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
 
 @dataclass(frozen=True)
 class Sdk:
-    """The types that environments of one SDK use; `types` is the module that defines its messages."""
+    """The types that environments of one SDK use; `types` is the module that defines its
+    messages."""
 
     name: str
     base: type
@@ -56,7 +58,8 @@ class Sdk:
         return output
 
 
-# module of the SDK's base class, module of its types, whether its own server runs all plain code on one thread
+# module of the SDK's base class, module of its types, whether its own server runs all plain code on
+# one thread
 _SDKS = {
     "environments": ("environments.authoring.environment", "environments.wire", False),
     "ors": ("ors.environment", "ors.types", True),
@@ -65,7 +68,8 @@ _SDKS = {
 
 
 def sdk_of(cls: type) -> Sdk | None:
-    """Return the SDK whose Environment is a base of `cls`. Import none: an SDK not yet imported has no subclasses."""
+    """Return the SDK whose Environment is a base of `cls`. Import none: an SDK not yet imported has
+    no subclasses."""
     for name, (base_module, types_module, one_thread) in _SDKS.items():
         module: ModuleType | None = sys.modules.get(base_module)
         if module is not None and issubclass(cls, module.Environment):
@@ -80,19 +84,23 @@ ISOLATIONS = (None, "none", "process", "session")
 class HostedClass(HostedEnvironment):
     """An environment class and the name under which it is served.
 
-    `tools` is its table of tools, `splits` what `list_splits()` returned, `unavailable` the reason why this machine
-    cannot run it (empty: it can).
+    `tools` is its table of tools, `splits` what `list_splits()` returned, `unavailable` the reason
+    why this machine cannot run it (empty: it can).
     """
 
-    def __init__(self, cls: type, alias: str | None = None, arguments: str = "", directory: str = "") -> None:
-        """`arguments`: values of attributes, as in `class_arguments.py`. `directory`: the repository, if it has one of
-        its own.
+    def __init__(
+        self, cls: type, alias: str | None = None, arguments: str = "", directory: str = ""
+    ) -> None:
+        """`arguments`: values of attributes, as in `class_arguments.py`. `directory`: the
+        repository, if it has one of its own.
 
         Raises: Unhostable with one sentence that says what to change.
         """
         sdk = sdk_of(cls) if isinstance(cls, type) else None
         if sdk is None:
-            raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
+            raise Unhostable(
+                f"{cls!r} is not an Environment class; derive it from environments.Environment."
+            )
         _unmark_bases(cls)
         self.named_class = cls
         """The class that its name leads to; `cls` is a subclass of it if there are arguments."""
@@ -111,10 +119,12 @@ class HostedClass(HostedEnvironment):
         """A sentence for each attribute that is probably meant to be another one."""
         self.unavailable: str = unavailable_of(cls)
         self.hand_controls: HandControls = hand_controls_of(cls)
-        self.revision: ClassRevision | None = None  # set by `revision.note_revisions` when the server starts
+        # set by `revision.note_revisions` when the server starts
+        self.revision: ClassRevision | None = None
         _ = self.class_tools  # computed now, because an author's own list_tools may raise
         if self.tools.skipped or self.misspelled:
-            import structlog  # late, because it is a third of what worker processes would take to start
+            # late, because it is a third of what worker processes would take to start
+            import structlog
 
             log = structlog.get_logger(__name__)
             for tool, reason in self.tools.skipped.items():
@@ -123,7 +133,8 @@ class HostedClass(HostedEnvironment):
                 log.warning("attribute_unknown", reason=sentence)
 
     def _check(self) -> None:
-        """Check everything that the author has to declare. Raises: Unhostable for the first problem."""
+        """Check everything that the author has to declare. Raises: Unhostable for the first
+        problem."""
         self._check_tools()
         self._check_isolation()
         self._check_resources()
@@ -135,29 +146,44 @@ class HostedClass(HostedEnvironment):
         self._check_constructor()
 
     def _check_tool_names(self) -> None:
-        """Refuse tools that replace what every environment has. A toolset may use these names. Raises: Unhostable."""
+        """Refuse tools that replace what every environment has. A toolset may use these names.
+        Raises: Unhostable."""
         own = [name for name, tool in self.tools.by_name.items() if tool.toolset is None]
-        if taken := [name for name in own if name == "task_spec" or callable(getattr(self.sdk.base, name, None))]:
+        if taken := [
+            name
+            for name in own
+            if name == "task_spec" or callable(getattr(self.sdk.base, name, None))
+        ]:
             what = "an attribute" if taken[0] == "task_spec" else "a method"
             label = f"{self.cls.__name__}.{taken[0]}"
-            raise Unhostable(f"{label} is a tool, but every environment has {what} of that name; rename the tool.")
+            raise Unhostable(
+                f"{label} is a tool, but every environment has {what} of that name; "
+                "rename the tool."
+            )
 
     def _check_tools(self) -> None:
         label = self.cls.__name__
         if self.tools.collisions:
             [tool, toolset] = next(iter(self.tools.collisions.items()))
-            raise Unhostable(f"Tool name collision: {tool!r} is in both {label} and toolset {toolset!r}; rename one.")
+            raise Unhostable(
+                f"Tool name collision: {tool!r} is in both {label} and toolset "
+                f"{toolset!r}; rename one."
+            )
         if not self.tools.by_name and not self.dispatches_itself:
             reasons = "; ".join(f"{tool}: {reason}" for tool, reason in self.tools.skipped.items())
             found = f" ({reasons})" if reasons else ""
             raise Unhostable(
-                f"{label} has no tools{found}; mark at least one method that returns ToolOutput with @tool."
+                f"{label} has no tools{found}; mark at least one method that returns ToolOutput "
+                "with @tool."
             )
 
     def _check_isolation(self) -> None:
         if self.isolation not in ISOLATIONS:
             allowed = ", ".join(map(repr, ISOLATIONS[1:]))
-            raise Unhostable(f"{self.cls.__name__}.isolation is {self.isolation!r}; use one of {allowed}, or None.")
+            raise Unhostable(
+                f"{self.cls.__name__}.isolation is {self.isolation!r}; use one of "
+                f"{allowed}, or None."
+            )
 
     def _check_resources(self) -> None:
         wrong = {
@@ -166,12 +192,17 @@ class HostedClass(HostedEnvironment):
             if not isinstance(name, str) or not isinstance(amount, int | float) or amount < 0
         }
         if wrong:
-            allowed = "a name such as 'CPU', 'GPU' or 'memory' (bytes) for each amount, a number of at least 0"
+            allowed = (
+                "a name such as 'CPU', 'GPU' or 'memory' (bytes) for each amount, a number of at "
+                "least 0"
+            )
             raise Unhostable(f"{self.cls.__name__}.resources has {wrong!r}; use {allowed}.")
 
     def _check_sessions_at_once(self) -> None:
         number = self.sessions_at_once
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        if number is not None and (
+            not isinstance(number, int) or isinstance(number, bool) or number < 1
+        ):
             label = f"{self.cls.__name__}.sessions_at_once"
             raise Unhostable(f"{label} is {number!r}; use a whole number of at least 1, or None.")
 
@@ -179,21 +210,32 @@ class HostedClass(HostedEnvironment):
         label, every = self.cls.__name__, getattr(self.cls, "snapshot_every", 1)
         if not isinstance(every, int) or every < 1:
             raise Unhostable(
-                f"{label}.snapshot_every is {every!r}; use the number of calls from one snapshot to the next."
+                f"{label}.snapshot_every is {every!r}; use the number of calls from one snapshot "
+                "to the next."
             )
         if every > 1 and not self.saves:
-            raise Unhostable(f"{label} has snapshot_every, but not both save() and load(state); define them.")
+            raise Unhostable(
+                f"{label} has snapshot_every, but not both save() and load(state); define them."
+            )
 
     def _check_content(self) -> None:
         label = self.cls.__name__
         if not self.splits:
-            raise Unhostable(f"{label} has no splits; let list_splits() return at least one, such as ['train'].")
+            raise Unhostable(
+                f"{label} has no splits; let list_splits() return at least one, such as ['train']."
+            )
         if not self.overrides("get_prompt") and not self.overrides("get_messages"):
             raise Unhostable(f"{label} has no prompt; implement get_prompt() or get_messages().")
         if missing := getattr(self.cls, "__abstractmethods__", None):
-            raise Unhostable(f"{label} cannot be constructed; implement {', '.join(sorted(missing))}.")
-        if not self.overrides("list_tasks") and not (self.overrides("num_tasks") and self.overrides("get_task")):
-            raise Unhostable(f"{label} has no tasks; implement list_tasks(), or num_tasks() and get_task().")
+            raise Unhostable(
+                f"{label} cannot be constructed; implement {', '.join(sorted(missing))}."
+            )
+        if not self.overrides("list_tasks") and not (
+            self.overrides("num_tasks") and self.overrides("get_task")
+        ):
+            raise Unhostable(
+                f"{label} has no tasks; implement list_tasks(), or num_tasks() and get_task()."
+            )
 
     def _check_constructor(self) -> None:
         label = self.cls.__name__
@@ -205,16 +247,21 @@ class HostedClass(HostedEnvironment):
             signature.bind(task_spec={}, secrets={})
         except TypeError as error:
             raise Unhostable(
-                f"{label} cannot be constructed as {label}(task_spec=…, secrets=…): {error}; let __init__ take both."
+                f"{label} cannot be constructed as {label}(task_spec=…, secrets=…): {error}; let "
+                "__init__ take both."
             ) from error
 
     @cached_property
     def description(self) -> str:
-        """The docstring of the class or of a base that is not its SDK's; else the first paragraph of the card."""
+        """The docstring of the class or of a base that is not its SDK's; else the first paragraph
+        of the card."""
         for cls in self.cls.__mro__[: self.cls.__mro__.index(self.sdk.base)]:
             if text := inspect.cleandoc(vars(cls).get("__doc__") or ""):
                 return text
-        paragraphs = (text.strip() for text in re.sub(r"^#.*\n?", "\n", self.card, flags=re.MULTILINE).split("\n\n"))
+        paragraphs = (
+            text.strip()
+            for text in re.sub(r"^#.*\n?", "\n", self.card, flags=re.MULTILINE).split("\n\n")
+        )
         return next((text for text in paragraphs if text and text[0].isalnum()), self.card)
 
     @property
@@ -244,35 +291,42 @@ class HostedClass(HostedEnvironment):
 
     @property
     def isolation(self) -> str | None:
-        """Where sessions are played: `none` (in the server's process), `process` (in worker processes), `session` (each
-        in one of its own), or None, as the operator says.
+        """Where sessions are played: `none` (in the server's process), `process` (in worker
+        processes), `session` (each in one of its own), or None, as the operator says.
         """
         isolation: str | None = getattr(self.cls, "isolation", None)
         return isolation
 
     @property
     def resources(self) -> dict[str, float]:
-        """What a worker process of the class needs of a machine of a cluster, by name. A tool may have that name."""
+        """What a worker process of the class needs of a machine of a cluster, by name. A tool may
+        have that name."""
         resources = getattr(self.cls, "resources", {})
         return dict(resources) if isinstance(resources, Mapping) else {}
 
     @property
     def has_fixed_tasks(self) -> bool:
-        return bool(vars(self.named_class).get("fixed_tasks", False))  # a subclass may list tasks in another way
+        # a subclass may list tasks in another way
+        return bool(vars(self.named_class).get("fixed_tasks", False))
 
     @property
     def replayable(self) -> bool:
-        """Return whether the same calls on the same task have the same outcomes in a new instance."""
+        """Return whether the same calls on the same task have the same outcomes in a new
+        instance."""
         return bool(getattr(self.cls, "replayable", False))
 
     @cached_property
     def saves(self) -> bool:
-        """Return whether the class defines `save()` and `load(state)`. Tools and other methods may have these names."""
+        """Return whether the class defines `save()` and `load(state)`. Tools and other methods may
+        have these names."""
         methods = [getattr(self.cls, name, None) for name in ("save", "load")]
         are_tools = any(
-            name in self.tools.by_name and self.tools.by_name[name].toolset is None for name in ("save", "load")
+            name in self.tools.by_name and self.tools.by_name[name].toolset is None
+            for name in ("save", "load")
         )
-        return not are_tools and all(_takes(method, count) for count, method in enumerate(methods, 1))
+        return not are_tools and all(
+            _takes(method, count) for count, method in enumerate(methods, 1)
+        )
 
     @property
     def snapshot_every(self) -> int:
@@ -286,7 +340,8 @@ class HostedClass(HostedEnvironment):
 
     @property
     def python(self) -> str:
-        """The interpreter that plays the class, as the class names it; empty: this one. A tool may have that name."""
+        """The interpreter that plays the class, as the class names it; empty: this one. A tool may
+        have that name."""
         python = getattr(self.cls, "python", "")
         return python if isinstance(python, str) else ""
 
@@ -294,27 +349,36 @@ class HostedClass(HostedEnvironment):
     def own_thread(self) -> bool:
         """Return whether the plain code of an instance runs in one thread with a loop of its own.
 
-        This is the default for an `ors` class with plain code: the `ors` server runs everything on one thread, so
-        objects that a plain constructor creates may be bound to that thread. A class whose code is all async shares the
-        server's loop, and may share clients and locks between instances.
+        This is the default for an `ors` class with plain code: the `ors` server runs everything on
+        one thread, so objects that a plain constructor creates may be bound to that thread. A class
+        whose code is all async shares the server's loop, and may share clients and locks between
+        instances.
         """
         declared = getattr(self.cls, "own_thread", None)
-        return bool(declared) if declared is not None else self.sdk.runs_on_one_thread and self._has_plain_code
+        return (
+            bool(declared)
+            if declared is not None
+            else self.sdk.runs_on_one_thread and self._has_plain_code
+        )
 
     @cached_property
     def own_loop(self) -> bool:
         """Return whether the async code of an instance runs in its own thread too.
 
-        A class that has an own thread only by default must also define a constructor or `setup`: without them it
-        creates nothing that plain and async code would share. In a process of its own a session has no loop to share.
+        A class that has an own thread only by default must also define a constructor or `setup`:
+        without them it creates nothing that plain and async code would share. In a process of its
+        own a session has no loop to share.
         """
         makes_state = self.runs_constructor or self.overrides("setup")
         is_alone = self.isolation == "session"
-        return self.own_thread and (is_alone or makes_state or getattr(self.cls, "own_thread", None) is not None)
+        return self.own_thread and (
+            is_alone or makes_state or getattr(self.cls, "own_thread", None) is not None
+        )
 
     @cached_property
     def runs_loop(self) -> bool:
-        """Return whether the thread of an instance runs an event loop all the time, since async code runs in it."""
+        """Return whether the thread of an instance runs an event loop all the time, since async
+        code runs in it."""
         return self.own_loop and not all(map(_is_plain, self._methods))
 
     @property
@@ -324,9 +388,15 @@ class HostedClass(HostedEnvironment):
     @property
     def _methods(self) -> list[Any]:
         ours = ("setup", "teardown", "get_prompt", "get_messages", "list_task_tools", "score_group")
-        methods = [getattr(self.cls, name) for name in ours if hasattr(self.cls, name) and self.overrides(name)]
+        methods = [
+            getattr(self.cls, name)
+            for name in ours
+            if hasattr(self.cls, name) and self.overrides(name)
+        ]
         methods += [self.cls.save, self.cls.load] if self.saves else []  # type: ignore[attr-defined]
-        return methods + [getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()]
+        return methods + [
+            getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()
+        ]
 
     @cached_property
     def recoverable_errors(self) -> tuple[type[Exception], ...]:
@@ -334,23 +404,27 @@ class HostedClass(HostedEnvironment):
 
     @cached_property
     def runs_constructor(self) -> bool:
-        """Return whether construction runs the author's code; the constructors of the base classes only assign."""
+        """Return whether construction runs the author's code; the constructors of the base classes
+        only assign."""
         return self.overrides("__init__") or self.overrides("__new__")
 
     @cached_property
     def dispatches_itself(self) -> bool:
-        """Return whether a class of an SDK overrides `_call_tool`, so that its tools need not be methods."""
+        """Return whether a class of an SDK overrides `_call_tool`, so that its tools need not be
+        methods."""
         return hasattr(self.sdk.base, "_call_tool") and self.overrides("_call_tool")
 
     @cached_property
     def session_toolsets(self) -> dict[str, type]:
-        """The toolsets that `toolset_name` of /create may name, by name; only openreward has a registry of them."""
+        """The toolsets that `toolset_name` of /create may name, by name; only openreward has a
+        registry of them."""
         if self.sdk.name != "openreward":
             return {}
         return dict(importlib.import_module("openreward.toolsets").BUILTIN_TOOLSETS)
 
     def check_toolset(self, name: str | None) -> None:
-        """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always accepted."""
+        """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always
+        accepted."""
         check_toolset(self.name, self.sdk.name, self.session_toolsets, name)
 
     @cached_property
@@ -371,13 +445,18 @@ class HostedClass(HostedEnvironment):
 
     @property
     def tool_schemas(self) -> dict[str, Any]:
-        own = {spec.name: spec.input_schema for spec in [*self.tools.shared, *self.tools.task_specific]}
+        own = {
+            spec.name: spec.input_schema for spec in [*self.tools.shared, *self.tools.task_specific]
+        }
         return {**dict.fromkeys(self.tools.by_name), **own, **super().tool_schemas}
 
-    def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
+    def session_tools(
+        self, table: ToolTable, task_tools: Sequence[ToolSpec] | None
+    ) -> ListToolsOutput:
         """Return the response to GET /{env}/task_tools: every tool once, without the terminal tool.
 
-        `table` holds the tools of the session. `task_tools` is None when the class does not override list_task_tools.
+        `table` holds the tools of the session. `task_tools` is None when the class does not
+        override list_task_tools.
         """
         shared = self.class_tools.tools if table is self.tools else table.shared
         more = table.task_specific if task_tools is None else task_tools
@@ -386,7 +465,9 @@ class HostedClass(HostedEnvironment):
         hidden = table.terminal.name if table.terminal else None
         return self._listing([by_name[name] for name in names if name != hidden], table.terminal)
 
-    def _listing(self, specs: Sequence[ToolSpec], ending: TerminalToolSpec | None) -> ListToolsOutput:
+    def _listing(
+        self, specs: Sequence[ToolSpec], ending: TerminalToolSpec | None
+    ) -> ListToolsOutput:
         return ListToolsOutput(
             tools=list(specs),
             terminal_tool=ending,
@@ -401,20 +482,23 @@ class HostedClass(HostedEnvironment):
 
 
 def check_toolset(environment: str, sdk: str, toolsets: Iterable[str], name: str | None) -> None:
-    """Raise InvalidRequest if `name` is not among the `toolsets` of an environment's SDK. None is always accepted."""
+    """Raise InvalidRequest if `name` is not among the `toolsets` of an environment's SDK. None is
+    always accepted."""
     known = sorted(toolsets)
     if name is not None and name not in known:
         reason = f"; {environment!r} is a class of {sdk}, which has no toolsets to choose from"
         quoted = shorten(name, MAX_QUOTED_CHARACTERS)
-        raise InvalidRequest(f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}")
+        raise InvalidRequest(
+            f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}"
+        )
 
 
 def _unmark_bases(cls: type) -> None:
     """Remove zope.interface's `__provides__` from the standard library's base classes.
 
-    Importing twisted, as daphne does, leaves on `abc.ABC` a `__provides__` that `dir` lists but getattr refuses, and
-    `list_tools` of both SDKs fails on it (ors 0.1.0, openreward 0.1.167). It only describes `abc.ABC` itself, so
-    removing it is safe.
+    Importing twisted, as daphne does, leaves on `abc.ABC` a `__provides__` that `dir` lists but
+    getattr refuses, and `list_tools` of both SDKs fails on it (ors 0.1.0, openreward 0.1.167). It
+    only describes `abc.ABC` itself, so removing it is safe.
     """
     for base in cls.__mro__:
         if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):

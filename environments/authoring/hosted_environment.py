@@ -1,8 +1,8 @@
 """What this server knows about an environment that it serves, wherever the environment runs.
 
-`hosted_class.py` describes a class in this process, `other_interpreter_class.py` one of another interpreter, and
-`environments/hosts/remote_environment.py` an environment of another server. The registry, the catalogue, sync, sessions
-and pages read these attributes only.
+`hosted_class.py` describes a class in this process, `other_interpreter_class.py` one of another
+interpreter, and `environments/hosts/remote_environment.py` an environment of another server. The
+registry, the catalogue, sync, sessions and pages read these attributes only.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from environments.wire import Split
 
 @dataclass(frozen=True, slots=True)
 class ClassRevision:
-    """The code of a hosted environment; `revision.py` computes that of a class when the server starts.
+    """The code of a hosted environment; `revision.py` computes that of a class when the server
+    starts.
 
-    Of an environment on another server, only the digests and the versions are filled: they cover what it says.
+    Of an environment on another server, only the digests and the versions are filled: they cover
+    what it says.
     """
 
     source_hash: str
@@ -32,13 +34,16 @@ class ClassRevision:
     is_dirty: bool
     """Whether one of the source files differs from that commit."""
     versions: tuple[tuple[str, str], ...]
-    """Names and versions of the SDK and of the packages that the class names in `revision_packages`."""
+    """Names and versions of the SDK and of the packages that the class names in
+    `revision_packages`."""
     code: str
-    """Digest of what decides whether two revisions are the same code: the class, its source files and the versions."""
+    """Digest of what decides whether two revisions are the same code: the class, its source files
+    and the versions."""
     digest: str
     """Digest of everything, which also differs between two commits of the same code."""
     unread: str = ""
-    """The first part of the code that was not read and so may change unnoticed; empty if all was read."""
+    """The first part of the code that was not read and so may change unnoticed; empty if all was
+    read."""
 
 
 def digest_of(*parts: str) -> str:
@@ -51,7 +56,8 @@ class HostedEnvironment(ABC):
 
     name: str
     origin: str
-    """Where it comes from: `module:Class`, or the URL of a remote environment without credentials."""
+    """Where it comes from: `module:Class`, or the URL of a remote environment without
+    credentials."""
     splits: list[Split]
     """The splits that the environment declares; people may have added others to its rows."""
     unavailable: str
@@ -66,22 +72,26 @@ class HostedEnvironment(ABC):
 
     @property
     def is_described(self) -> bool:
-        """Return whether the splits and tools are known; an environment on another server has to be asked first."""
+        """Return whether the splits and tools are known; an environment on another server has to be
+        asked first."""
         return True
 
     @property
     def replayable(self) -> bool:
-        """Return whether the same calls on the same task have the same outcomes in a new instance."""
+        """Return whether the same calls on the same task have the same outcomes in a new
+        instance."""
         return False
 
     @property
     def saves(self) -> bool:
-        """Return whether a session can be saved after each call, or some calls, and loaded into a new instance."""
+        """Return whether a session can be saved after each call, or some calls, and loaded into a
+        new instance."""
         return False
 
     @property
     def has_fixed_tasks(self) -> bool:
-        """Return whether its lists of tasks depend on its code alone, which this process can read."""
+        """Return whether its lists of tasks depend on its code alone, which this process can
+        read."""
         return False
 
     @property
@@ -102,7 +112,8 @@ class HostedEnvironment(ABC):
     @property
     @abstractmethod
     def runs_constructor(self) -> bool:
-        """Return whether constructing an instance runs the environment's code, and so may take time."""
+        """Return whether constructing an instance runs the environment's code, and so may take
+        time."""
 
     @property
     @abstractmethod
@@ -112,12 +123,14 @@ class HostedEnvironment(ABC):
     @property
     @abstractmethod
     def has_own_prompt(self) -> bool:
-        """Return whether the environment writes a prompt of its own, from which its messages may be derived."""
+        """Return whether the environment writes a prompt of its own, from which its messages may be
+        derived."""
 
     @property
     @abstractmethod
     def has_own_messages(self) -> bool:
-        """Return whether the environment writes messages with roles of its own, from which a prompt may be derived."""
+        """Return whether the environment writes messages with roles of its own, from which a prompt
+        may be derived."""
 
     @property
     @abstractmethod
@@ -126,10 +139,13 @@ class HostedEnvironment(ABC):
 
     @property
     def tool_schemas(self) -> dict[str, Any]:
-        """Input schemas, by name, of the tools known without a session, also of those that only sessions list."""
+        """Input schemas, by name, of the tools known without a session, also of those that only
+        sessions list."""
         listing = json.loads(self.tools_json or '{"tools": []}')
         return {
-            tool["name"]: tool.get("input_schema") for tool in [*listing["tools"], listing.get("terminal_tool")] if tool
+            tool["name"]: tool.get("input_schema")
+            for tool in [*listing["tools"], listing.get("terminal_tool")]
+            if tool
         }
 
     @property
@@ -139,20 +155,24 @@ class HostedEnvironment(ABC):
 
     @abstractmethod
     def declared(self, name: str, default: Any) -> Any:
-        """Return what the environment declares under `name`, such as `reward_range`, or `default`."""
+        """Return what the environment declares under `name`, such as `reward_range`, or
+        `default`."""
 
     @abstractmethod
     def check_toolset(self, name: str | None) -> None:
-        """Raise InvalidRequest if there is no toolset called `name` for a session. None is always accepted."""
+        """Raise InvalidRequest if there is no toolset called `name` for a session. None is always
+        accepted."""
 
     def check_available(self) -> None:
-        """Raise Unavailable, with the sentence that says why, if the environment cannot be played now."""
+        """Raise Unavailable, with the sentence that says why, if the environment cannot be played
+        now."""
         if self.unavailable:
             raise Unavailable(self.name, self.unavailable)
 
 
 class EnvironmentTasks(Protocol):
-    """The tasks of one environment as JSON texts, read from the environment itself. May raise EnvironmentFault."""
+    """The tasks of one environment as JSON texts, read from the environment itself. May raise
+    EnvironmentFault."""
 
     async def listing(self, split: str) -> list[str]:
         """Return all tasks of the split, in order.
@@ -164,7 +184,8 @@ class EnvironmentTasks(Protocol):
         """Return the number of tasks in the split."""
 
     async def get(self, split: str, index: int) -> str:
-        """Return the task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
+        """Return the task at `index`; a negative index counts from the end. Raises:
+        InvalidIndex."""
 
     def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
         """Yield the tasks from `start` up to `stop` in chunks. Raises: InvalidIndexRange."""

@@ -1,4 +1,5 @@
-"""Conversions between the two forms of a task's prompt: a list of blocks and a conversation of messages.
+"""Conversions between the two forms of a task's prompt: a list of blocks and a conversation of
+messages.
 
 Source: openreward 0.1.167, `flatten_messages` and the defaults of `get_prompt` and `get_messages`.
 """
@@ -20,8 +21,8 @@ def as_messages(blocks: Blocks) -> list[Message]:
 def as_blocks(messages: Sequence[Message]) -> list[TextBlock | ImageBlock]:
     """Return the conversation as blocks.
 
-    A single user message of text and images is returned as its own blocks. Otherwise each message is preceded by a
-    header block `[role]`.
+    A single user message of text and images is returned as its own blocks. Otherwise each message
+    is preceded by a header block `[role]`.
     """
     if len(messages) == 1 and messages[0].role == "user":
         plain = [block for block in messages[0].blocks if isinstance(block, TextBlock | ImageBlock)]
@@ -43,6 +44,8 @@ def _flatten(block: Any) -> list[TextBlock | ImageBlock]:
         return [TextBlock(text=text, detail={"type": "tool_call", "id": block.id})]
     if block.type == "tool_result":
         title = "[tool_result (error)]" if block.is_error else "[tool_result]"
-        header = TextBlock(text=title, detail={"type": "tool_result", "tool_call_id": block.tool_call_id})
+        header = TextBlock(
+            text=title, detail={"type": "tool_result", "tool_call_id": block.tool_call_id}
+        )
         return [header, *block.blocks]
     return [block]

@@ -1,11 +1,13 @@
-"""The root of an input schema in the form that the APIs of model providers accept. For MCP, the player and exports.
+"""The root of an input schema in the form that the APIs of model providers accept. For MCP, the
+player and exports.
 
-Documented rules (OpenAI's function calling, Anthropic's tool use, Google's function calling, MCP's `inputSchema`): the
-root of a schema is of type object; OpenAI and Anthropic allow no anyOf, oneOf or allOf there, OpenAI neither enum nor
-not. MCP's clients refuse a whole list of tools if `properties` of one is no map of objects, or `required` no list.
+Documented rules (OpenAI's function calling, Anthropic's tool use, Google's function calling, MCP's
+`inputSchema`): the root of a schema is of type object; OpenAI and Anthropic allow no anyOf, oneOf
+or allOf there, OpenAI neither enum nor not. MCP's clients refuse a whole list of tools if
+`properties` of one is no map of objects, or `required` no list.
 
-Schemas come from authors and from remote servers: each keyword can have any value, and references can double the work
-at every level, so the work is bounded.
+Schemas come from authors and from remote servers: each keyword can have any value, and references
+can double the work at every level, so the work is bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ Schema = dict[str, Any]
 
 NO_PARAMETERS: Schema = {"type": "object", "properties": {}}
 MAX_CHARACTERS = 400_000
-"""Work of merging a root, in characters of JSON that are compared; a large union of a real tool takes 20,000."""
+"""Work of merging a root, in characters of JSON that are compared; a large union of a real tool
+takes 20,000."""
 PART_CHARACTERS = 200
 """Work of reading a part without members."""
 MAX_LEVELS = 32
@@ -37,21 +40,26 @@ def has_object_root(schema: Mapping[str, Any]) -> bool:
 
 
 def is_of_objects(schema: Mapping[str, Any]) -> bool:
-    """Return whether the root of a schema says, or leaves to its branches, that the input is an object."""
-    return schema.get("type") == "object" or ("type" not in schema and bool(schema.keys() & _NOT_AT_ROOT))
+    """Return whether the root of a schema says, or leaves to its branches, that the input is an
+    object."""
+    return schema.get("type") == "object" or (
+        "type" not in schema and bool(schema.keys() & _NOT_AT_ROOT)
+    )
 
 
 def object_schema(schema: Any) -> Schema:
     """Return the schema with an object at its root, which says type, properties and required there.
 
-    A reference is resolved. Of alternatives, the object has the properties of all, and requires those that all require;
-    the tool itself refuses what fits none of them. If they cannot be merged, it has what stands next to them.
+    A reference is resolved. Of alternatives, the object has the properties of all, and requires
+    those that all require; the tool itself refuses what fits none of them. If they cannot be
+    merged, it has what stands next to them.
     """
     return _merged(schema)[0]
 
 
 def schema_problems(schema: Any) -> list[str]:
-    """Return what `object_schema` cannot say, such as "it refers to '#/x', which it does not contain"."""
+    """Return what `object_schema` cannot say, such as "it refers to '#/x', which it does not
+    contain"."""
     return _merged(schema)[1]
 
 
@@ -65,7 +73,8 @@ def unsent_schemas(schemas: Mapping[str, Any]) -> list[str]:
         if not has_object_root(schema):
             because = f"; {reasons}" if reasons else ""
             sentences.append(
-                f"{label} is a union or a reference at its root{because}; write type, properties and required there."
+                f"{label} is a union or a reference at its root{because}; write type, properties "
+                "and required there."
             )
         elif reasons:
             sentences.append(f"{label} cannot be sent to models as it is: {reasons}.")
@@ -110,7 +119,8 @@ class _Merge:
         """Parts that are being merged. A reference back to one adds no alternative."""
 
     def part(self, part: Any) -> Schema | None:
-        """Return a part of the root without references and unions; None if no object fits it that fits no other."""
+        """Return a part of the root without references and unions; None if no object fits it that
+        fits no other."""
         self._spend(PART_CHARACTERS)
         if not isinstance(part, Mapping):
             return None if part is False else {}
@@ -121,7 +131,11 @@ class _Merge:
         self._open.append(id(part))
         parts = [self.part(self._references.target(part["$ref"]))] if "$ref" in part else []
         parts += [self.part(each) for each in _list(part.get("allOf"))]
-        parts += [self._alternatives(part[union]) for union in ("anyOf", "oneOf") if _list(part.get(union))]
+        parts += [
+            self._alternatives(part[union])
+            for union in ("anyOf", "oneOf")
+            if _list(part.get(union))
+        ]
         is_root = len(self._open) == 1
         hidden = _NOT_AT_ROOT if is_root else _NOT_AT_ROOT | _OF_A_DOCUMENT
         parts.append({keyword: value for keyword, value in part.items() if keyword not in hidden})
@@ -133,8 +147,12 @@ class _Merge:
         merged = self._all_of([each for each in parts if each])
         if not is_root and "object" not in names_in(merged.get("type", "object")):
             return None
-        if merged.get("unevaluatedProperties") is False and not merged.keys() & {"if", "dependentSchemas"}:
-            merged["additionalProperties"] = merged.pop("unevaluatedProperties")  # all others are evaluated by now
+        if merged.get("unevaluatedProperties") is False and not merged.keys() & {
+            "if",
+            "dependentSchemas",
+        }:
+            # all others are evaluated by now
+            merged["additionalProperties"] = merged.pop("unevaluatedProperties")
         return merged
 
     def _alternatives(self, union: list[Any]) -> Schema | None:
@@ -150,12 +168,16 @@ class _Merge:
             self._forms(parts),
             dict.fromkeys(name for part in parts for name in names_in(part.get("required"))),
         )
-        if closed := [_mapping(part.get("properties")).keys() for part in parts if _is_closed(part)]:
+        if closed := [
+            _mapping(part.get("properties")).keys() for part in parts if _is_closed(part)
+        ]:
             merged["additionalProperties"] = False
             allowed = set[str].intersection(*map(set, closed))
             if refused := [name for name in [*required, *forms] if name not in allowed]:
                 verb = "requires" if refused[0] in required else "has"
-                self.problems.append(f"a part of its root {verb} {refused[0]!r}, which another part does not allow")
+                self.problems.append(
+                    f"a part of its root {verb} {refused[0]!r}, which another part does not allow"
+                )
             forms = {name: form for name, form in forms.items() if name in allowed}
             required = {name: None for name in required if name in allowed}
         if "properties" in merged:
@@ -171,7 +193,9 @@ class _Merge:
         if len(branches) == 1:
             return branches[0]
         forms = self._forms(branches)
-        shared = set[str].intersection(*({*names_in(branch.get("required"))} for branch in branches))
+        shared = set[str].intersection(
+            *({*names_in(branch.get("required"))} for branch in branches)
+        )
         merged: Schema = {"properties": {name: self._choice(each) for name, each in forms.items()}}
         if required := [name for name in forms if name in shared]:
             merged["required"] = required
@@ -192,14 +216,16 @@ class _Merge:
             return forms[0]
         if not all(isinstance(form, Mapping) and _values(form) for form in forms):
             return {"anyOf": forms}
-        # what tells the alternatives apart: converters of providers keep an enum whole, and one branch of a union
+        # what tells the alternatives apart: converters of providers keep an enum whole, and one
+        # branch of a union
         values = {self._text(value): value for form in forms for value in _values(form)}
         types = {self._text(form.get("type")): form.get("type") for form in forms}
         kind = types.popitem()[1] if len(types) == 1 else None
         return {"enum": list(values.values())} | ({"type": kind} if kind else {})
 
     def _text(self, value: Any) -> str:
-        """Return the JSON of a value, by which values are compared: 1 and true are equal in Python."""
+        """Return the JSON of a value, by which values are compared: 1 and true are equal in
+        Python."""
         text = json.dumps(value, sort_keys=True)
         self._spend(len(text))
         return text

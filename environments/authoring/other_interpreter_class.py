@@ -1,6 +1,7 @@
 """A class that only another interpreter can import, as that interpreter describes it.
 
-`describe` makes the description there, as JSON; `DescribedClass` is the environment that the server makes of it.
+`describe` makes the description there, as JSON; `DescribedClass` is the environment that the server
+makes of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from environments.authoring.hosted_class import HostedClass, check_toolset
 from environments.authoring.hosted_environment import ClassRevision, HostedEnvironment
 from environments.errors import Unhostable, explained
 
-_DECLARED = ("reward_range", "success_threshold", "default_return", "convention", "required_secrets")
+_DECLARED = (
+    "reward_range",
+    "success_threshold",
+    "default_return",
+    "convention",
+    "required_secrets",
+)
 """Attributes of a class that the server reads, besides its task schema."""
 
 
@@ -50,26 +57,42 @@ class ClassDescription(BaseModel):
 
 def describe(hosted: HostedClass) -> ClassDescription:
     """Return the description of a class of this process. Raises: Unhostable."""
-    declared = {name: value for name in _DECLARED if (value := hosted.declared(name, None)) is not None}
+    declared = {
+        name: value for name in _DECLARED if (value := hosted.declared(name, None)) is not None
+    }
     if (schema := hosted.declared("task_schema", None)) is not None:
         try:
             declared["task_schema"] = plain_schema(schema)
         except (Exception, SystemExit) as error:  # a method or a model of the author's
-            raise Unhostable(f"{hosted.name}: task_schema cannot be read: {explained(error)}.") from error
-    fields = {name: getattr(hosted, name) for name in ClassDescription.model_fields if hasattr(hosted, name)}
-    fields |= {"sdk": hosted.sdk.name, "toolsets": list(hosted.session_toolsets), "declared": declared}
+            raise Unhostable(
+                f"{hosted.name}: task_schema cannot be read: {explained(error)}."
+            ) from error
+    fields = {
+        name: getattr(hosted, name)
+        for name in ClassDescription.model_fields
+        if hasattr(hosted, name)
+    }
+    fields |= {
+        "sdk": hosted.sdk.name,
+        "toolsets": list(hosted.session_toolsets),
+        "declared": declared,
+    }
     return ClassDescription(**fields)
 
 
 class DescribedClass(HostedEnvironment):
-    """A class that this process does not import. Its tasks are read, and its sessions played, by other processes: of
-    the interpreter `python`, or of this one if that is empty.
+    """A class that this process does not import. Its tasks are read, and its sessions played, by
+    other processes: of the interpreter `python`, or of this one if that is empty.
     """
 
     def __init__(self, description: ClassDescription, python: str) -> None:
         self.python = python
         self.name, self.origin = description.name, description.origin
-        self.splits, self.unavailable, self.revision = description.splits, description.unavailable, description.revision
+        self.splits, self.unavailable, self.revision = (
+            description.splits,
+            description.unavailable,
+            description.revision,
+        )
         self.hand_controls = description.hand_controls
         self._of = description
 
@@ -134,5 +157,6 @@ class DescribedClass(HostedEnvironment):
         return self._of.declared.get(name, default)
 
     def check_toolset(self, name: str | None) -> None:
-        """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always accepted."""
+        """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always
+        accepted."""
         check_toolset(self.name, self._of.sdk, self._of.toolsets, name)

@@ -1,9 +1,10 @@
 """The environments that this server hosts, by name. The first one is the default.
 
-Classes are loaded from specifications, `module:Class` or `alias=module:Class`, with arguments after a question mark
-(`class_arguments.py`); modules are also found in the current directory. `directory:module:Class` is for processes that
-play nothing else: the directory becomes their working directory and the first place of their search path.
-`environments/hosts/loading.py` loads every kind of specification.
+Classes are loaded from specifications, `module:Class` or `alias=module:Class`, with arguments after
+a question mark (`class_arguments.py`); modules are also found in the current directory.
+`directory:module:Class` is for processes that play nothing else: the directory becomes their
+working directory and the first place of their search path. `environments/hosts/loading.py` loads
+every kind of specification.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class Registry:
         self._by_name: dict[str, HostedEnvironment] = {}
         for one in hosted:
             if one.name in self._by_name:
-                raise Unhostable(f"Two environments are named {one.name!r}; serve one as other_name=module:Class.")
+                raise Unhostable(
+                    f"Two environments are named {one.name!r}; serve one as "
+                    "other_name=module:Class."
+                )
             self._by_name[one.name] = one
         if not self._by_name:
             raise Unhostable("No environment to serve; name at least one as module:Class.")
@@ -72,17 +76,24 @@ class Registry:
 
 
 def _missing_sdk(error: BaseException) -> str:
-    """Return what to install if the error is that an SDK is missing, which serving alone does not install; else ""."""
+    """Return what to install if the error is that an SDK is missing, which serving alone does not
+    install; else ""."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     package = {"ors": "ors-sdk", "openreward": "openreward"}.get(name)
-    return f" It is in the package {package}: run `make venv` or install it with pip." if package else ""
+    return (
+        f" It is in the package {package}: run `make venv` or install it with pip."
+        if package
+        else ""
+    )
 
 
 @contextmanager
 def limited_import(cpu_seconds: float, advice: str, wall_seconds: float = 0.0) -> Iterator[None]:
-    """Raise TimeoutError in an import that takes longer, at the line that it has reached; 0: no limit of that kind.
+    """Raise TimeoutError in an import that takes longer, at the line that it has reached; 0: no
+    limit of that kind.
 
-    `advice` says what to do about it. Has no effect outside of the main thread, in which signals arrive.
+    `advice` says what to do about it. Has no effect outside of the main thread, in which signals
+    arrive.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,7 +128,9 @@ def refusing_servers() -> Iterator[None]:
         return
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise RuntimeError("it starts a server when it is imported; put that below `if __name__ == '__main__':`")
+        raise RuntimeError(
+            "it starts a server when it is imported; put that below `if __name__ == '__main__':`"
+        )
 
     run, serve = server.run, server.serve
     server.run = server.serve = refuse
@@ -132,24 +145,38 @@ def load_class(specification: str) -> HostedClass:
     head, _, arguments = specification.partition("?")
     alias, renames, target = head.rpartition("=")
     if renames and not alias:
-        raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
+        raise Unhostable(
+            f"{specification!r} has no name before '='; write module:Class or alias=module:Class."
+        )
     directory, _, target = target.partition(":") if target.count(":") == 2 else ("", "", target)
     module_name, colon, class_name = target.partition(":")
     if "@" in class_name:
-        raise Unhostable(f"{specification!r} names another interpreter; serve it, and check the server's address.")
+        raise Unhostable(
+            f"{specification!r} names another interpreter; serve it, and check the "
+            "server's address."
+        )
     if not (module_name and colon and class_name):
-        raise Unhostable(f"{specification!r} names no class; write module:Class or alias=module:Class.")
+        raise Unhostable(
+            f"{specification!r} names no class; write module:Class or alias=module:Class."
+        )
     if module_name.endswith(".py") or "/" in module_name:
         named = _module_of(Path(module_name), class_name)
-        raise Unhostable(f"{specification!r} names a file, not a module; write {alias}{renames}{named}.")
+        raise Unhostable(
+            f"{specification!r} names a file, not a module; write {alias}{renames}{named}."
+        )
     if directory:
         directory = _entered(directory)
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
-        raise Unhostable(f"{specification!r} cannot be imported: {explained(error)}.{_missing_sdk(error)}") from error
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # importing runs the author's module, which may call sys.exit()
+        raise Unhostable(
+            f"{specification!r} cannot be imported: {explained(error)}.{_missing_sdk(error)}"
+        ) from error
     try:
         return HostedClass(_class_of(module, class_name), alias or None, arguments, directory)
     except Unhostable:
@@ -167,14 +194,17 @@ def _entered(name: str) -> str:
     try:
         os.chdir(directory)
     except OSError as error:
-        raise Unhostable(f"{name} cannot be the directory of an environment: {error.strerror}.") from None
+        raise Unhostable(
+            f"{name} cannot be the directory of an environment: {error.strerror}."
+        ) from None
     if directory not in sys.path:
         sys.path.insert(0, directory)
     return directory
 
 
 def _module_of(file: Path, class_name: str) -> str:
-    """Return the specification for the class in `file`; modules are imported relative to the current directory."""
+    """Return the specification for the class in `file`; modules are imported relative to the
+    current directory."""
     parts = file.with_suffix("").parts if file.suffix == ".py" else file.parts
     if file.is_absolute() or ".." in parts:
         return f"{parts[-1]}:{class_name}, in the directory {file.parent}"
@@ -184,9 +214,11 @@ def _module_of(file: Path, class_name: str) -> str:
 def _class_of(module: ModuleType, name: str) -> type:
     cls: type | None = getattr(module, name, None)
     if cls is None:
-        # the file shows when another module of that name was imported, such as the standard library's
+        # the file shows when another module of that name was imported, such as the standard
+        # library's
         file = getattr(module, "__file__", None) or "built into Python"
         raise Unhostable(
-            f"Module {module.__name__!r} has no class {name!r}; check the name after the colon (the module is {file})."
+            f"Module {module.__name__!r} has no class {name!r}; check the name after the colon "
+            f"(the module is {file})."
         )
     return cls

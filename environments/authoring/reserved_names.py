@@ -1,5 +1,5 @@
-"""Names that have a meaning: those that no environment may have, because environment names are first segments of URL
-paths, and the attributes of a class that a server reads.
+"""Names that have a meaning: those that no environment may have, because environment names are
+first segments of URL paths, and the attributes of a class that a server reads.
 """
 
 PAGES = frozenset(
@@ -8,7 +8,8 @@ PAGES = frozenset(
         "play", "tasks", "rollout", "rollouts", "leaderboard", "docs", "operations", "suites",
     )
 )  # fmt: skip
-"""First path segments of the pages. All other paths belong to the protocol, and so does POST /tasks."""
+"""First path segments of the pages. All other paths belong to the protocol, and so does POST
+/tasks."""
 
 PROTOCOL_WORDS = frozenset(
     (
@@ -19,7 +20,8 @@ PROTOCOL_WORDS = frozenset(
 )  # fmt: skip
 
 OTHER_PROTOCOLS = frozenset(("mcp", "v1"))
-"""First path segments of the other protocols for agents: MCP, and the data API of the commercial platform."""
+"""First path segments of the other protocols for agents: MCP, and the data API of the commercial
+platform."""
 
 FOR_OPERATORS = frozenset(("ready", "metrics"))
 """What probes and Prometheus read; see `orsweb/operations/endpoints.py`."""
@@ -43,5 +45,5 @@ CONTRACT = frozenset(
         "setup", "snapshot_every", "success_threshold", "task_schema", "teardown", "toolsets", "unavailable",
     )
 )  # fmt: skip
-"""Attributes of a class that a server or `check_environment` reads, but for `name`, `save` and `load`: other short
-words are one edit away from these."""
+"""Attributes of a class that a server or `check_environment` reads, but for `name`, `save` and
+`load`: other short words are one edit away from these."""

@@ -1,7 +1,9 @@
-"""The revision of a hosted class: which code plays its episodes. Computed once per start, for all hosted classes.
+"""The revision of a hosted class: which code plays its episodes. Computed once per start, for all
+hosted classes.
 
-Two episodes were played by the same code if source files, SDK and named packages were the same. The commit of git is
-recorded too, but does not decide: most commits leave a class as it is, and code may run before it is committed.
+Two episodes were played by the same code if source files, SDK and named packages were the same. The
+commit of git is recorded too, but does not decide: most commits leave a class as it is, and code
+may run before it is committed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ SDK_PACKAGES = {"environments": "orsweb", "ors": "ors-sdk", "openreward": "openr
 
 
 def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> None:
-    """Set `revision` of each hosted class. Blocks for some 10 ms a class. `own_version`: that of this server.
+    """Set `revision` of each hosted class. Blocks for some 10 ms a class. `own_version`: that of
+    this server.
 
     Environments on other servers are left out; their revision depends on what these say.
     """
@@ -36,7 +39,8 @@ def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> N
         try:
             hosted.revision = revision_of(hosted, own_version, modules, repositories)
         except Exception as error:  # whatever the author's files cause must not stop the server
-            import structlog  # late, because it is a third of what worker processes would take to start
+            # late, because it is a third of what worker processes would take to start
+            import structlog
 
             structlog.get_logger(__name__).warning(
                 "revision_unknown", environment=hosted.name, error=type(error).__name__
@@ -46,13 +50,17 @@ def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> N
 def revision_of(
     hosted: HostedClass, own_version: str, modules: Modules, repositories: dict[Path, Repository]
 ) -> ClassRevision:
-    """Return the revision of a class. `repositories`: those that were read already, by directory; it may be filled."""
+    """Return the revision of a class. `repositories`: those that were read already, by directory;
+    it may be filled."""
     found = source_files([hosted.cls, *hosted.toolsets], modules)
     files, unread = found.files, found.unread
     git_commit, is_dirty = "", False
     if root := _root_of(files.get(hosted.cls.__module__)):
         repository = repositories.setdefault(root, Repository(root))
-        git_commit, is_dirty = repository.commit, bool(repository.changed.intersection(files.values()))
+        git_commit, is_dirty = (
+            repository.commit,
+            bool(repository.changed.intersection(files.values())),
+        )
     versions = tuple(_versions(hosted, own_version).items())
     source_hash = _hash_of_files(files) if files else ""
     identity = hosted.identity
@@ -65,7 +73,8 @@ def revision_of(
 
 
 def _is_named(cls: type) -> bool:
-    """Return whether the name of a class leads to it: of those that a function makes, several have one name."""
+    """Return whether the name of a class leads to it: of those that a function makes, several have
+    one name."""
     found: object = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -74,10 +83,14 @@ def _is_named(cls: type) -> bool:
 
 def _names_of(cls: type) -> list[str]:
     """Return the names that the module of a class has for it."""
-    return sorted(name for name, value in vars(sys.modules.get(cls.__module__, object)).items() if value is cls)
+    return sorted(
+        name
+        for name, value in vars(sys.modules.get(cls.__module__, object)).items()
+        if value is cls
+    )
 
 
-# --- git and versions ------------------------------------------------------------------------------------------------
+# --- git and versions -----------------------------------------------------------------------------
 
 
 class Repository:
@@ -94,7 +107,9 @@ class Repository:
     @cached_property
     def changed(self) -> frozenset[Path]:
         """The Python files that differ from the commit or are not in it."""
-        lines = _git(self._root, "status", "--porcelain", "-z", "--untracked-files=all", "--", "*.py").split("\0")
+        lines = _git(
+            self._root, "status", "--porcelain", "-z", "--untracked-files=all", "--", "*.py"
+        ).split("\0")
         return frozenset(self._root / line[3:] for line in lines if line)
 
 
@@ -105,8 +120,10 @@ def _root_of(file: Path | None) -> Path | None:
 
 
 def _git(directory: Path, *arguments: str) -> str:
-    """Return the output of git; empty if it fails, for example outside of a repository or without git."""
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # do not write the index of the author's repository
+    """Return the output of git; empty if it fails, for example outside of a repository or without
+    git."""
+    # do not write the index of the author's repository
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(  # nosec B603, B607 # a fixed command
             ["git", "-C", str(directory), *arguments],

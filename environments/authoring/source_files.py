@@ -1,4 +1,5 @@
-"""Which source files the code of hosted classes is in. Modules are found as imports find them, but none is imported."""
+"""Which source files the code of hosted classes is in. Modules are found as imports find them, but
+none is imported."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ MAX_FILES = 500
 """Files of one class that are read; further ones are left out."""
 _FRAMEWORK = ("environments", "episodes", "orsweb")
 _AUTHORS_OWN = "environments.builtin"
-_INSTALLED = frozenset(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+_INSTALLED = frozenset(
+    Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")
+)
 _PACKAGES = ("site-packages", "dist-packages")
 """Names of directories with installed packages, also of those of another Python."""
 
@@ -33,16 +36,20 @@ class SourceFiles:
     files: dict[str, Path]
     """Files by module: Python, but for modules that have only a compiled file."""
     unread: str
-    """The first part of the code that is in none of these files, or that could not be read; empty if all was read."""
+    """The first part of the code that is in none of these files, or that could not be read; empty
+    if all was read."""
 
 
 def source_files(classes: Sequence[type], modules: Modules | None = None) -> SourceFiles:
-    """Return the files of classes: theirs, those of their bases, and whatever these files import, the nearest first.
+    """Return the files of classes: theirs, those of their bases, and whatever these files import,
+    the nearest first.
 
     Installed packages and this server's own code are left out, because they have versions.
     """
     modules = modules or Modules()
-    todo = deque(name for cls in classes for base in cls.__mro__ for name in _with_parents(base.__module__))
+    todo = deque(
+        name for cls in classes for base in cls.__mro__ for name in _with_parents(base.__module__)
+    )
     files: dict[str, Path] = {}
     unread: list[str] = []
     seen = set[str]()
@@ -68,14 +75,23 @@ def source_files(classes: Sequence[type], modules: Modules | None = None) -> Sou
 
 
 def sources_of(registry: Iterable[HostedEnvironment]) -> dict[str, list[str]]:
-    """Return the files in which the classes of this process and their bases are written, by environment."""
+    """Return the files in which the classes of this process and their bases are written, by
+    environment."""
     modules = Modules()
-    return {hosted.name: _files_of(hosted, modules) for hosted in registry if isinstance(hosted, HostedClass)}
+    return {
+        hosted.name: _files_of(hosted, modules)
+        for hosted in registry
+        if isinstance(hosted, HostedClass)
+    }
 
 
 def _files_of(hosted: HostedClass, modules: Modules) -> list[str]:
     bases = {base.__module__ for cls in (hosted.cls, *hosted.toolsets) for base in cls.__mro__}
-    files = {str(file) for name in bases if not modules.have_version(name) and (file := modules.python_file(name))}
+    files = {
+        str(file)
+        for name in bases
+        if not modules.have_version(name) and (file := modules.python_file(name))
+    }
     return sorted(files or {str(modules.python_file(hosted.cls.__module__))})
 
 
@@ -118,7 +134,8 @@ class Modules:
         package = self.find(parent) if parent else None
         if parent and package is None:
             return None
-        # Without its parents: of a namespace package, the finder looks for them among the modules that are imported.
+        # Without its parents: of a namespace package, the finder looks for them among the modules
+        # that are imported.
         spec = PathFinder.find_spec(last, list(package.places) if package else sys.path)
         return _module(spec.origin, spec.submodule_search_locations) if spec else None
 
@@ -130,7 +147,10 @@ class Modules:
         module = self.find(name)
         if module is not None and module.file is not None:
             resolved = module.file.resolve()
-            return bool(set(_PACKAGES).intersection(resolved.parts) or _INSTALLED.intersection(resolved.parents))
+            return bool(
+                set(_PACKAGES).intersection(resolved.parts)
+                or _INSTALLED.intersection(resolved.parents)
+            )
         if module is not None and module.is_namespace:
             return False
         return self.have_version(parent) if parent else last in sys.stdlib_module_names
@@ -149,7 +169,12 @@ class Modules:
             statements = _import_statements(file)
         except (SyntaxError, ValueError, OSError, RecursionError) as error:
             return Imports((), f"the imports of {name} ({type(error).__name__})")
-        return Imports(tuple(dict.fromkeys(found for one in statements for found in self._imported(one, package))), "")
+        return Imports(
+            tuple(
+                dict.fromkeys(found for one in statements for found in self._imported(one, package))
+            ),
+            "",
+        )
 
     def _imported(self, statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
         names = [alias.name for alias in statement.names]
@@ -162,22 +187,28 @@ class Modules:
             yield from (f"{base}.{name}" for name in names if self._may_import(base, name))
 
     def _may_import(self, package: str, name: str) -> bool:
-        """Return whether `name` may be a module, or modules if it is *, and not only a value in the package."""
+        """Return whether `name` may be a module, or modules if it is *, and not only a value in the
+        package."""
         if self.have_version(package):
             return False
         found = self.find(package)
-        return self.find(f"{package}.{name}") is not None or (name == "*" and found is not None and bool(found.places))
+        return self.find(f"{package}.{name}") is not None or (
+            name == "*" and found is not None and bool(found.places)
+        )
 
 
 def _module(file: object, places: object) -> Module:
-    """Return a module with a file and places as modules have them in their attributes, which may be anything."""
+    """Return a module with a file and places as modules have them in their attributes, which may be
+    anything."""
     directories = tuple(map(str, places)) if isinstance(places, Iterable) else ()
     return Module(Path(file) if isinstance(file, str) else None, directories)
 
 
 def _import_statements(file: Path) -> list[ast.Import | ast.ImportFrom]:
     tree = ast.parse(file.read_bytes())
-    return [node for node in _statements(tree.body) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [
+        node for node in _statements(tree.body) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -2,10 +2,11 @@
 
 Sync reads whole lists; the catalogue reads procedural classes (those without a list) task by task.
 
-Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are treated alike;
-nothing is cached on the class, where a subclass would inherit it; indexes are checked against `num_tasks` and reach the
-class as numbers from 0 on; ranges are clamped and read in chunks of at most 900 tasks, because a procedural class may
-count 10**12; tasks are returned as text, so no session can change the tasks of another.
+Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are
+treated alike; nothing is cached on the class, where a subclass would inherit it; indexes are
+checked against `num_tasks` and reach the class as numbers from 0 on; ranges are clamped and read in
+chunks of at most 900 tasks, because a procedural class may count 10**12; tasks are returned as
+text, so no session can change the tasks of another.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRang
 from environments.wire import object_json
 
 CHUNK_TASKS = 900
-"""Tasks read in one chunk, however long the range: larger chunks would delay other requests and fill the memory."""
+"""Tasks read in one chunk, however long the range: larger chunks would delay other requests and
+fill the memory."""
 _MAX_CALLS_IN_A_ROW = 50
-"""Calls of get_task before other tasks of the event loop get a turn, because an async get_task may never suspend."""
+"""Calls of get_task before other tasks of the event loop get a turn, because an async get_task may
+never suspend."""
 
 
 class CallUser(Protocol):
@@ -31,42 +34,54 @@ class CallUser(Protocol):
     async def __call__(self, fn: Any, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
         """Return the result of `fn(*args)`, awaited if necessary.
 
-        Raises: EnvironmentFault for what `fn` raises, except OrsError and the types in `passing`, which pass unchanged.
+        Raises: EnvironmentFault for what `fn` raises, except OrsError and the types in `passing`,
+        which pass unchanged.
         """
 
 
 class ClassTasks:
-    """The tasks of one class as JSON texts. Every method runs the author's code, so it may raise EnvironmentFault."""
+    """The tasks of one class as JSON texts. Every method runs the author's code, so it may raise
+    EnvironmentFault."""
 
     def __init__(self, hosted: HostedClass, call_user: CallUser) -> None:
         self._hosted, self._call_user = hosted, call_user
 
     async def listing(self, split: str) -> list[str]:
-        """Return all tasks of the split, in order. Raises: NotImplementedError when the class is procedural."""
+        """Return all tasks of the split, in order. Raises: NotImplementedError when the class is
+        procedural."""
         list_tasks = getattr(self._hosted.cls, "list_tasks")  # noqa: B009  (the class is of any SDK)
         tasks = await self._call_user(list_tasks, split, passing=(NotImplementedError,))
-        texts: list[str] = await self._call_user(_texts, tasks)  # iterating may run the author's code
+        # iterating may run the author's code
+        texts: list[str] = await self._call_user(_texts, tasks)
         return texts
 
     async def count(self, split: str) -> int:
         """Return the number of tasks in the split."""
         count = await self._ask("num_tasks", split)
         if not isinstance(count, int) or count < 0:
-            raise EnvironmentFault("TypeError", f"num_tasks({split!r}) returned {count!r}, not a number of tasks")
+            raise EnvironmentFault(
+                "TypeError", f"num_tasks({split!r}) returned {count!r}, not a number of tasks"
+            )
         return count
 
     async def get(self, split: str, index: int) -> str:
-        """Return the task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
+        """Return the task at `index`; a negative index counts from the end. Raises:
+        InvalidIndex."""
         count = await self.count(split)
         if not -count <= index < count:
             raise InvalidIndex(index, split, count)
         try:
-            return _text(await self._ask("get_task", split, index % count, passing=(IndexError,)), index)
+            return _text(
+                await self._ask("get_task", split, index % count, passing=(IndexError,)), index
+            )
         except IndexError as error:
             raise InvalidIndex(index, split) from error
 
-    async def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
-        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for it.
+    async def range(
+        self, split: str, start: int | None, stop: int | None
+    ) -> AsyncIterator[list[str]]:
+        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for
+        it.
 
         A chunk is shorter when the class returns fewer tasks than requested.
 
@@ -81,12 +96,17 @@ class ClassTasks:
             indexes = indexes[CHUNK_TASKS:]
 
     async def _chunk(self, split: str, indexes: Any) -> list[str]:
-        await asyncio.sleep(0)  # other tasks of the loop need a turn: the class may never suspend, and count 10**12
+        # other tasks of the loop need a turn: the class may never suspend, and count 10**12
+        await asyncio.sleep(0)
         if self._hosted.overrides("get_task_range"):
-            tasks = await self._ask("get_task_range", split, indexes[0], indexes[-1] + 1, passing=(IndexError,))
+            tasks = await self._ask(
+                "get_task_range", split, indexes[0], indexes[-1] + 1, passing=(IndexError,)
+            )
         else:
             tasks = await self._tasks(split, indexes)
-        texts: list[str] = await self._call_user(_texts, tasks, indexes[0], len(indexes), passing=(IndexError,))
+        texts: list[str] = await self._call_user(
+            _texts, tasks, indexes[0], len(indexes), passing=(IndexError,)
+        )
         return texts
 
     async def _tasks(self, split: str, indexes: Any) -> list[Any]:
@@ -120,5 +140,7 @@ def _text(task: Any, index: int) -> str:
     try:
         return object_json(task)
     except (TypeError, ValueError, RecursionError) as error:
-        advice = "a task is a JSON object of strings, finite numbers, booleans, null, lists and objects"
+        advice = (
+            "a task is a JSON object of strings, finite numbers, booleans, null, lists and objects"
+        )
         raise EnvironmentFault(type(error).__name__, f"task {index}: {error}; {advice}") from error

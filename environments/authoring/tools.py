@@ -1,13 +1,16 @@
-"""The decorators with which authors mark tools, and the search for tools in a class and its toolsets.
+"""The decorators with which authors mark tools, and the search for tools in a class and its
+toolsets.
 
-The decorators set the attributes that both SDKs use, so one search works for classes of both SDKs and of this package.
-It reads the class only, never an instance, so a property that happens to have the name of a tool is not executed.
-Sources: `ors/environment.py` 0.1.0, `openreward/environments/authoring/environment.py` 0.1.167.
+The decorators set the attributes that both SDKs use, so one search works for classes of both SDKs
+and of this package. It reads the class only, never an instance, so a property that happens to have
+the name of a tool is not executed. Sources: `ors/environment.py` 0.1.0,
+`openreward/environments/authoring/environment.py` 0.1.167.
 
-Divergences from the references: tools marked `shared=False` are listed among a session's tools when the class does not
-override `list_task_tools`, as the specification says; a toolset is constructed without its environment only if its
-constructor takes no argument, so that a TypeError of its own code is reported; a toolset without a sandbox raises an
-error only when the sandbox is used (toolsets of `ors` have none).
+Divergences from the references: tools marked `shared=False` are listed among a session's tools when
+the class does not override `list_task_tools`, as the specification says; a toolset is constructed
+without its environment only if its constructor takes no argument, so that a TypeError of its own
+code is reported; a toolset without a sandbox raises an error only when the sandbox is used
+(toolsets of `ors` have none).
 """
 
 from __future__ import annotations
@@ -45,23 +48,29 @@ def tool(
     exclusive: bool = False,
     input_schema: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Mark a method as a tool. It takes no parameter or a single pydantic model, and returns `ToolOutput`.
+    """Mark a method as a tool. It takes no parameter or a single pydantic model, and returns
+    `ToolOutput`.
 
-    The method's docstring becomes the tool's description and the model's JSON Schema its input schema. Within a
-    session, calls of one tool run one at a time.
+    The method's docstring becomes the tool's description and the model's JSON Schema its input
+    schema. Within a session, calls of one tool run one at a time.
 
-    `shared=False`: the tool is offered only in sessions, not listed for the class. `concurrent=True`: calls may
-    overlap; do not use it for a tool that gives rewards. `exclusive=True`: a call waits for all running calls of the
-    session and holds back new ones.
+    `shared=False`: the tool is offered only in sessions, not listed for the class.
+    `concurrent=True`: calls may overlap; do not use it for a tool that gives rewards.
+    `exclusive=True`: a call waits for all running calls of the session and holds back new ones.
 
-    `input_schema`: a JSON Schema of an object, for a method that takes the input as a dict instead of a model. What it
-    forbids is refused before the method is called.
+    `input_schema`: a JSON Schema of an object, for a method that takes the input as a dict instead
+    of a model. What it forbids is refused before the method is called.
     """
 
     def mark(function: Fn) -> Fn:
         if isinstance(function, property):
             raise TypeError("@tool marks a method, not a property; remove @property")
-        for name, value in (("", True), ("_shared", shared), ("_concurrent", concurrent), ("_exclusive", exclusive)):
+        for name, value in (
+            ("", True),
+            ("_shared", shared),
+            ("_concurrent", concurrent),
+            ("_exclusive", exclusive),
+        ):
             setattr(function, f"_env_tool{name}", value)
         if input_schema is not None:
             function._env_tool_schema = input_schema  # type: ignore[attr-defined]
@@ -71,7 +80,8 @@ def tool(
 
 
 def terminal(fn: Fn) -> Fn:
-    """Mark a tool as the terminal one: it receives the assistant's final plain message and is not listed to agents."""
+    """Mark a tool as the terminal one: it receives the assistant's final plain message and is not
+    listed to agents."""
     fn._env_tool_terminal = True  # type: ignore[attr-defined]
     return fn
 
@@ -79,8 +89,9 @@ def terminal(fn: Fn) -> Fn:
 class Toolset:
     """Base class for tools that several environments share.
 
-    A toolset is constructed once per instance of the environment, which it receives as its argument, when one of its
-    tools is first called. `self.sandbox` is the environment's attribute `sandbox_attr`, if it is set by then.
+    A toolset is constructed once per instance of the environment, which it receives as its
+    argument, when one of its tools is first called. `self.sandbox` is the environment's attribute
+    `sandbox_attr`, if it is set by then.
     """
 
     sandbox: Any
@@ -94,7 +105,8 @@ class Toolset:
         """Explain a missing sandbox; called only for attributes that are not set."""
         if name == "sandbox":
             raise AttributeError(
-                f"Toolset {type(self).__name__} has no sandbox; let the environment set one (self.sandbox, or the name "
+                f"Toolset {type(self).__name__} has no sandbox; let the environment set one "
+                "(self.sandbox, or the name "
                 "given as sandbox_attr) in its constructor or setup"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -105,7 +117,8 @@ class Toolset:
 
 
 def build_toolset(cls: type, env: Any) -> Any:
-    """Construct a toolset for the instance `env`, which is passed to the constructor if that takes an argument.
+    """Construct a toolset for the instance `env`, which is passed to the constructor if that takes
+    an argument.
 
     Raises: what the constructor raises, including a TypeError of its own code.
     """
@@ -122,8 +135,8 @@ def build_toolset(cls: type, env: Any) -> Any:
 class Tool:
     """One callable tool of a class.
 
-    `toolset` is the class that defines it, or None for the environment itself. `input_model` is None for a tool without
-    parameters. `runs_alone` is true for exclusive and terminal tools.
+    `toolset` is the class that defines it, or None for the environment itself. `input_model` is
+    None for a tool without parameters. `runs_alone` is true for exclusive and terminal tools.
     """
 
     name: str
@@ -139,7 +152,8 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolTable:
-    """All tools of one class: by name for calls, in listing order for `/tools` and `/task_tools`."""
+    """All tools of one class: by name for calls, in listing order for `/tools` and
+    `/task_tools`."""
 
     by_name: dict[str, Tool]
     shared: list[ToolSpec]
@@ -151,7 +165,8 @@ class ToolTable:
     """`Class.method` of each method that is marked with @tool but is not a tool -> the reason."""
 
     def with_toolset(self, other: ToolTable, toolset: type) -> ToolTable:
-        """Return this table with the tools of a session's toolset, which replace those of the same name."""
+        """Return this table with the tools of a session's toolset, which replace those of the same
+        name."""
         theirs = {name: replace(tool, toolset=toolset) for name, tool in other.by_name.items()}
         return ToolTable(
             {**self.by_name, **theirs},
@@ -162,7 +177,8 @@ class ToolTable:
 
 
 def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> ToolTable:
-    """Return all tools of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK it was written for.
+    """Return all tools of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK it
+    was written for.
 
     Raises: Unhostable for a malformed terminal tool.
     """
@@ -186,8 +202,11 @@ def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> Tool
     )
 
 
-def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dict[str, str]) -> Iterator[Tool]:
-    """Yield the tools of one class, sorted by name. Marked methods that are not tools are added to `skipped`."""
+def _tools_in(
+    owner: type, toolset: type | None, output_type: type, skipped: dict[str, str]
+) -> Iterator[Tool]:
+    """Yield the tools of one class, sorted by name. Marked methods that are not tools are added to
+    `skipped`."""
     for name in dir(owner):
         raw = inspect.getattr_static(owner, name, None)
         function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
@@ -209,15 +228,26 @@ def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dic
 
 
 def _reason_against_mark(raw: Any) -> str:
-    """Return why an attribute that is no function is not a tool; empty if it isn't marked as one."""
+    """Return why an attribute that is no function is not a tool; empty if it isn't marked as
+    one."""
     if isinstance(raw, staticmethod | classmethod) and getattr(raw, "_env_tool", False):
         return f"@tool is above @{type(raw).__name__}; put it below"
-    getter = raw.fget if isinstance(raw, property) else raw.func if isinstance(raw, cached_property) else None
-    is_marked = getattr(getter, "_env_tool", False) or (getter is not None and getattr(raw, "_env_tool", False))
+    getter = (
+        raw.fget
+        if isinstance(raw, property)
+        else raw.func
+        if isinstance(raw, cached_property)
+        else None
+    )
+    is_marked = getattr(getter, "_env_tool", False) or (
+        getter is not None and getattr(raw, "_env_tool", False)
+    )
     return "it is a property; make it a method" if is_marked else ""
 
 
-def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type, *, has_schema: bool) -> str | None:
+def _reason_against(
+    hints: dict[str, Any], parameters: list[str], output_type: type, *, has_schema: bool
+) -> str | None:
     """Return why a method with this signature is not a tool; None if it is."""
     if "return" not in hints:
         return "it lacks `-> ToolOutput`"
@@ -225,7 +255,9 @@ def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: t
         return f"it returns {_type_name(hints['return'])}, not {_type_name(output_type)}"
     if has_schema:
         return (
-            None if len(parameters) == 1 else f"it has an input_schema and takes {len(parameters)} parameters, not one"
+            None
+            if len(parameters) == 1
+            else f"it has an input_schema and takes {len(parameters)} parameters, not one"
         )
     if len(parameters) > 1:
         return f"it takes {len(parameters)} parameters; take one pydantic model or nothing"
@@ -273,25 +305,43 @@ def _terminal_of(owners: list[type], by_name: dict[str, Tool]) -> TerminalToolSp
             function = inspect.getattr_static(owner, name, None)
             if getattr(function, "_env_tool_terminal", False):
                 if name in marked and marked[name] is not function:
-                    raise Unhostable(f"{owner.__name__}.{name}: a second @terminal tool of that name; keep one.")
+                    raise Unhostable(
+                        f"{owner.__name__}.{name}: a second @terminal tool of that name; keep one."
+                    )
                 marked[name] = function
     if not marked:
         return None
     if len(marked) > 1:
-        raise Unhostable(f"{owners[0].__name__} has several @terminal tools ({', '.join(marked)}); keep at most one.")
+        raise Unhostable(
+            f"{owners[0].__name__} has several @terminal tools ({', '.join(marked)}); "
+            "keep at most one."
+        )
     [(name, function)] = marked.items()
     if name not in by_name:
         raise Unhostable(
-            f"@terminal tool {owners[0].__name__}.{name} is not a tool: add @tool, take one pydantic model or nothing, "
+            f"@terminal tool {owners[0].__name__}.{name} is not a tool: add @tool, take one "
+            "pydantic model or nothing, "
             f"and annotate the return value as ToolOutput."
         )
     if getattr(function, "_env_tool_concurrent", False):
-        raise Unhostable(f"@terminal tool {owners[0].__name__}.{name} cannot be concurrent; it grades the episode.")
+        raise Unhostable(
+            f"@terminal tool {owners[0].__name__}.{name} cannot be concurrent; it "
+            "grades the episode."
+        )
     model, check = by_name[name].input_model, by_name[name].input_check
-    fields = list(model.model_fields) if model else list(check.schema.get("properties", {})) if check else []
+    fields = (
+        list(model.model_fields)
+        if model
+        else list(check.schema.get("properties", {}))
+        if check
+        else []
+    )
     if len(fields) > 1:
         raise Unhostable(
-            f"@terminal tool {owners[0].__name__}.{name} takes the final message, so its input model may have one "
+            f"@terminal tool {owners[0].__name__}.{name} takes the final message, so its input "
+            "model may have one "
             f"field, not {len(fields)} ({', '.join(fields)})."
         )
-    return TerminalToolSpec(name=name, arg=fields[0] if fields else None, description=by_name[name].spec.description)
+    return TerminalToolSpec(
+        name=name, arg=fields[0] if fields else None, description=by_name[name].spec.description
+    )

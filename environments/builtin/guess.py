@@ -1,13 +1,15 @@
 """guess: find a hidden whole number in a range, in as few attempts as halving the range takes.
 
 Actions: `guess` with `number`; in tasks that allow it also `hint`, once, which halves what remains.
-Observations: the range and the number of attempts as text; after each guess, whether the number is higher or lower.
-Rewards: a miss earns half of the share of the range that it rules out, so misses together stay below 0.5. Finding the
-number pays what is missing to 1.0. A hint costs 0.2. So an episode returns 1.0 when the number was found, 0.8 when it
-was found with a hint, and less than 0.5 otherwise.
+Observations: the range and the number of attempts as text; after each guess, whether the number is
+higher or lower. Rewards: a miss earns half of the share of the range that it rules out, so misses
+together stay below 0.5. Finding the number pays what is missing to 1.0. A hint costs 0.2. So an
+episode returns 1.0 when the number was found, 0.8 when it was found with a hint, and less than 0.5
+otherwise.
 End: the number was found, or no attempt is left.
 Splits: train (500), validation (50), test (100); no game is in two of them.
-Origin: an old game, written for this server as an example of several steps, shaped rewards and a task-specific tool.
+Origin: an old game, written for this server as an example of several steps, shaped rewards and a
+task-specific tool.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Task(BaseModel):
     @model_validator(mode="after")
     def _target_is_in_range(self) -> Task:
         if not self.low <= self.target <= self.high:
-            raise ValueError(f"target is {self.target}; it has to be from low, {self.low}, to high, {self.high}")
+            raise ValueError(
+                f"target is {self.target}; it has to be from low, {self.low}, to high, {self.high}"
+            )
         return self
 
 
@@ -99,14 +103,17 @@ class Guess(Environment):
         low, high, attempts = (self.task_spec[key] for key in ("low", "high", "attempts"))
         hint = " The tool `hint` helps once, at a price." if self.task_spec.get("hint") else ""
         text = (
-            f"I am thinking of a whole number from {low} to {high}. Find it with the tool `guess`; you have {attempts} "
+            f"I am thinking of a whole number from {low} to {high}. Find it with the tool `guess`; "
+            f"you have {attempts} "
             f"attempts, and after each I tell you whether the number is higher or lower.{hint}"
         )
         return [TextBlock(text=text)]
 
     def list_task_tools(self) -> ListToolsOutput:
         """Return the tool `hint` where the task allows it, else no tools."""
-        spec = ToolSpec(name="hint", description=(self.hint.__doc__ or "").strip(), input_schema=None)
+        spec = ToolSpec(
+            name="hint", description=(self.hint.__doc__ or "").strip(), input_schema=None
+        )
         return ListToolsOutput(tools=[spec] if self.task_spec.get("hint") else [])
 
     # Async without an await: such tools need no thread, and a guess and a hint never interleave.
@@ -116,16 +123,23 @@ class Guess(Environment):
         """Guess the number."""
         low, high, target = self.task_spec["low"], self.task_spec["high"], self.task_spec["target"]
         if not low <= params.number <= high:
-            raise ToolError(f"{params.number} is out of range; guess a whole number from {low} to {high}.")
+            raise ToolError(
+                f"{params.number} is out of range; guess a whole number from {low} to {high}."
+            )
         self.attempts_left -= 1
         if params.number == target:
             return _told(f"Yes, {target} is the number.", 1.0 - self.earned, finished=True)
         reward = self._rule_out(params.number)
         where = "higher" if target > params.number else "lower"
         if not self.attempts_left:
-            text = f"The number is {where} than {params.number}. No attempt is left; it was {target}."
+            text = (
+                f"The number is {where} than {params.number}. No attempt is left; it was {target}."
+            )
             return _told(text, reward, finished=True)
-        return _told(f"The number is {where} than {params.number}. Attempts left: {self.attempts_left}.", reward)
+        return _told(
+            f"The number is {where} than {params.number}. Attempts left: {self.attempts_left}.",
+            reward,
+        )
 
     @tool(shared=False)
     async def hint(self) -> ToolOutput:
@@ -148,7 +162,10 @@ class Guess(Environment):
     def exploits(self) -> Mapping[str, Calls]:
         low, high = self.task_spec["low"], self.task_spec["high"]
         return {
-            "numbers out of range": [("guess", {"number": low - 1}), ("guess", {"number": high + 1})],
+            "numbers out of range": [
+                ("guess", {"number": low - 1}),
+                ("guess", {"number": high + 1}),
+            ],
             "the hint again and again": [("hint", {})] * 3,
         }
 

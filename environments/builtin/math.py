@@ -2,11 +2,13 @@
 
 Actions: `submit` with `answer`, a number or its text. Only the first readable answer counts.
 Observations: the question as text; then whether the answer was right.
-Rewards: 1.0 for a right answer, 0.0 for a wrong one; either ends the episode. If a text contains no number, or more
-than one, the agent gets an error and can try again.
-Splits: train (1,000), validation (100), test (200); no question is in two of them. Difficulty 1 takes one or two
+Rewards: 1.0 for a right answer, 0.0 for a wrong one; either ends the episode. If a text contains no
+number, or more than one, the agent gets an error and can try again.
+Splits: train (1,000), validation (100), test (200); no question is in two of them. Difficulty 1
+takes one or two
 steps of arithmetic, 4 takes five or more.
-Origin: written for this server. To add a problem, write a function like those below and list it in `PROBLEMS`.
+Origin: written for this server. To add a problem, write a function like those below and list it in
+`PROBLEMS`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,17 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from environments import Blocks, Calls, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
+from environments import (
+    Blocks,
+    Calls,
+    Environment,
+    JSONObject,
+    Split,
+    TextBlock,
+    ToolError,
+    ToolOutput,
+    tool,
+)
 
 Number = int | float | Fraction
 Problem = Callable[[Random], tuple[str, Number]]
@@ -30,13 +42,31 @@ WHOLE_TOLERANCE = Fraction(1, 1_000_000)
 """Tolerance for rounding errors of an agent's floating-point arithmetic."""
 DECIMAL_TOLERANCE = Fraction(1, 200)
 """Half of the last decimal that the question asks for."""
-NAMES = ["Ada", "Ben", "Chloe", "Dev", "Elif", "Femi", "Greta", "Hiro", "Ines", "Jonas", "Kemi", "Luca", "Mei", "Noor"]
+NAMES = [
+    "Ada",
+    "Ben",
+    "Chloe",
+    "Dev",
+    "Elif",
+    "Femi",
+    "Greta",
+    "Hiro",
+    "Ines",
+    "Jonas",
+    "Kemi",
+    "Luca",
+    "Mei",
+    "Noor",
+]
 
 
 class Submission(BaseModel):
     """`answer`: a number, or text such as "42", "1,234", "$7.50", "3/4", "1 3/4", "-5", "30 %", "42 apples"."""
 
-    answer: Annotated[float, Field(strict=True, allow_inf_nan=False)] | Annotated[str, Field(max_length=100)] = Field(
+    answer: (
+        Annotated[float, Field(strict=True, allow_inf_nan=False)]
+        | Annotated[str, Field(max_length=100)]
+    ) = Field(
         description='The final answer: a number or its text, such as 42, "1,234", "$7.50" or "3/4".'
     )
 
@@ -47,7 +77,9 @@ class Task(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     question: str = Field(min_length=1)
-    answer: float | int = Field(allow_inf_nan=False, description="Whole: met to a millionth; else to half a hundredth")
+    answer: float | int = Field(
+        allow_inf_nan=False, description="Whole: met to a millionth; else to half a hundredth"
+    )
     topic: str = ""
     difficulty: int = Field(default=1, ge=1, le=4)
     seed: str = Field(default="", description="Split and index of a generated task")
@@ -89,7 +121,11 @@ class Math(Environment):
     @tool
     async def submit(self, params: Submission) -> ToolOutput:
         """Submit the final answer. The first one that can be read ends the episode."""
-        given = read_number(params.answer) if isinstance(params.answer, str) else Fraction(params.answer)
+        given = (
+            read_number(params.answer)
+            if isinstance(params.answer, str)
+            else Fraction(params.answer)
+        )
         is_right = is_close(given, self.task_spec["answer"])
         return ToolOutput(
             blocks=[TextBlock(text="Correct." if is_right else "Wrong.")],
@@ -104,11 +140,14 @@ class Math(Environment):
     def exploits(self) -> Mapping[str, Calls]:
         return {
             "many numbers at once": [("submit", {"answer": " ".join(map(str, range(30)))})],
-            "a number that equals all": [("submit", {"answer": "nan"}), ("submit", {"answer": "inf"})],
+            "a number that equals all": [
+                ("submit", {"answer": "nan"}),
+                ("submit", {"answer": "inf"}),
+            ],
         }
 
 
-# --- answers ---------------------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(
     r"""\s* (?P<sign>[-+\u2212]?) \s* [$€£]? \s*
@@ -124,7 +163,8 @@ MAX_CHARACTERS = 100
 
 
 def read_number(text: str) -> Fraction:
-    """Return the one number in `text`; a sign of currency before it and a unit without digits after it are ignored.
+    """Return the one number in `text`; a sign of currency before it and a unit without digits after
+    it are ignored.
 
     Raises: ToolError when there is no number, more than one, or a division by zero.
     """
@@ -141,22 +181,25 @@ def read_number(text: str) -> Fraction:
 
 
 def is_close(given: Fraction, expected: int | float) -> bool:
-    """Return whether `given` is right: to a millionth where a whole number is expected, else to half a hundredth."""
+    """Return whether `given` is right: to a millionth where a whole number is expected, else to
+    half a hundredth."""
     exact = Fraction(str(expected))
     return abs(given - exact) <= (WHOLE_TOLERANCE if exact.denominator == 1 else DECIMAL_TOLERANCE)
 
 
-# --- the generator ---------------------------------------------------------------------------------------------------
+# --- the generator --------------------------------------------------------------------------------
 
 
 def _split_of(question: str) -> str:
-    """Return the split of a question, which depends on its checksum alone, so that no question is in two splits."""
+    """Return the split of a question, which depends on its checksum alone, so that no question is
+    in two splits."""
     place = zlib.crc32(question.encode()) % 13
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
 def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
-    """Return the task at `index`: the first question of its generator that is in the split and not in `seen`."""
+    """Return the task at `index`: the first question of its generator that is in the split and not
+    in `seen`."""
     random = Random(f"math/{split}/{index}")
     while True:
         difficulty, problem = random.choice(PROBLEMS)
@@ -172,10 +215,19 @@ def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
 
 
 def _shopping(random: Random) -> tuple[str, Number]:
-    who, thing, other = random.choice(NAMES), *random.sample(["pens", "notebooks", "stickers", "rulers", "erasers"], 2)
-    many, more, price, dear = random.randint(2, 9), random.randint(2, 9), random.randint(1, 8), random.randint(2, 15)
+    who, thing, other = (
+        random.choice(NAMES),
+        *random.sample(["pens", "notebooks", "stickers", "rulers", "erasers"], 2),
+    )
+    many, more, price, dear = (
+        random.randint(2, 9),
+        random.randint(2, 9),
+        random.randint(1, 8),
+        random.randint(2, 15),
+    )
     question = (
-        f"{who} buys {many} {thing} at ${price} each and {more} {other} at ${dear} each. How many dollars is that?"
+        f"{who} buys {many} {thing} at ${price} each and {more} {other} at ${dear} each. How many "
+        "dollars is that?"
     )
     return question, many * price + more * dear
 
@@ -184,15 +236,22 @@ def _change(random: Random) -> tuple[str, Number]:
     who, cents, many = random.choice(NAMES), random.randint(35, 480), random.randint(2, 8)
     note = next(n for n in (5, 10, 20, 50) if n * 100 > cents * many)
     question = (
-        f"A ticket costs ${cents / 100:.2f}. {who} buys {many} tickets and pays with a ${note} note. "
+        f"A ticket costs ${cents / 100:.2f}. {who} buys {many} tickets and pays with a ${note} "
+        "note. "
         f"How many dollars does {who} get back?"
     )
     return question, note - Fraction(cents * many, 100)
 
 
 def _distance(random: Random) -> tuple[str, Number]:
-    who, speed, minutes = random.choice(NAMES), random.randint(8, 60), random.choice([15, 20, 30, 40, 45, 75, 90, 105])
-    question = f"{who} cycles at a steady {speed} km/h for {minutes} minutes. How many kilometres is that?"
+    who, speed, minutes = (
+        random.choice(NAMES),
+        random.randint(8, 60),
+        random.choice([15, 20, 30, 40, 45, 75, 90, 105]),
+    )
+    question = (
+        f"{who} cycles at a steady {speed} km/h for {minutes} minutes. How many kilometres is that?"
+    )
     return question, Fraction(speed * minutes, 60)
 
 
@@ -206,17 +265,22 @@ def _discount(random: Random) -> tuple[str, Number]:
 def _fence(random: Random) -> tuple[str, Number]:
     long, wide, price = random.randint(12, 60), random.randint(5, 40), random.randint(3, 19)
     question = (
-        f"A rectangular garden is {long} m long and {wide} m wide. A fence around all of it costs ${price} per metre. "
+        f"A rectangular garden is {long} m long and {wide} m wide. A fence around all of it costs "
+        f"${price} per metre. "
         f"How many dollars does the fence cost?"
     )
     return question, 2 * (long + wide) * price
 
 
 def _fraction(random: Random) -> tuple[str, Number]:
-    (top, bottom), (upper, lower) = random.choice([(2, 5), (3, 8), (1, 4), (5, 6)]), random.choice([(1, 2), (2, 3)])
+    (top, bottom), (upper, lower) = (
+        random.choice([(2, 5), (3, 8), (1, 4), (5, 6)]),
+        random.choice([(1, 2), (2, 3)]),
+    )
     total = bottom * lower * random.randint(3, 40)
     question = (
-        f"Of the {total} pupils of a school, {top}/{bottom} play an instrument, and {upper}/{lower} of those also "
+        f"Of the {total} pupils of a school, {top}/{bottom} play an instrument, and "
+        f"{upper}/{lower} of those also "
         f"sing. How many pupils play an instrument but do not sing?"
     )
     return question, total * Fraction(top, bottom) * (1 - Fraction(upper, lower))
@@ -225,7 +289,10 @@ def _fraction(random: Random) -> tuple[str, Number]:
 def _average(random: Random) -> tuple[str, Number]:
     who, scores = random.choice(NAMES), [random.randint(55, 98) for _ in range(5)]
     shown, mean = ", ".join(map(str, scores[:4])), sum(scores) / 5
-    question = f"{who} scored {shown} in four tests. What score in the fifth makes the average of all five {mean:g}?"
+    question = (
+        f"{who} scored {shown} in four tests. What score in the fifth makes the average of all "
+        f"five {mean:g}?"
+    )
     return question, scores[4]
 
 
@@ -240,9 +307,14 @@ def _ages(random: Random) -> tuple[str, Number]:
 
 
 def _meeting(random: Random) -> tuple[str, Number]:
-    slow, fast, distance = random.randint(40, 90), random.randint(60, 160), random.randint(10, 90) * 10
+    slow, fast, distance = (
+        random.randint(40, 90),
+        random.randint(60, 160),
+        random.randint(10, 90) * 10,
+    )
     question = (
-        f"Two trains leave towns {distance} km apart at the same time and drive towards each other, one at {slow} "
+        f"Two trains leave towns {distance} km apart at the same time and drive towards each "
+        f"other, one at {slow} "
         f"km/h, the other at {fast} km/h. After how many minutes do they meet?"
     )
     return question, Fraction(60 * distance, slow + fast)
@@ -256,14 +328,19 @@ def _recipe(random: Random) -> tuple[str, Number]:
         random.randint(9, 30),
     )
     question = (
-        f"A recipe for {serves} people takes {grams} g of flour at $1.80 per kilogram. {who} cooks it for {guests} "
+        f"A recipe for {serves} people takes {grams} g of flour at $1.80 per kilogram. {who} cooks "
+        f"it for {guests} "
         f"people. How many dollars does the flour cost?"
     )
     return question, Fraction(grams * guests, serves) * Fraction(180, 100_000)
 
 
 def _together(random: Random) -> tuple[str, Number]:
-    (one, two), first, second = random.sample(NAMES, 2), random.randint(2, 12), random.randint(2, 12)
+    (one, two), first, second = (
+        random.sample(NAMES, 2),
+        random.randint(2, 12),
+        random.randint(2, 12),
+    )
     question = (
         f"{one} paints a room in {first} hours, {two} paints the same room in {second} hours. "
         f"How many hours do they need together?"
@@ -275,7 +352,8 @@ def _mixture(random: Random) -> tuple[str, Number]:
     weak, strong = random.randint(5, 25), random.randint(30, 80)
     litres, more = random.randint(2, 12), random.randint(1, 9)
     question = (
-        f"{litres} litres of a {weak}% salt solution are mixed with {more} litres of a {strong}% salt solution, and "
+        f"{litres} litres of a {weak}% salt solution are mixed with {more} litres of a {strong}% "
+        "salt solution, and "
         f"then 1 litre of water is added. What is the percentage of salt in the mixture?"
     )
     return question, Fraction(litres * weak + more * strong, litres + more + 1)
@@ -285,8 +363,10 @@ def _tank(random: Random) -> tuple[str, Number]:
     fill, leak, volume = random.randint(20, 60), random.randint(3, 15), random.randint(20, 120) * 10
     share = random.choice([10, 20, 25, 40])
     question = (
-        f"A tank of {volume} litres is {share}% full. A pipe adds {fill} litres a minute while a leak loses {leak} "
-        f"litres a minute. After half of the missing water has been added the leak is closed. How many minutes does it "
+        f"A tank of {volume} litres is {share}% full. A pipe adds {fill} litres a minute while a "
+        f"leak loses {leak} "
+        "litres a minute. After half of the missing water has been added the leak is closed. How "
+        "many minutes does it "
         f"take to fill the tank?"
     )
     missing = volume * Fraction(100 - share, 100)
@@ -294,14 +374,23 @@ def _tank(random: Random) -> tuple[str, Number]:
 
 
 def _wages(random: Random) -> tuple[str, Number]:
-    who, wage, hours, tax = random.choice(NAMES), random.randint(12, 40), random.randint(41, 56), random.randint(8, 30)
+    who, wage, hours, tax = (
+        random.choice(NAMES),
+        random.randint(12, 40),
+        random.randint(41, 56),
+        random.randint(8, 30),
+    )
     rent = random.randint(10, 35)
     question = (
-        f"{who} earns ${wage} an hour for the first 40 hours of a week and half as much again for each further hour. "
-        f"This week {who} worked {hours} hours. {tax}% of the pay goes in taxes, and {rent}% of the rest in rent. "
+        f"{who} earns ${wage} an hour for the first 40 hours of a week and half as much again for "
+        "each further hour. "
+        f"This week {who} worked {hours} hours. {tax}% of the pay goes in taxes, and {rent}% of "
+        "the rest in rent. "
         f"How many dollars are left?"
     )
-    return question, (40 + (hours - 40) * Fraction(3, 2)) * wage * Fraction(100 - tax, 100) * Fraction(100 - rent, 100)
+    return question, (40 + (hours - 40) * Fraction(3, 2)) * wage * Fraction(
+        100 - tax, 100
+    ) * Fraction(100 - rent, 100)
 
 
 def _savings(random: Random) -> tuple[str, Number]:
@@ -312,8 +401,10 @@ def _savings(random: Random) -> tuple[str, Number]:
         random.randint(1, 9) * 100,
     )
     question = (
-        f"{who} puts ${start} into an account that pays {rate}% interest at the end of every year. At the beginning "
-        f"of the second and of the third year {who} adds ${added}. How many dollars are there after three years?"
+        f"{who} puts ${start} into an account that pays {rate}% interest at the end of every year. "
+        "At the beginning "
+        f"of the second and of the third year {who} adds ${added}. How many dollars are there "
+        "after three years?"
     )
     growth = Fraction(100 + rate, 100)
     return question, ((start * growth + added) * growth + added) * growth

@@ -9,7 +9,8 @@ from environments.wire import BLOCKS
 
 
 def problem_of(blocks: Any) -> str:
-    """Return what is wrong with `blocks`, as a sentence without subject and full stop, or an empty text."""
+    """Return what is wrong with `blocks`, as a sentence without subject and full stop, or an empty
+    text."""
     try:
         checked = BLOCKS.validate_python(blocks)
     except ValueError as error:
@@ -18,7 +19,9 @@ def problem_of(blocks: Any) -> str:
         return "is empty"
     images = (block for block in checked if block.type == "image")
     problems = (image_problem(image.mimeType, image.data) for image in images)
-    return next((f"has an image that models cannot take: {problem}" for problem in problems if problem), "")
+    return next(
+        (f"has an image that models cannot take: {problem}" for problem in problems if problem), ""
+    )
 
 
 def text_of(blocks: Any) -> str:

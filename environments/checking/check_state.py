@@ -1,4 +1,5 @@
-"""The state that the checks of one environment share. Each group of checks stores here what later groups need."""
+"""The state that the checks of one environment share. Each group of checks stores here what later
+groups need."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from environments.checking.report import CheckReport
 from environments.errors import shorten
 from environments.sandbox.processes import with_descendants
 
-ADVICE = "Define oracle(), write examples into the schemas, or give recorded episodes with --recorded."
+ADVICE = (
+    "Define oracle(), write examples into the schemas, or give recorded episodes with --recorded."
+)
 """What lets the checks make calls that are accepted."""
 
 
@@ -90,29 +93,42 @@ class CheckState:
     """Up to two of them, shortened, that can be played again."""
     endings: set[str] = field(default_factory=set)
     """Names of the tools that ended an episode so far."""
-    processes: frozenset[int] = field(default_factory=lambda: frozenset(with_descendants(os.getpid())))
+    processes: frozenset[int] = field(
+        default_factory=lambda: frozenset(with_descendants(os.getpid()))
+    )
     """This process and those that it had started before the first session."""
     is_repeatable: bool = True
     """Whether the same calls had the same results in a second session, as far as that was tried."""
 
     @property
     def refusal(self) -> str:
-        """Why nothing can be said about what calls do: all were refused, or none was made. Empty if one ran."""
+        """Why nothing can be said about what calls do: all were refused, or none was made. Empty if
+        one ran."""
         if any(played.accepted for played in self.episodes):
             return ""
-        moves = [move for played in self.episodes for move in played.moves if move.answer.status == "refused"]
+        moves = [
+            move
+            for played in self.episodes
+            for move in played.moves
+            if move.answer.status == "refused"
+        ]
         if not moves:
             return "No call was made."
-        first = f"{moves[0].tool} {shorten(canonical(moves[0].arguments), 120)}: {moves[0].answer.error}"
+        first = (
+            f"{moves[0].tool} {shorten(canonical(moves[0].arguments), 120)}: "
+            f"{moves[0].answer.error}"
+        )
         return f"All {len(moves)} calls were refused, such as {first} {ADVICE}"
 
     def random(self, purpose: str) -> Random:
-        """Return a generator for one purpose, so that a new check does not change the inputs of the others."""
+        """Return a generator for one purpose, so that a new check does not change the inputs of the
+        others."""
         return Random(f"{self.options.seed}/{purpose}")
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two parsed JSON values are the same; 1, 1.0 and true are three different values."""
+    """Return whether two parsed JSON values are the same; 1, 1.0 and true are three different
+    values."""
     return canonical(one) == canonical(other)
 
 

@@ -1,7 +1,9 @@
-"""The interface through which checks use an environment, with two implementations: a class in this process
+"""The interface through which checks use an environment, with two implementations: a class in this
+process
 (`local.py`) and a server (`remote.py`). Also the time limit that every step through it has.
 
-All values are parsed JSON. A step that exceeds its limit is reported and abandoned; nothing waits for its end.
+All values are parsed JSON. A step that exceeds its limit is reported and abandoned; nothing waits
+for its end.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ T = TypeVar("T")
 IMPORT_TIMES = 6
 """Time limits that the import of a module may take of CPU time, because it may load a model."""
 MAX_TIMEOUTS = 3
-"""Number of steps over the limit after which no more are tried, because each would take as long again."""
+"""Number of steps over the limit after which no more are tried, because each would take as long
+again."""
 
 
 class RequestRefused(Exception):
-    """The environment or server refused a request, with this sentence as the reason. This is not a fault."""
+    """The environment or server refused a request, with this sentence as the reason. This is not a
+    fault."""
 
 
 class Broken(Exception):
@@ -40,7 +44,8 @@ class GaveUp(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """The result of a tool call: a ToolOutput in `output` when `status` is ok, otherwise `error` and `reason`."""
+    """The result of a tool call: a ToolOutput in `output` when `status` is ok, otherwise `error`
+    and `reason`."""
 
     status: Literal["ok", "refused", "failed"]
     output: dict[str, Any] | None = None
@@ -58,8 +63,11 @@ class CallAnswer:
 
     @property
     def is_bad_input(self) -> bool:
-        """Return whether the input was refused before the tool ran. A ToolError has the same `reason` on the wire."""
-        return self.reason == "input_validation" and self.error.startswith("Tool input validation error")
+        """Return whether the input was refused before the tool ran. A ToolError has the same
+        `reason` on the wire."""
+        return self.reason == "input_validation" and self.error.startswith(
+            "Tool input validation error"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,8 @@ async def leave(seat: CheckedSession) -> None:
 
 
 class TimeLimit:
-    """The limit of `seconds` for each step. Other threads read in `current` which step is running."""
+    """The limit of `seconds` for each step. Other threads read in `current` which step is
+    running."""
 
     def __init__(self, seconds: float, note_step: Callable[[str], object] | None = None) -> None:
         self.seconds, self.import_seconds = seconds, IMPORT_TIMES * seconds
@@ -143,7 +152,9 @@ class TimeLimit:
         """
         if self.hits >= MAX_TIMEOUTS:
             work.close()
-            raise GaveUp(f"Not tried, because {self.hits} earlier steps took over {self.seconds:g} s each.")
+            raise GaveUp(
+                f"Not tried, because {self.hits} earlier steps took over {self.seconds:g} s each."
+            )
         self.current = what
         if self._note_step is not None:
             self._note_step(what)
@@ -156,4 +167,7 @@ class TimeLimit:
         self.hits += 1
         task.add_done_callback(consume_exception)
         task.cancel()  # not awaited, because the code may ignore the cancellation
-        raise Slow(f"{what} took over {self.seconds:g} s and was abandoned; make it faster, or raise --timeout.")
+        raise Slow(
+            f"{what} took over {self.seconds:g} s and was abandoned; make it faster, or "
+            "raise --timeout."
+        )

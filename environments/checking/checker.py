@@ -1,7 +1,8 @@
-"""Loading of a class or connection to a server, and the run of every check against it; used by `check_environment`.
+"""Loading of a class or connection to a server, and the run of every check against it; used by
+`check_environment`.
 
-The functions block their thread. They return a report whatever the environment's code does: a check that fails does not
-stop the others, and a step that hangs is abandoned.
+The functions block their thread. They return a report whatever the environment's code does: a check
+that fails does not stop the others, and a step that hangs is abandoned.
 """
 
 from __future__ import annotations
@@ -66,12 +67,15 @@ _LAST: list[tuple[str, Check]] = [
 
 
 def check_class(specification: str, options: CheckOptions) -> CheckReport:
-    """Check `[alias=]module:Class` and return the report. Raises: Unhostable when the class cannot be loaded."""
+    """Check `[alias=]module:Class` and return the report. Raises: Unhostable when the class cannot
+    be loaded."""
     limit = TimeLimit(options.timeout_seconds, options.note_step)
     with contextlib.redirect_stdout(sys.stderr):  # stdout is for the report only
         hosted = _loaded(specification, limit.import_seconds)
         report = CheckReport(specification)
-        report.ok("environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}.")
+        report.ok(
+            "environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}."
+        )
         _check_card(report, hosted)
         if hosted.misspelled:
             report.judge("environment", "attributes", hosted.misspelled, "", "warning")
@@ -82,14 +86,23 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
             return CheckState(checked, report, options, local=checked, specification=absolute)
 
         if hosted.unavailable:
-            report.warn("environment", "available", f"It cannot be played on this machine: {hosted.unavailable}")
-        holds = _run(report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE), *_LAST])
+            report.warn(
+                "environment",
+                "available",
+                f"It cannot be played on this machine: {hosted.unavailable}",
+            )
+        holds = _run(
+            report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE), *_LAST]
+        )
         _report_holds(report, holds)
     return report
 
 
-def check_server(url: str, environment: str | None, headers: Mapping[str, str], options: CheckOptions) -> CheckReport:
-    """Check an environment of a server in any language and return the report; None is the first that it lists.
+def check_server(
+    url: str, environment: str | None, headers: Mapping[str, str], options: CheckOptions
+) -> CheckReport:
+    """Check an environment of a server in any language and return the report; None is the first
+    that it lists.
 
     `headers` are sent with every request; they may hold credentials.
 
@@ -99,9 +112,17 @@ def check_server(url: str, environment: str | None, headers: Mapping[str, str], 
     report = CheckReport(f"{url} {environment or ''}".strip())
 
     def make() -> CheckState:
-        return CheckState(RemoteEnvironment(url, environment, headers, limit, options.secrets), report, options)
+        return CheckState(
+            RemoteEnvironment(url, environment, headers, limit, options.secrets), report, options
+        )
 
-    _run(report, make, limit, options, [("protocol", protocol.check_reach), *_STATIC, *_LIVE, *_LAST, *protocol.CHECKS])
+    _run(
+        report,
+        make,
+        limit,
+        options,
+        [("protocol", protocol.check_reach), *_STATIC, *_LIVE, *_LAST, *protocol.CHECKS],
+    )
     return report
 
 
@@ -112,16 +133,22 @@ def _run(
     options: CheckOptions,
     checks: list[tuple[str, Check]],
 ) -> dict[str, float]:
-    """Run `checks`. Return the longest time in seconds for which each place in the code blocked the event loop."""
+    """Run `checks`. Return the longest time in seconds for which each place in the code blocked the
+    event loop."""
     watch = LoopWatch(limit.seconds, exits_when_stuck=options.exits_when_stuck)
 
     async def work() -> None:
         state = make()
         try:
-            untried = [subject for subject, check in checks if not await _guarded(state, subject, check)]
+            untried = [
+                subject for subject, check in checks if not await _guarded(state, subject, check)
+            ]
             if untried:
                 names = ", ".join(dict.fromkeys(untried))
-                reason = f"{limit.hits} steps took over {limit.seconds:g} s each, so not all of {names} was tried."
+                reason = (
+                    f"{limit.hits} steps took over {limit.seconds:g} s each, so not all of {names} "
+                    "was tried."
+                )
                 report.unclear("time limit", "remaining checks", reason)
         finally:
             state.checked.shut()
@@ -129,8 +156,10 @@ def _run(
     try:
         watch.run(work)
     except LoopHeld as held:
-        report.fail("event loop", "never blocked", f"{held} is async and blocks: {limit.current} blocked everything "
-                    f"else for over {limit.seconds:g} s, so the remaining checks were not run. {_AWAIT}")  # fmt: skip
+        report.fail("event loop", "never blocked", f"{held} is async and blocks: {limit.current} "
+                                                   "blocked everything "
+                    f"else for over {limit.seconds:g} s, so the remaining checks were not run. "
+                    f"{_AWAIT}")  # fmt: skip
         report.is_hung = True
         return {}
     report.is_hung = report.is_hung or limit.hits > 0
@@ -141,10 +170,17 @@ def _report_holds(report: CheckReport, holds: dict[str, float]) -> None:
     if any(finding.subject == "event loop" for finding in report.findings):
         return
     problems = [
-        f"{place} is async and blocked the event loop for {seconds * 1000:.0f} ms, while every session waits. {_AWAIT}"
+        f"{place} is async and blocked the event loop for {seconds * 1000:.0f} ms, while every "
+        f"session waits. {_AWAIT}"
         for place, seconds in holds.items()
     ]
-    report.judge("event loop", "never blocked", problems, "No async code blocked it for over 100 ms.", "warning")
+    report.judge(
+        "event loop",
+        "never blocked",
+        problems,
+        "No async code blocked it for over 100 ms.",
+        "warning",
+    )
 
 
 async def _guarded(state: CheckState, subject: str, check: Check) -> bool:
@@ -167,7 +203,8 @@ async def _guarded(state: CheckState, subject: str, check: Check) -> bool:
 
 def _check_card(report: CheckReport, hosted: HostedClass) -> None:
     problem = (
-        f"{hosted.cls.__name__} has neither a docstring nor a card; people read them on the environment's page: "
+        f"{hosted.cls.__name__} has neither a docstring nor a card; people read them on the "
+        "environment's page: "
         "describe what the agent does, which rewards it gets and which fields a task has."
     )
     problems = [] if hosted.description else [problem]

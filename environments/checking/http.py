@@ -1,4 +1,5 @@
-"""A blocking HTTP client for the protocol, used by `remote.py`; a response is JSON or a whole stream of events."""
+"""A blocking HTTP client for the protocol, used by `remote.py`; a response is JSON or a whole
+stream of events."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ STARTING_PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response: `value` is its parsed JSON, or `events` are the (event, data) pairs of its stream."""
+    """A response: `value` is its parsed JSON, or `events` are the (event, data) pairs of its
+    stream."""
 
     status: int
     content_type: str
@@ -26,7 +28,9 @@ class Reply:
     @property
     def detail(self) -> str:
         """The reason that the server gave for refusing a request."""
-        detail = self.value.get("detail", self.value) if isinstance(self.value, dict) else self.value
+        detail = (
+            self.value.get("detail", self.value) if isinstance(self.value, dict) else self.value
+        )
         return str(detail or "no reason given")
 
 
@@ -46,7 +50,8 @@ class Client:
         self._timeout_seconds = timeout_seconds
 
     def request(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Reply:
-        """Return the response; repeat the request while the environment is starting. Raises: OSError, ValueError."""
+        """Return the response; repeat the request while the environment is starting. Raises:
+        OSError, ValueError."""
         deadline = time.monotonic() + self._timeout_seconds
         while True:
             reply, is_starting = self._request_once(method, path, body, headers)
@@ -54,7 +59,9 @@ class Client:
                 return reply
             time.sleep(STARTING_PAUSE_SECONDS)
 
-    def _request_once(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> tuple[Reply, bool]:
+    def _request_once(
+        self, method: str, path: str, body: Any, headers: Mapping[str, str]
+    ) -> tuple[Reply, bool]:
         connection = self._kind(self._host, self._port, timeout=self._timeout_seconds)
         sent = {**self._headers, **headers}
         content = None
@@ -67,7 +74,9 @@ class Client:
             if kind == "text/event-stream":
                 return Reply(response.status, kind, events=_events(response)), False
             value = _value(response.read(MAX_BYTES), kind)
-            is_starting = response.status == 503 and response.headers.get("X-Backend-State") == "starting"
+            is_starting = (
+                response.status == 503 and response.headers.get("X-Backend-State") == "starting"
+            )
             return Reply(response.status, kind, value), is_starting
         except http.client.HTTPException as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
@@ -87,7 +96,8 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _events(response: http.client.HTTPResponse) -> list[tuple[str, str]]:
-    """Read until the server closes the connection. Raises: ValueError for a line without a colon, as clients do."""
+    """Read until the server closes the connection. Raises: ValueError for a line without a colon,
+    as clients do."""
     events, name, data = [], "", list[str]()
     for line in (raw.decode("utf-8").rstrip("\r\n") for raw in response):
         if not line:

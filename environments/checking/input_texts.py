@@ -1,7 +1,9 @@
-"""Texts for inputs of tools that the checks make from a string's schema, and from what prompts and outputs mentioned.
+"""Texts for inputs of tools that the checks make from a string's schema, and from what prompts and
+outputs mentioned.
 
-Texts that match a regular expression are made from Python's own parse of it, for simple expressions as they are in JSON
-Schemas. Anchors and look-arounds are ignored, so the caller has to check the result against the expression.
+Texts that match a regular expression are made from Python's own parse of it, for simple expressions
+as they are in JSON Schemas. Anchors and look-arounds are ignored, so the caller has to check the
+result against the expression.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ _CATEGORIES = {
 
 
 def matching(pattern: str, random: Random) -> str:
-    """Return a text that `pattern` probably matches. Raises: re.error; ValueError for an unsupported expression."""
-    parse = import_module("re._parser").parse  # no public name; its shape is the same from 3.11 to 3.14
+    """Return a text that `pattern` probably matches. Raises: re.error; ValueError for an
+    unsupported expression."""
+    # no public name; its shape is the same from 3.11 to 3.14
+    parse = import_module("re._parser").parse
     return "".join(_text(str(kind), value, random) for kind, value in parse(pattern))
 
 
@@ -36,7 +40,9 @@ def _text(kind: str, value: Any, random: Random) -> str:
         case "LITERAL":
             return chr(value)
         case "ANY" | "NOT_LITERAL":
-            return random.choice([char for char in _PRINTABLE if kind == "ANY" or ord(char) != value])
+            return random.choice(
+                [char for char in _PRINTABLE if kind == "ANY" or ord(char) != value]
+            )
         case "IN":
             return random.choice(_set(value))
         case "BRANCH":
@@ -84,7 +90,8 @@ _WORD = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"|([\w./:-]{2,80})")
 
 
 class Seen:
-    """Numbers and words that prompts and outputs mentioned, oldest first, because an agent would answer with them."""
+    """Numbers and words that prompts and outputs mentioned, oldest first, because an agent would
+    answer with them."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -125,7 +132,8 @@ _FORMATS = {
 
 
 def text_for(schema: Mapping[str, Any], random: Random, seen: Seen) -> str:
-    """Return a text that the schema probably allows. Raises: re.error; ValueError for an unsupported pattern."""
+    """Return a text that the schema probably allows. Raises: re.error; ValueError for an
+    unsupported pattern."""
     if "pattern" in schema:
         return matching(schema["pattern"], random)
     if (example := _FORMATS.get(schema.get("format", ""))) is not None:

@@ -1,9 +1,10 @@
-"""Tool inputs made from JSON Schemas, valid ones to play with and invalid ones that have to be refused, and the
-sequence of tool calls of a generated episode.
+"""Tool inputs made from JSON Schemas, valid ones to play with and invalid ones that have to be
+refused, and the sequence of tool calls of a generated episode.
 
-The generator knows what pydantic and people write: enum, const, bounds, simple patterns and formats, arrays, objects,
-nullable, anyOf, oneOf, allOf and local $ref. Every input is checked with jsonschema before it is used, and the same
-seed makes the same inputs. docs/decisions/0019-libraries.md compares it with hypothesis-jsonschema.
+The generator knows what pydantic and people write: enum, const, bounds, simple patterns and
+formats, arrays, objects, nullable, anyOf, oneOf, allOf and local $ref. Every input is checked with
+jsonschema before it is used, and the same seed makes the same inputs.
+docs/decisions/0019-libraries.md compares it with hypothesis-jsonschema.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MAX_TRIES = 30
 MAX_DEPTH = 6
 """Nesting from which optional members and items are left out, so that recursive schemas end."""
 EXAMPLES_SHARE, DEFAULT_SHARE = 0.7, 0.2
-"""Shares of the values that are taken from a schema's examples, which its model accepts, and from its default."""
+"""Shares of the values that are taken from a schema's examples, which its model accepts, and from
+its default."""
 _TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
 
 
@@ -34,18 +36,24 @@ class Unproducible(Exception):
 
 
 class Inputs:
-    """Inputs of one tool, which takes none if `schema` is None. `seen` is read for each input, so it may grow."""
+    """Inputs of one tool, which takes none if `schema` is None. `seen` is read for each input, so
+    it may grow."""
 
-    def __init__(self, schema: Mapping[str, Any] | None, random: Random, seen: Seen | None = None) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any] | None, random: Random, seen: Seen | None = None
+    ) -> None:
         """Raises: Unproducible when `schema` is not a JSON Schema."""
         self._schema: dict[str, Any] = dict(schema or {"type": "object", "properties": {}})
         self._random, self._seen = random, seen or Seen()
         try:
-            cls = jsonschema.validators.validator_for(self._schema, default=jsonschema.Draft202012Validator)
+            cls = jsonschema.validators.validator_for(
+                self._schema, default=jsonschema.Draft202012Validator
+            )
             cls.check_schema(self._schema)
         except jsonschema.SchemaError as error:
             raise Unproducible(f"it is not a JSON Schema: {error.message}") from error
-        self._validator = cls(self._schema, registry=EMPTY_REGISTRY)  # the registry never fetches a schema
+        # the registry never fetches a schema
+        self._validator = cls(self._schema, registry=EMPTY_REGISTRY)
 
     def valid(self) -> dict[str, Any]:
         """Return an object that the schema allows. Raises: Unproducible."""
@@ -64,7 +72,8 @@ class Inputs:
         raise Unproducible(reason)
 
     def invalid(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield objects that the schema forbids, each after a description of what is wrong. Raises: Unproducible."""
+        """Yield objects that the schema forbids, each after a description of what is wrong. Raises:
+        Unproducible."""
         valid = self.valid()
         for name in self._schema.get("required", ()):
             without = {key: value for key, value in valid.items() if key != name}
@@ -81,9 +90,11 @@ class Inputs:
         try:
             return bool(self._validator.is_valid(value))
         except (Unresolvable, RecursionError) as error:
-            raise Unproducible(f"it refers to a schema that it does not contain: {error}") from error
+            raise Unproducible(
+                f"it refers to a schema that it does not contain: {error}"
+            ) from error
 
-    # --- values -------------------------------------------------------------------------------------------------------
+    # --- values -----------------------------------------------------------------------------------
 
     def _value(self, schema: Any, depth: int) -> Any:
         if not isinstance(schema, Mapping):
@@ -95,11 +106,17 @@ class Inputs:
             return copy.deepcopy(self._random.choice(schema["enum"]))
         for key, share in (("examples", EXAMPLES_SHARE), ("default", DEFAULT_SHARE)):
             if key in schema and self._random.random() < share:
-                return copy.deepcopy(self._random.choice(schema[key]) if key == "examples" else schema[key])
+                return copy.deepcopy(
+                    self._random.choice(schema[key]) if key == "examples" else schema[key]
+                )
         for key in ("oneOf", "anyOf"):
             if key in schema:
-                rest = {name: value for name, value in schema.items() if name not in ("oneOf", "anyOf")}
-                return self._value(_merged(rest, self._resolved(self._branch(schema[key], depth))), depth)
+                rest = {
+                    name: value for name, value in schema.items() if name not in ("oneOf", "anyOf")
+                }
+                return self._value(
+                    _merged(rest, self._resolved(self._branch(schema[key], depth))), depth
+                )
         return getattr(self, f"_{self._type(schema)}")(schema, depth)
 
     def _resolved(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +124,9 @@ class Inputs:
         found = dict(schema)
         for _ in range(MAX_DEPTH):
             if "$ref" in found:
-                found = _merged({k: v for k, v in found.items() if k != "$ref"}, self._referred(found["$ref"]))
+                found = _merged(
+                    {k: v for k, v in found.items() if k != "$ref"}, self._referred(found["$ref"])
+                )
             elif "allOf" in found:
                 parts = found.pop("allOf")
                 for part in parts:
@@ -124,9 +143,14 @@ class Inputs:
         return target if isinstance(target, Mapping) else {}
 
     def _branch(self, branches: list[Any], depth: int) -> Any:
-        """Return a random branch; at the maximum depth one without nested values, if there is any."""
+        """Return a random branch; at the maximum depth one without nested values, if there is
+        any."""
         if depth >= MAX_DEPTH:
-            simple = [branch for branch in branches if isinstance(branch, Mapping) and branch.get("type") in _TYPES[:5]]
+            simple = [
+                branch
+                for branch in branches
+                if isinstance(branch, Mapping) and branch.get("type") in _TYPES[:5]
+            ]
             branches = simple or branches
         return self._random.choice(branches)
 
@@ -135,7 +159,12 @@ class Inputs:
         if isinstance(declared, list):
             return str(self._random.choice(declared))
         if declared is None:
-            keys = {"properties": "object", "items": "array", "minimum": "number", "maximum": "number"}
+            keys = {
+                "properties": "object",
+                "items": "array",
+                "minimum": "number",
+                "maximum": "number",
+            }
             declared = next((kind for key, kind in keys.items() if key in schema), "string")
         return str(declared)
 
@@ -157,7 +186,10 @@ class Inputs:
     def _number(self, schema: Mapping[str, Any], depth: int) -> float:
         low, high = _bounds(schema, 1e-6)
         if step := schema.get("multipleOf"):
-            return float(step * self._random.randint(round(low / step), max(round(low / step), int(high / step))))
+            return float(
+                step
+                * self._random.randint(round(low / step), max(round(low / step), int(high / step)))
+            )
         if self._random.random() < 0.5 and int(high) > low:  # agents mostly send whole numbers
             return float(self._random.randint(int(low) + (low > int(low)), int(high)))
         return round(self._random.uniform(low, high), 6)
@@ -169,7 +201,9 @@ class Inputs:
         items = [self._value(item, depth + 1) for item in schema.get("prefixItems", ())]
         low = int(schema.get("minItems", 0))
         high = min(int(schema.get("maxItems", low + 3)), low + 3)
-        wanted = max(low, len(items) if depth >= MAX_DEPTH else self._random.randint(low, max(low, high)))
+        wanted = max(
+            low, len(items) if depth >= MAX_DEPTH else self._random.randint(low, max(low, high))
+        )
         if schema.get("items", True) is False:
             return items
         for _ in range(MAX_TRIES):
@@ -189,7 +223,9 @@ class Inputs:
                 made[name] = self._value(properties.get(name, {}), depth + 1)
         more = schema.get("additionalProperties")
         if isinstance(more, Mapping) and depth < MAX_DEPTH:
-            made.update({f"key{n}": self._value(more, depth + 1) for n in range(self._random.randint(0, 2))})
+            made.update(
+                {f"key{n}": self._value(more, depth + 1) for n in range(self._random.randint(0, 2))}
+            )
         return made
 
 
@@ -206,7 +242,8 @@ def _bounds(schema: Mapping[str, Any], least: float) -> tuple[float, float]:
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both schemas merged: properties and required names are joined, other keywords are those of `other`."""
+    """Return both schemas merged: properties and required names are joined, other keywords are
+    those of `other`."""
     merged = {**one, **other}
     for key in ("properties", "$defs"):
         if key in one and key in other:
@@ -223,10 +260,13 @@ ENDING_SHARE = 0.1
 Choice = tuple[str, dict[str, Any]]
 
 
-def choices(listing: dict[str, Any], steps: int, random: Random, seen: Seen, endings: Set[str]) -> Iterator[Choice]:
+def choices(
+    listing: dict[str, Any], steps: int, random: Random, seen: Seen, endings: Set[str]
+) -> Iterator[Choice]:
     """Yield tool and input of each call of an episode.
 
-    Every tool is called once, those in `endings` (known to end an episode) rarely and last, then the terminal tool.
+    Every tool is called once, those in `endings` (known to end an episode) rarely and last, then
+    the terminal tool.
     """
     makers = _makers(listing["tools"], random, seen)
     for name in _names(sorted(makers), steps, random, endings):

@@ -1,6 +1,7 @@
-"""The implementation of `checked_environment.py` for a class in this process, run by the same hosting and runtime as
-when it is served, but without a database. Sessions of a class with `isolation = "session"` have processes of their own
-(`session_processes.py`). Tool outputs are inspected before they become JSON, where NaN turns into null.
+"""The implementation of `checked_environment.py` for a class in this process, run by the same
+hosting and runtime as when it is served, but without a database. Sessions of a class with
+`isolation = "session"` have processes of their own (`session_processes.py`). Tool outputs are
+inspected before they become JSON, where NaN turns into null.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
-from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, Sample, TimeLimit, leave
+from environments.checking.checked_environment import (
+    Broken,
+    CallAnswer,
+    RequestRefused,
+    Sample,
+    TimeLimit,
+    leave,
+)
 from environments.errors import EnvironmentFault, InvalidRequest, OrsError, shorten
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
@@ -38,7 +46,8 @@ class CheckedHost(LocalHost):
 
 
 class CheckedInstance(Instance):
-    """An Instance of which a check can ask the author's `save`, `oracle`, `exploits` and `teardown`.
+    """An Instance of which a check can ask the author's `save`, `oracle`, `exploits` and
+    `teardown`.
 
     Results are JSON values. Every method may raise EnvironmentFault.
     """
@@ -47,18 +56,22 @@ class CheckedInstance(Instance):
     _next: Callable[[], Coroutine[Any, Any, Any]]
 
     async def lost(self) -> list[str]:
-        """Return a sentence for each value in outputs since the last time that JSON cannot represent."""
+        """Return a sentence for each value in outputs since the last time that JSON cannot
+        represent."""
         assert isinstance(self._code, _WatchedCode)
         lost, self._code.lost = self._code.lost, []
         return lost
 
     async def save(self) -> str:
-        """Return what the author's `save` returns, in base64. Raises: InvalidRequest if it cannot be kept."""
+        """Return what the author's `save` returns, in base64. Raises: InvalidRequest if it cannot
+        be kept."""
         state = await self._code.call(self._env.save)
         if not isinstance(state, bytes):
             raise InvalidRequest(f"save() returned {type(state).__name__}; let it return bytes.")
         if len(state) > MAX_SNAPSHOT_BYTES:
-            raise InvalidRequest(f"save() returned {len(state):,} bytes; at most {MAX_SNAPSHOT_BYTES:,} are kept.")
+            raise InvalidRequest(
+                f"save() returned {len(state):,} bytes; at most {MAX_SNAPSHOT_BYTES:,} are kept."
+            )
         return b64encode(state).decode("ascii")
 
     async def tear_down(self) -> None:
@@ -71,7 +84,11 @@ class CheckedInstance(Instance):
 
     async def begin_calls(self, exploit: str | None) -> None:
         """Let `next_call` return the calls of an exploit, or of the oracle."""
-        calls = (await self._exploits())[exploit] if exploit else await self._code.call(lambda: self._env.oracle())
+        calls = (
+            (await self._exploits())[exploit]
+            if exploit
+            else await self._code.call(lambda: self._env.oracle())
+        )
         if isinstance(calls, AsyncIterable):
             following = aiter(calls)
             self._next = lambda: self._code.call(_next_async, following)
@@ -80,7 +97,8 @@ class CheckedInstance(Instance):
             self._next = lambda: self._code.call(next, one_by_one, None)
 
     async def next_call(self) -> list[Any] | None:
-        """Return the tool and the arguments of the next call; None after the last one. Raises: InvalidRequest."""
+        """Return the tool and the arguments of the next call; None after the last one. Raises:
+        InvalidRequest."""
         if (call := await self._next()) is None:
             return None
         try:
@@ -88,7 +106,8 @@ class CheckedInstance(Instance):
             return [tool, json.loads(json.dumps(dict(arguments)))]
         except (TypeError, ValueError):
             raise InvalidRequest(
-                f"A call is {shorten(repr(call), 80)}; give the tool's name and its input, such as ('submit', {{}})."
+                f"A call is {shorten(repr(call), 80)}; give the tool's name and its input, such as "
+                "('submit', {})."
             ) from None
 
     async def _exploits(self) -> dict[str, Any]:
@@ -118,9 +137,15 @@ class _WatchedCode(UserCode):
 def _lost_in(output: Any) -> list[str]:
     found = []
     if _has_non_finite(output.reward):
-        found.append(f"the reward {output.reward}, which agents get as null; a reward is a finite number or None")
+        found.append(
+            f"the reward {output.reward}, which agents get as null; a reward is a finite "
+            "number or None"
+        )
     if _has_non_finite(output.metadata):
-        found.append(f"NaN or an infinity in metadata, which becomes null: {shorten(str(output.metadata), 80)}")
+        found.append(
+            "NaN or an infinity in metadata, which becomes null: "
+            f"{shorten(str(output.metadata), 80)}"
+        )
     return found
 
 
@@ -166,18 +191,28 @@ class LocalEnvironment:
         return await self.step(f"num_tasks({split!r})", self._source.count(split))
 
     async def task(self, split: str, index: int) -> Any:
-        return json.loads(await self.step(f"get_task({split!r}, {index})", self._source.get(split, index)))
+        return json.loads(
+            await self.step(f"get_task({split!r}, {index})", self._source.get(split, index))
+        )
 
     async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
-        return await self.step(f"get_task_range({split!r}, {start}, {stop})", self._range(split, start, stop))
+        return await self.step(
+            f"get_task_range({split!r}, {start}, {stop})", self._range(split, start, stop)
+        )
 
     async def _range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
-        return [json.loads(text) async for chunk in self._source.range(split, start, stop) for text in chunk]
+        return [
+            json.loads(text)
+            async for chunk in self._source.range(split, start, stop)
+            for text in chunk
+        ]
 
     async def open(self, sample: Sample, *, with_setup: bool = True) -> LocalSeat:
         return await self.open_with(sample, self.secrets, with_setup=with_setup)
 
-    async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
+    async def open_with(
+        self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True
+    ) -> LocalSeat:
         """Open a session with `secrets` instead of the default ones."""
         try:
             instance = await self._instance()
@@ -186,7 +221,9 @@ class LocalEnvironment:
         building = instance.construct(copy.deepcopy(sample.task), dict(secrets), None)
         seat = LocalSeat(self, instance, sample)
         try:
-            has_setup = await self.step(f"Constructing {self.hosted.cls.__name__} for {sample.label}", building)
+            has_setup = await self.step(
+                f"Constructing {self.hosted.cls.__name__} for {sample.label}", building
+            )
         except BaseException:
             await leave(seat)
             raise
@@ -199,12 +236,16 @@ class LocalEnvironment:
         return seat
 
     async def _instance(self) -> CheckedInstance | CheckedWorkerInstance:
-        """Return a new instance. Its process has started, which is no step. Raises: EnvironmentFault."""
+        """Return a new instance. Its process has started, which is no step. Raises:
+        EnvironmentFault."""
         if self.hosted.isolation != "session":
             return self._host.instance(self.name)
-        from environments.checking.session_processes import SessionProcesses  # late: 0.1 s for fresh_process.py
+        # late: 0.1 s for fresh_process.py
+        from environments.checking.session_processes import SessionProcesses
 
-        return await SessionProcesses(self.hosted, self._limits, self._limit.import_seconds).instance()
+        return await SessionProcesses(
+            self.hosted, self._limits, self._limit.import_seconds
+        ).instance()
 
     def shut(self) -> None:
         self.pool.close()
@@ -214,19 +255,26 @@ class LocalEnvironment:
         try:
             return await self._limit.within(what, work)
         except EnvironmentFault as fault:
-            raise Broken(f"{what} raised {fault}{f' ({fault.place})' if fault.place else ''}.") from fault
+            raise Broken(
+                f"{what} raised {fault}{f' ({fault.place})' if fault.place else ''}."
+            ) from fault
         except OrsError as error:
             raise RequestRefused(str(error)) from error
 
 
 class LocalSeat:
     def __init__(
-        self, checked: LocalEnvironment, instance: CheckedInstance | CheckedWorkerInstance, sample: Sample
+        self,
+        checked: LocalEnvironment,
+        instance: CheckedInstance | CheckedWorkerInstance,
+        sample: Sample,
     ) -> None:
         self._door, self._instance, self._label = checked, instance, sample.label
 
     async def prompt(self) -> Any:
-        return json.loads(await self._door.step(f"get_prompt() for {self._label}", self._instance.prompt_json()))
+        return json.loads(
+            await self._door.step(f"get_prompt() for {self._label}", self._instance.prompt_json())
+        )
 
     async def tools(self) -> dict[str, Any]:
         listing = self._instance.task_tools_json()

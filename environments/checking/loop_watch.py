@@ -1,7 +1,9 @@
-"""An event loop on a thread of its own for the checks, and a watch from another thread for code that blocks it.
+"""An event loop on a thread of its own for the checks, and a watch from another thread for code
+that blocks it.
 
-Async code that blocks delays every session of a server. The stack of the loop's thread shows whose code blocks; a delay
-without the author's code on the stack (a busy machine, our own work) is not reported.
+Async code that blocks delays every session of a server. The stack of the loop's thread shows whose
+code blocks; a delay without the author's code on the stack (a busy machine, our own work) is not
+reported.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ MIN_NOTICED_SECONDS = 0.1
 SAMPLE_SECONDS = 0.05
 PAUSE_SECONDS = 0.02
 STUCK_SECONDS = 10.0
-"""Time beyond the limit after which the process ends itself, because code that holds the GIL lets no thread run."""
+"""Time beyond the limit after which the process ends itself, because code that holds the GIL lets
+no thread run."""
 
 
 _OURS = re.compile("^<|/asyncio/|/environments/runtime/")
@@ -32,7 +35,8 @@ class LoopHeld(Exception):
 
 
 class LoopWatch:
-    """`holds` maps a place in the author's code to the longest time in seconds for which it blocked the loop."""
+    """`holds` maps a place in the author's code to the longest time in seconds for which it blocked
+    the loop."""
 
     def __init__(self, limit_seconds: float, *, exits_when_stuck: bool = False) -> None:
         self.holds: dict[str, float] = {}
@@ -47,7 +51,9 @@ class LoopWatch:
 
         Raises: LoopHeld, and the exceptions of `work`.
         """
-        self._thread = threading.Thread(target=self._serve, args=(work,), name="checks", daemon=True)
+        self._thread = threading.Thread(
+            target=self._serve, args=(work,), name="checks", daemon=True
+        )
         self._thread.start()
         try:
             while not self._done.wait(PAUSE_SECONDS):
@@ -69,7 +75,8 @@ class LoopWatch:
             self._done.set()
 
     def _close(self) -> None:
-        """Close the loop and cancel its remaining tasks; those that ignore the cancellation are abandoned."""
+        """Close the loop and cancel its remaining tasks; those that ignore the cancellation are
+        abandoned."""
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()
@@ -79,7 +86,9 @@ class LoopWatch:
 
     def _probe(self) -> None:
         if self._exits_when_stuck and sys.__stderr__:
-            faulthandler.dump_traceback_later(self._limit_seconds + STUCK_SECONDS, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(
+                self._limit_seconds + STUCK_SECONDS, exit=True, file=sys.__stderr__
+            )
         turned, began = threading.Event(), time.monotonic()
         try:
             self._loop.call_soon_threadsafe(turned.set)
@@ -93,16 +102,23 @@ class LoopWatch:
             if places[-1] and time.monotonic() - began > self._limit_seconds:
                 raise LoopHeld(places[-1])
         # only a place that two samples in a row found: a single one may be a coincidence
-        if held := next((place for place, after in pairwise(places) if place and place == after), ""):
+        if held := next(
+            (place for place, after in pairwise(places) if place and place == after), ""
+        ):
             self.holds[held] = max(self.holds.get(held, 0.0), time.monotonic() - began)
 
     def _place(self) -> str:
         """Return the author's function that the loop's thread is executing, or an empty text."""
         frame = sys._current_frames().get(self._thread.ident or 0) if self._thread else None
         theirs = None
-        while frame is not None and not frame.f_code.co_filename.endswith("/environments/runtime/usercode.py"):
+        while frame is not None and not frame.f_code.co_filename.endswith(
+            "/environments/runtime/usercode.py"
+        ):
             theirs, frame = frame, frame.f_back
         if frame is None or theirs is None or _OURS.search(theirs.f_code.co_filename):
             return ""
         code = theirs.f_code
-        return f"{code.co_qualname} ({code.co_filename.rpartition('/')[2]}, line {code.co_firstlineno})"
+        return (
+            f"{code.co_qualname} ({code.co_filename.rpartition('/')[2]}, line "
+            f"{code.co_firstlineno})"
+        )

@@ -1,4 +1,5 @@
-"""Recorded episodes whose calls the checks make again, from a file of `export_episodes --format jsonl`."""
+"""Recorded episodes whose calls the checks make again, from a file of
+`export_episodes --format jsonl`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def read_recordings(path: Path) -> list[Recording]:
                 recording = _recording(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 expected = "give a file of export_episodes --format jsonl"
-                raise ValueError(f"Line {number} of {path} is no episode ({error!r}); {expected}.") from error
+                raise ValueError(
+                    f"Line {number} of {path} is no episode ({error!r}); {expected}."
+                ) from error
             if recording.calls:
                 own = [*chosen[recording.environment], recording]
                 own.sort(key=lambda recording: -len(recording.calls))
@@ -41,11 +44,18 @@ def read_recordings(path: Path) -> list[Recording]:
 
 def _recording(line: dict[str, Any]) -> Recording:
     split, index = line.get("split"), line.get("task_index")
-    sample = Sample(split["name"] if split else "recorded", index or 0, _exact(line["task"], "spec"))
-    calls = [(step["tool"], dict(_exact(step, "input"))) for step in line["steps"] if step["status"] == "ok"]
+    sample = Sample(
+        split["name"] if split else "recorded", index or 0, _exact(line["task"], "spec")
+    )
+    calls = [
+        (step["tool"], dict(_exact(step, "input")))
+        for step in line["steps"]
+        if step["status"] == "ok"
+    ]
     return Recording(line["environment"]["name"], sample, calls)
 
 
 def _exact(part: dict[str, Any], name: str) -> Any:
-    """Return a JSON value that a line holds as it is, or as a text where a parser would have changed it."""
+    """Return a JSON value that a line holds as it is, or as a text where a parser would have
+    changed it."""
     return part[name] if name in part else json.loads(part.get(f"{name}_text") or "{}")

@@ -1,7 +1,8 @@
-"""The implementation of `checked_environment.py` for an environment on any server, with the same requests as the
-clients of both SDKs.
+"""The implementation of `checked_environment.py` for an environment on any server, with the same
+requests as the clients of both SDKs.
 
-Requests run on threads of the pool and use the standard library, so that authors need not install an HTTP client.
+Requests run on threads of the pool and use the standard library, so that authors need not install
+an HTTP client.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, Sample, TimeLimit
+from environments.checking.checked_environment import (
+    Broken,
+    CallAnswer,
+    RequestRefused,
+    Sample,
+    TimeLimit,
+)
 from environments.checking.http import Client, Reply
 from environments.runtime.ids import new_task_id
 from environments.runtime.threads import ThreadPool
@@ -41,26 +48,43 @@ class RemoteEnvironment:
         self._code = UserCode(self._pool)
 
     async def request(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, what: str = ""
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] = {},
+        *,
+        what: str = "",
     ) -> Reply:
         """Return the response, whatever its status; `what` names the request in messages.
 
         Raises: Broken when there is none.
         """
         what = what or f"{method} {path}"
-        asking = self._code.call(self._client.request, method, path, body, dict(headers), passing=(Exception,))
+        asking = self._code.call(
+            self._client.request, method, path, body, dict(headers), passing=(Exception,)
+        )
         try:
             return await self._limit.within(what, asking)
         except (OSError, ValueError) as error:
-            raise Broken(f"{what} has no valid response: {type(error).__name__}: {error}.") from error
+            raise Broken(
+                f"{what} has no valid response: {type(error).__name__}: {error}."
+            ) from error
 
-    async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
-        """Return the value of a response with status 200. Raises: RequestRefused for 4xx, else Broken."""
+    async def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}
+    ) -> Any:
+        """Return the value of a response with status 200. Raises: RequestRefused for 4xx, else
+        Broken."""
         reply = await self.request(method, path, body, headers)
         if 400 <= reply.status < 500:
-            raise RequestRefused(f"{method} {path} was refused with status {reply.status}: {reply.detail}")
+            raise RequestRefused(
+                f"{method} {path} was refused with status {reply.status}: {reply.detail}"
+            )
         if reply.status != 200:
-            raise Broken(f"{method} {path} was answered with status {reply.status}: {reply.detail}.")
+            raise Broken(
+                f"{method} {path} was answered with status {reply.status}: {reply.detail}."
+            )
         return reply.value
 
     async def tools(self) -> dict[str, Any]:
@@ -80,13 +104,24 @@ class RemoteEnvironment:
         return _list(_member(answer, "tasks", "/tasks"), "/tasks")
 
     async def count(self, split: str) -> int:
-        count = _member(await self.ask("POST", f"/{self.name}/num_tasks", {"split": split}), "num_tasks", "/num_tasks")
+        count = _member(
+            await self.ask("POST", f"/{self.name}/num_tasks", {"split": split}),
+            "num_tasks",
+            "/num_tasks",
+        )
         if not isinstance(count, int) or count < 0:
-            raise Broken(f"/num_tasks returned {count!r} for split {split!r}; it has to be a whole number, 0 or more.")
+            raise Broken(
+                f"/num_tasks returned {count!r} for split {split!r}; it has to be a whole "
+                "number, 0 or more."
+            )
         return count
 
     async def task(self, split: str, index: int) -> Any:
-        return _member(await self.ask("POST", f"/{self.name}/task", {"split": split, "index": index}), "task", "/task")
+        return _member(
+            await self.ask("POST", f"/{self.name}/task", {"split": split, "index": index}),
+            "task",
+            "/task",
+        )
 
     async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
         body = {"split": split, "start": start, "stop": stop}
@@ -94,7 +129,8 @@ class RemoteEnvironment:
         return _list(_member(answer, "tasks", "/task_range"), "/task_range")
 
     async def open(self, sample: Sample, *, with_setup: bool = True) -> RemoteSeat:
-        """Open a session for the content of a task, as `session(task)` of the clients does; the server sets it up."""
+        """Open a session for the content of a task, as `session(task)` of the clients does; the
+        server sets it up."""
         sid = await self.new_session()
         body: dict[str, Any] = {"env_name": self.name, "task_spec": sample.task}
         if self._secrets:
@@ -106,16 +142,22 @@ class RemoteEnvironment:
         self._pool.close()
 
     async def new_session(self) -> str:
-        """Return a new session id, from a response that is JSON or a stream whose first event has the id."""
+        """Return a new session id, from a response that is JSON or a stream whose first event has
+        the id."""
         reply = await self.request("POST", "/create_session", {}, STREAM)
         if reply.status != 200:
-            raise Broken(f"POST /create_session was answered with status {reply.status}: {reply.detail}.")
+            raise Broken(
+                f"POST /create_session was answered with status {reply.status}: {reply.detail}."
+            )
         data = reply.events[-1][1] if reply.events else ""
         answer = _parsed(data) if data else reply.value
         sid = answer.get("sid") if isinstance(answer, dict) else None
         sid = sid or next((data for event, data in reply.events if event == "task_id"), None)
         if not sid:
-            raise Broken('POST /create_session returned no session id; answer with {"sid": …} or a task_id event.')
+            raise Broken(
+                'POST /create_session returned no session id; answer with {"sid": …} or a '
+                "task_id event."
+            )
         return str(sid)
 
 
@@ -135,9 +177,12 @@ class RemoteSeat:
         return answer
 
     async def call_with(self, body: Mapping[str, Any]) -> tuple[CallAnswer, Reply]:
-        """Return the result of a call with `body`, and the response with the events of its stream."""
+        """Return the result of a call with `body`, and the response with the events of its
+        stream."""
         what, headers = f"Tool {body['name']!r}", {**self.headers, **STREAM}
-        reply = await self._door.request("POST", f"/{self._door.name}/call", body, headers, what=what)
+        reply = await self._door.request(
+            "POST", f"/{self._door.name}/call", body, headers, what=what
+        )
         if reply.status != 200:
             raise Broken(f"POST /call was answered with status {reply.status}: {reply.detail}.")
         return _answer(reply), reply
@@ -146,7 +191,9 @@ class RemoteSeat:
         body, headers = {"candidates": candidates}, {**self.headers, **STREAM}
         reply = await self._door.request("POST", f"/{self._door.name}/score_group", body, headers)
         if reply.status != 200:
-            raise Broken(f"POST /score_group was answered with status {reply.status}: {reply.detail}.")
+            raise Broken(
+                f"POST /score_group was answered with status {reply.status}: {reply.detail}."
+            )
         if _ending(reply) == "error":
             raise Broken(f"POST /score_group failed: {reply.events[-1][1]}.")
         return _parsed(_text(reply))
@@ -168,10 +215,14 @@ def _answer(reply: Reply) -> CallAnswer:
     text = _text(reply)
     result = _parsed(text)
     if not isinstance(result, dict) or not isinstance(result.get("ok"), bool):
-        raise Broken(f"A tool's result is {text[:80]!r}; it has to be an object with ok true or false.")
+        raise Broken(
+            f"A tool's result is {text[:80]!r}; it has to be an object with ok true or false."
+        )
     if result["ok"]:
         return CallAnswer("ok", _object(result.get("output"), "/call"))
-    return CallAnswer("refused", error=str(result.get("error", "")), reason=str(result.get("reason") or ""))
+    return CallAnswer(
+        "refused", error=str(result.get("error", "")), reason=str(result.get("reason") or "")
+    )
 
 
 def _ending(reply: Reply) -> str:

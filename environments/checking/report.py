@@ -1,5 +1,5 @@
-"""The report of the checks: an ordered list of findings, each with a sentence that a person can act on, as JSON and as
-a table for a terminal.
+"""The report of the checks: an ordered list of findings, each with a sentence that a person can act
+on, as JSON and as a table for a terminal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MAX_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: its subject, what should be true, the result, and a sentence about what was seen."""
+    """One check: its subject, what should be true, the result, and a sentence about what was
+    seen."""
 
     subject: str
     check: str
@@ -59,8 +60,16 @@ class CheckReport:
     def skip(self, subject: str, check: str, sentence: str) -> None:
         self._add(subject, check, "not applicable", sentence)
 
-    def judge(self, subject: str, check: str, problems: Sequence[str], fine: str, result: Result = "failed") -> None:
-        """Add `result` with the first `MAX_PROBLEMS` problems, or ok with the sentence `fine` if there are none."""
+    def judge(
+        self,
+        subject: str,
+        check: str,
+        problems: Sequence[str],
+        fine: str,
+        result: Result = "failed",
+    ) -> None:
+        """Add `result` with the first `MAX_PROBLEMS` problems, or ok with the sentence `fine` if
+        there are none."""
         if not problems:
             return self.ok(subject, check, fine)
         more = len(problems) - MAX_PROBLEMS
@@ -68,14 +77,19 @@ class CheckReport:
         self._add(subject, check, result, f"{listed} ({more} more.)" if more > 0 else listed)
 
     def _add(self, subject: str, check: str, result: Result, sentence: str) -> None:
-        self.findings.append(Finding(subject, check, result, shorten(" ".join(sentence.split()), MAX_SENTENCE)))
+        self.findings.append(
+            Finding(subject, check, result, shorten(" ".join(sentence.split()), MAX_SENTENCE))
+        )
 
     def count(self, result: Result) -> int:
         return sum(finding.result == result for finding in self.findings)
 
     def passes(self, *, strict: bool = False) -> bool:
-        """Return whether nothing failed and, if `strict`, nothing was warned about or is unclear."""
-        return not self.count("failed") and not (strict and self.count("warning") + self.count("could not tell"))
+        """Return whether nothing failed and, if `strict`, nothing was warned about or is
+        unclear."""
+        return not self.count("failed") and not (
+            strict and self.count("warning") + self.count("could not tell")
+        )
 
     def as_json(self, *, strict: bool = False) -> dict[str, Any]:
         """Return an object with `target`, `passed`, `counts` by result, and `findings`."""
@@ -95,7 +109,10 @@ _SHOWN: dict[Result, str] = {"could not tell": "unclear", "not applicable": "n/a
 def print_report(report: CheckReport, console: Console) -> None:
     """Print a table of the findings by subject, then one line with the number of each result."""
     table = Table(
-        title=escape(f"Check of {visible(report.target)}"), title_justify="left", show_lines=False, expand=True
+        title=escape(f"Check of {visible(report.target)}"),
+        title_justify="left",
+        show_lines=False,
+        expand=True,
     )
     table.add_column("Subject", no_wrap=True)
     table.add_column("Check", no_wrap=True)
@@ -107,7 +124,11 @@ def print_report(report: CheckReport, console: Console) -> None:
         for number, finding in enumerate(findings):
             result = f"[{_STYLES[finding.result]}]{_SHOWN.get(finding.result, finding.result)}[/]"
             texts = ("" if number else subject, finding.check)
-            table.add_row(*(escape(visible(text)) for text in texts), result, escape(visible(finding.sentence)))
+            table.add_row(
+                *(escape(visible(text)) for text in texts),
+                result,
+                escape(visible(finding.sentence)),
+            )
         table.add_section()
     console.print(table)
     counts = [f"{report.count(result)} {result}" for result in RESULTS if report.count(result)]

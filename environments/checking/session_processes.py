@@ -1,4 +1,5 @@
-"""The processes in which the checks play a class with `isolation = "session"`, each for a session, as a server does."""
+"""The processes in which the checks play a class with `isolation = "session"`, each for a session,
+as a server does."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class CheckedWorkerInstance(WorkerInstance):
 class _Launcher(LocalLauncher):
     program = "environments.checking.session_program"
 
-    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> LocalProcess:
+    async def launch(
+        self, python: str, resources: dict[str, float], pipe: MessagePipe
+    ) -> LocalProcess:
         return await super().launch("", resources, pipe)  # the class was imported here
 
 
@@ -74,6 +77,8 @@ class SessionProcesses:
         """No call is over its time: the time limit of a step abandons it."""
 
     async def _started(self) -> WorkerProcess:
-        worker = WorkerProcess(self.hosted, self.limits, self._settings, _Launcher(), lambda reason: None)
+        worker = WorkerProcess(
+            self.hosted, self.limits, self._settings, _Launcher(), lambda reason: None
+        )
         await worker.start()
         return worker

@@ -1,7 +1,8 @@
-"""The program of a process in which the checks play one session: a worker process whose instance answers more.
+"""The program of a process in which the checks play one session: a worker process whose instance
+answers more.
 
-`session_processes.py` starts it as `python -m environments.checking.session_program 5`. It imports neither that module
-nor structlog, which would take as long as the rest.
+`session_processes.py` starts it as `python -m environments.checking.session_program 5`. It imports
+neither that module nor structlog, which would take as long as the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The servers that share a database, as operators see them: which live, which leads, and how many sessions each has."""
+"""The servers that share a database, as operators see them: which live, which leads, and how many
+sessions each has."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from environments.cluster.membership import LEADING, LOCKS, Membership
 from environments.cluster.ownership import Ownership
 
 MAX_DEAD = 10
-"""Servers that have ended which are listed: the latest ones, and before them those whose sessions wait."""
+"""Servers that have ended which are listed: the latest ones, and before them those whose sessions
+wait."""
 _LIST = """
     WITH leader AS (
         SELECT own.objid::bigint AS id FROM pg_locks AS lead JOIN pg_locks AS own USING (pid)
@@ -71,11 +73,14 @@ async def cluster_load_of(ownership: Ownership) -> ClusterLoad:
     with contextlib.suppress(OperationalError, InterfaceError):
         servers = await asyncio.to_thread(_list_servers, ownership.membership)
     counts = ownership.counts
-    return ClusterLoad(ownership.membership.id, servers, dict(counts.passed_on), dict(counts.taken_over))
+    return ClusterLoad(
+        ownership.membership.id, servers, dict(counts.passed_on), dict(counts.taken_over)
+    )
 
 
 def _list_servers(membership: Membership) -> list[ListedServer]:
-    """Return the servers that live, and some that have ended in the last day. Blocks. Raises: django.db.Error."""
+    """Return the servers that live, and some that have ended in the last day. Blocks. Raises:
+    django.db.Error."""
     rows = membership.ask(_LIST, {"locks": LOCKS, "leading": LEADING})
     servers = [ListedServer(*row) for row in rows]
     living = [server for server in servers if server.ended is None]

@@ -1,7 +1,9 @@
-"""Which server has which session, as rows of SessionLease. One thread asks the database for all that wait, together.
+"""Which server has which session, as rows of SessionLease. One thread asks the database for all
+that wait, together.
 
-A lease is made before its session is opened and deleted after the end of its episode is recorded, so a session that
-plays always has one. It is named by a digest, because an id that a client chose may contain a secret.
+A lease is made before its session is opened and deleted after the end of its episode is recorded,
+so a session that plays always has one. It is named by a digest, because an id that a client chose
+may contain a secret.
 """
 
 from __future__ import annotations
@@ -26,21 +28,27 @@ MAX_RELEASE_SECONDS = 0.2
 """How long a lease that is given up waits for a question, in whose transaction it is deleted."""
 
 Owners = Mapping[str, Any]
-"""Ids of servers by the digests of sessions; or what opens the sessions, for the question about that."""
+"""Ids of servers by the digests of sessions; or what opens the sessions, for the question about
+that."""
 
-_RELEASE = "DELETE FROM environments_sessionlease WHERE server_id = %s AND session = ANY(%s::text[])"
+_RELEASE = (
+    "DELETE FROM environments_sessionlease WHERE server_id = %s AND session = ANY(%s::text[])"
+)
 _CLAIM = (
     "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, unnest(%s::text[]) "
     "ON CONFLICT (session) DO UPDATE SET server_id = l.server_id RETURNING session, server_id"
 )
 _OPEN = (
     "INSERT INTO environments_sessionlease AS l (server_id, session, opening) "
-    "SELECT %s, unnest(%s::text[]), unnest(%s::text[]) ON CONFLICT (session) DO UPDATE SET opening = CASE "
-    "WHEN l.server_id = excluded.server_id THEN coalesce(l.opening, excluded.opening) ELSE l.opening END "
+    "SELECT %s, unnest(%s::text[]), unnest(%s::text[]) ON CONFLICT (session) DO UPDATE SET opening "
+    "= CASE "
+    "WHEN l.server_id = excluded.server_id THEN coalesce(l.opening, excluded.opening) ELSE "
+    "l.opening END "
     "RETURNING session, server_id"
 )
 _OPENINGS = (
-    "SELECT session, opening FROM environments_sessionlease WHERE session = ANY(%s::text[]) AND opening IS NOT NULL"
+    "SELECT session, opening FROM environments_sessionlease WHERE session = ANY(%s::text[]) AND "
+    "opening IS NOT NULL"
 )
 _FIND = "SELECT session, server_id FROM environments_sessionlease WHERE session = ANY(%s::text[])"
 _ENDED = "SELECT id FROM environments_clusterserver WHERE ended IS NOT NULL"
@@ -53,14 +61,17 @@ _FIND_LEFT = (
     f"WHERE server_id IN ({_ENDED}) GROUP BY server_id"  # nosec B608 # only our own words
 )
 _DROP = (
-    "DELETE FROM environments_sessionlease WHERE server_id = ANY(%s::bigint[]) AND (opening IS NULL "
+    "DELETE FROM environments_sessionlease WHERE server_id = ANY(%s::bigint[]) AND (opening IS "
+    "NULL "
     f"OR server_id IN ({_ENDED} AND ended < now() - interval '1 hour'))"  # nosec B608 # only our own words
 )
 _TAKE_OR_MAKE = (
-    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, one FROM unnest(%s::text[]) AS one "
+    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, one FROM "
+    "unnest(%s::text[]) AS one "
     "WHERE NOT EXISTS (SELECT 1 FROM environments_sessionlease AS lease WHERE lease.session = one "
     f"AND lease.server_id NOT IN ({_ENDED})) "  # nosec B608 # only our own words
-    f"ON CONFLICT (session) DO UPDATE SET server_id = excluded.server_id WHERE l.server_id IN ({_ENDED}) "  # nosec B608 # only our own words
+    "ON CONFLICT (session) DO UPDATE SET server_id = excluded.server_id WHERE l.server_id IN "
+    f"({_ENDED}) "  # nosec B608 # only our own words
     "RETURNING session, server_id"
 )
 """Leases of servers that live are left out before the conflict, which would lock each of them."""
@@ -74,9 +85,12 @@ class _Question(NamedTuple):
 
 
 class Leases(threading.Thread):
-    """The thread and its questions, which are asked on the event loop. Start it, and `close` it at the end."""
+    """The thread and its questions, which are asked on the event loop. Start it, and `close` it at
+    the end."""
 
-    def __init__(self, server: int, rest: Callable[[int, float], float] = lambda _asked, _spent: 0.0) -> None:
+    def __init__(
+        self, server: int, rest: Callable[[int, float], float] = lambda _asked, _spent: 0.0
+    ) -> None:
         """`rest(batch_size, seconds)`: pause after a transaction, in seconds."""
         super().__init__(name="leases", daemon=True)
         self._server, self._rest = server, rest
@@ -84,11 +98,14 @@ class Leases(threading.Thread):
         self._given_up = threading.Event()
 
     async def claim(self, digest: str) -> int:
-        """Return which server has the session: the one that had it before, or else this one from now on."""
-        return int((await self._ask("claim", [digest])).get(digest, self._server))  # none: this server ends
+        """Return which server has the session: the one that had it before, or else this one from
+        now on."""
+        # none: this server ends
+        return int((await self._ask("claim", [digest])).get(digest, self._server))
 
     async def open(self, digest: str, opening: str) -> int:
-        """Claim a session and keep what opens it again. Return which server has it, as `claim` does."""
+        """Claim a session and keep what opens it again. Return which server has it, as `claim`
+        does."""
         return int((await self._ask("open", [(digest, opening)])).get(digest, self._server))
 
     async def openings(self, digests: Collection[str]) -> Mapping[str, str]:
@@ -100,7 +117,8 @@ class Leases(threading.Thread):
         return (await self._ask("find", [digest])).get(digest)
 
     async def take(self, digest: str) -> bool:
-        """Take the session from a server that has ended; return whether it was this server that took it."""
+        """Take the session from a server that has ended; return whether it was this server that
+        took it."""
         return digest in await self._ask("take", [digest])
 
     async def left_by(self) -> Collection[int]:
@@ -108,14 +126,16 @@ class Leases(threading.Thread):
         return [int(server) for server in await self._ask("left", ())]
 
     def drop(self, servers: Collection[int]) -> None:
-        """Delete, soon, the leases of servers that have ended and whose running sessions are taken over.
+        """Delete, soon, the leases of servers that have ended and whose running sessions are taken
+        over.
 
         Those without an environment stay for an hour, in which their clients may go on with them.
         """
         self._queue.put(_Question("drop", servers, None))
 
     async def take_left(self, digests: Collection[str]) -> Collection[str]:
-        """Take those sessions that a server that has ended had, or that no server has. Returns which they are."""
+        """Take those sessions that a server that has ended had, or that no server has. Returns
+        which they are."""
         return (await self._ask("take or make", digests)).keys()
 
     def release(self, digest: str) -> None:
@@ -133,7 +153,7 @@ class Leases(threading.Thread):
         self._queue.put(_Question(kind, digests, answer))
         return await answer
 
-    # --- the thread ---------------------------------------------------------------------------------------------------
+    # --- the thread -------------------------------------------------------------------------------
 
     def run(self) -> None:
         is_open = True
@@ -148,7 +168,11 @@ class Leases(threading.Thread):
     def _gather(self) -> list[_Question | None]:
         """Take all questions, at least one. Leases that are given up wait a little for others."""
         questions = list[_Question | None]()
-        question, until, is_patient = self._queue.get(), time.monotonic() + MAX_RELEASE_SECONDS, True
+        question, until, is_patient = (
+            self._queue.get(),
+            time.monotonic() + MAX_RELEASE_SECONDS,
+            True,
+        )
         with contextlib.suppress(Empty):
             while True:
                 questions.append(question)
@@ -161,12 +185,16 @@ class Leases(threading.Thread):
 
     def _answer(self, questions: list[_Question]) -> None:
         asked = {
-            kind: sorted({digest for one in questions if one.kind == kind for digest in one.digests})
+            kind: sorted(
+                {digest for one in questions if one.kind == kind for digest in one.digests}
+            )
             for kind in _STATEMENTS
             if any(one.kind == kind for one in questions)
         }
         owners = self._until_there(asked)
-        waiting = [(one.answer, owners.get(one.kind, {})) for one in questions if one.answer is not None]
+        waiting = [
+            (one.answer, owners.get(one.kind, {})) for one in questions if one.answer is not None
+        ]
         if waiting:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
                 waiting[0][0].get_loop().call_soon_threadsafe(_settle, waiting)
@@ -184,13 +212,17 @@ class Leases(threading.Thread):
         return {}
 
     def _execute(self, asked: Mapping[str, list[Any]]) -> Mapping[str, Owners]:
-        """Execute the statements of all kinds that are asked for, in one transaction and one round trip."""
+        """Execute the statements of all kinds that are asked for, in one transaction and one round
+        trip."""
         connect(connection)
         raw = connection.connection
         with connection.wrap_database_errors:
             with raw.pipeline() if len(asked) > 1 else contextlib.nullcontext():
                 cursors = {kind: self._begun(kind, digests) for kind, digests in asked.items()}
-            return {kind: dict(cursor.fetchall()) if cursor.description else {} for kind, cursor in cursors.items()}
+            return {
+                kind: dict(cursor.fetchall()) if cursor.description else {}
+                for kind, cursor in cursors.items()
+            }
 
     def _begun(self, kind: str, digests: list[Any]) -> Any:
         sql, *values = _STATEMENTS[kind](self._server, digests)

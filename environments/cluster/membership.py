@@ -1,8 +1,10 @@
-"""This process as one of several servers on a PostgreSQL database: which others live, which one leads, who is dead.
+"""This process as one of several servers on a PostgreSQL database: which others live, which one
+leads, who is dead.
 
-A server holds an advisory lock under its id in a connection of its own. PostgreSQL releases it when the process ends,
-and within 4 s when its machine is gone. A server whose lock is free may be declared dead by any other; from then on it
-records nothing (`episodes/recording/writer.py` asks in each transaction), and its sessions may be taken over.
+A server holds an advisory lock under its id in a connection of its own. PostgreSQL releases it when
+the process ends, and within 4 s when its machine is gone. A server whose lock is free may be
+declared dead by any other; from then on it records nothing (`episodes/recording/writer.py` asks in
+each transaction), and its sessions may be taken over.
 
 Everything here blocks.
 """
@@ -26,38 +28,49 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 DATABASE_KEY = int.from_bytes(b"orsweb")
-"""Key of the advisory lock on the database: exclusive for a server that has it alone, shared by those of a cluster. It
-has six bytes, so both halves fit the columns classid and objid of pg_locks."""
+"""Key of the advisory lock on the database: exclusive for a server that has it alone, shared by
+those of a cluster. It has six bytes, so both halves fit the columns classid and objid of
+pg_locks."""
 LOCKS = int.from_bytes(b"orsw")
 """First key of the other advisory locks; the second is the id of a server, or one of these."""
 LEADING, ENDINGS, STARTING, NUMBERING = 0, -1, -2, -3
 
 _DESCRIBE_SESSION = (
-    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '2', false), "
-    "set_config('tcp_keepalives_interval', '1', false), set_config('tcp_keepalives_count', '2', false), "
+    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '2', "
+    "false), "
+    "set_config('tcp_keepalives_interval', '1', false), set_config('tcp_keepalives_count', '2', "
+    "false), "
     "set_config('lock_timeout', '3s', false)"
 )
-"""Names the holder, and sets keepalives with which PostgreSQL notices within 4 s that the holder's machine is gone."""
+"""Names the holder, and sets keepalives with which PostgreSQL notices within 4 s that the holder's
+machine is gone."""
 _HOLDER = (
     "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) "
     "WHERE locktype = 'advisory' AND granted AND classid = %s AND objid = %s AND objsubid = 1 "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _JOIN = (
-    "INSERT INTO environments_clusterserver (id, address, token, machine, pid, directory, started, last_episode) "
+    "INSERT INTO environments_clusterserver (id, address, token, machine, pid, directory, started, "
+    "last_episode) "
     "VALUES (%s, %s, %s, %s, %s, %s, now(), 0)"
 )
 _DECLARE_DEAD = (
     "UPDATE environments_clusterserver SET ended = now() "
-    "WHERE ended IS NULL AND id <> %s AND pg_postmaster_start_time() <= now() - %s * interval '1 second' "
+    "WHERE ended IS NULL AND id <> %s AND pg_postmaster_start_time() <= now() - %s * interval '1 "
+    "second' "
     "AND pg_try_advisory_xact_lock(%s, id::int) RETURNING id, pid, machine"
 )
-"""The lock is held to the end of the statement, so that a server that reconnects meanwhile finds itself dead."""
+"""The lock is held to the end of the statement, so that a server that reconnects meanwhile finds
+itself dead."""
 RETURN_SECONDS = 5.0
-"""Time after a start of PostgreSQL in which the servers take their locks again, and nobody declares others dead."""
+"""Time after a start of PostgreSQL in which the servers take their locks again, and nobody declares
+others dead."""
 MAX_REST_SECONDS = 0.03
 """Longest rest of one of several servers between two transactions."""
-_LIVING = "SELECT id, address, token, machine, directory FROM environments_clusterserver WHERE ended IS NULL"
+_LIVING = (
+    "SELECT id, address, token, machine, directory FROM environments_clusterserver WHERE ended IS "
+    "NULL"
+)
 
 log = structlog.get_logger(__name__)
 
@@ -97,14 +110,24 @@ class Membership:
         self._connection = fresh_connection("default")
 
     def join(self) -> None:
-        """Become one of the servers. Raises: DatabaseTaken; django.db.Error when the database cannot be reached."""
+        """Become one of the servers. Raises: DatabaseTaken; django.db.Error when the database
+        cannot be reached."""
         try:
             with self._connection.cursor() as cursor:
                 self._share(cursor)
-                cursor.execute("SELECT nextval(pg_get_serial_sequence('environments_clusterserver', 'id'))")
+                cursor.execute(
+                    "SELECT nextval(pg_get_serial_sequence('environments_clusterserver', 'id'))"
+                )
                 self.id = cursor.fetchone()[0]
                 cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCKS, self.id])
-                row = (self.id, self._address, self.token, self._machine, os.getpid(), str(self._directory))
+                row = (
+                    self.id,
+                    self._address,
+                    self.token,
+                    self._machine,
+                    os.getpid(),
+                    str(self._directory),
+                )
                 cursor.execute(_JOIN, row)
             self.renew()
         except BaseException:
@@ -112,7 +135,8 @@ class Membership:
             raise
 
     def renew(self) -> None:
-        """Connect again if necessary, declare servers dead whose lock is free, and see which live and which one leads.
+        """Connect again if necessary, declare servers dead whose lock is free, and see which live
+        and which one leads.
 
         Raises: DeclaredDead, DatabaseTaken; django.db.Error when the database cannot be reached.
         """
@@ -134,7 +158,8 @@ class Membership:
             self._known |= living
 
     def directory_of(self, server: int) -> Path | None:
-        """Return where a server that lives, or has died, notes what it runs; None if that is not on this machine."""
+        """Return where a server that lives, or has died, notes what it runs; None if that is not on
+        this machine."""
         known = self._known.get(server)
         return known.directory if known else None
 
@@ -145,11 +170,13 @@ class Membership:
             return list(cursor.fetchall())
 
     def rest_seconds(self, answered: int, spent: float) -> float:
-        """Return how long to rest after a transaction for so many waiting calls, which took `spent` seconds.
+        """Return how long to rest after a transaction for so many waiting calls, which took `spent`
+        seconds.
 
-        A single server writes all the time: while it commits, calls of all its agents gather for the next transaction.
-        Several, each with a part of the agents, would make many small ones, so each rests while the others may write.
-        One call alone shows that there is no crowd to wait for.
+        A single server writes all the time: while it commits, calls of all its agents gather for
+        the next transaction. Several, each with a part of the agents, would make many small ones,
+        so each rests while the others may write. One call alone shows that there is no crowd to
+        wait for.
         """
         return min(spent * len(self.peers), MAX_REST_SECONDS) if answered > 1 else 0.0
 
@@ -158,7 +185,10 @@ class Membership:
         with self._turn:
             if self._connection.connection is not None:
                 with suppress(Error), self._connection.cursor() as cursor:
-                    cursor.execute("UPDATE environments_clusterserver SET ended = now() WHERE id = %s", [self.id])
+                    cursor.execute(
+                        "UPDATE environments_clusterserver SET ended = now() WHERE id = %s",
+                        [self.id],
+                    )
             self._connection.close()
 
     def _reconnect(self) -> None:
@@ -174,7 +204,10 @@ class Membership:
 
     def _share(self, cursor: CursorWrapper) -> None:
         """Raises: DatabaseTaken."""
-        cursor.execute(_DESCRIBE_SESSION, [f"orsweb pid {os.getpid()} at {self._address} on {self._machine}"[:63]])
+        cursor.execute(
+            _DESCRIBE_SESSION,
+            [f"orsweb pid {os.getpid()} at {self._address} on {self._machine}"[:63]],
+        )
         cursor.execute("SELECT pg_try_advisory_lock_shared(%s)", [DATABASE_KEY])
         if not cursor.fetchone()[0]:
             raise DatabaseTaken(holder_in(cursor))
@@ -184,17 +217,23 @@ class Membership:
 
 
 def stop_at_once() -> NoReturn:
-    """End this process, which others have declared dead, before it does anything else; its supervisor starts another.
+    """End this process, which others have declared dead, before it does anything else; its
+    supervisor starts another.
 
-    What it was doing is not answered, so its clients repeat that, and reach the servers that have its sessions now.
+    What it was doing is not answered, so its clients repeat that, and reach the servers that have
+    its sessions now.
     """
-    log.critical("stopping at once", reason="other servers found this one dead and may have taken over its sessions")
+    log.critical(
+        "stopping at once",
+        reason="other servers found this one dead and may have taken over its sessions",
+    )
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("SIGKILL ends the process")
 
 
 def fresh_connection(alias: str) -> BaseDatabaseWrapper:
-    """Return a connection that any thread may use and that, unlike Django's per-thread ones, is never closed."""
+    """Return a connection that any thread may use and that, unlike Django's per-thread ones, is
+    never closed."""
     connection = connections.create_connection(alias)
     connection.inc_thread_sharing()
     return connection

@@ -1,7 +1,8 @@
 """Short messages between the servers of a database, through LISTEN and NOTIFY of PostgreSQL.
 
-A message has a topic and a text, and reaches all other servers that listen at that moment. Nothing is stored: after a
-connection was lost, those who listen are told that they may have missed something.
+A message has a topic and a text, and reaches all other servers that listen at that moment. Nothing
+is stored: after a connection was lost, those who listen are told that they may have missed
+something.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ RETRY_SECONDS = 0.5
 MAX_OPEN_SECONDS = 5.0
 _CHANNEL = "orsweb"
 _SEND = "SELECT pg_notify(%s, one) FROM unnest(%s::text[]) AS one"
-_KEEPALIVES = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 3, "connect_timeout": 5}
+_KEEPALIVES = {
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "connect_timeout": 5,
+}
 """With these a connection ends within 5 s when the machine of the database is gone."""
 
 log = structlog.get_logger(__name__)
@@ -49,16 +55,21 @@ class ServerMessages(threading.Thread):
         self._closed = threading.Event()
 
     def open(self) -> None:
-        """Start the thread, and wait until it listens; not for long, because the database may be away."""
+        """Start the thread, and wait until it listens; not for long, because the database may be
+        away."""
         self.start()
         self._is_connected.wait(MAX_OPEN_SECONDS)
 
-    def listen(self, topic: str, hear: Callable[[str], None], miss: Callable[[], None] = lambda: None) -> None:
-        """Call `hear` on the thread with the text of each message, and `miss` when some may have been lost."""
+    def listen(
+        self, topic: str, hear: Callable[[str], None], miss: Callable[[], None] = lambda: None
+    ) -> None:
+        """Call `hear` on the thread with the text of each message, and `miss` when some may have
+        been lost."""
         self._listeners[topic] = _Listener(hear, miss)
 
     def send(self, topic: str, *texts: str) -> None:
-        """Send messages of at most `MAX_BYTES` each, in one statement of the calling thread's connection.
+        """Send messages of at most `MAX_BYTES` each, in one statement of the calling thread's
+        connection.
 
         Raises: django.db.Error.
         """
@@ -69,7 +80,7 @@ class ServerMessages(threading.Thread):
         """Stop listening. Does not wait for the thread."""
         self._closed.set()
 
-    # --- the thread ---------------------------------------------------------------------------------------------------
+    # --- the thread -------------------------------------------------------------------------------
 
     def run(self) -> None:
         from psycopg import Error  # takes 60 ms of a start, which SQLite does without

@@ -1,4 +1,5 @@
-"""A page as another server of the database makes it, for views on the threads of pages. Everything here blocks."""
+"""A page as another server of the database makes it, for views on the threads of pages. Everything
+here blocks."""
 
 from __future__ import annotations
 
@@ -48,10 +49,13 @@ def _exchange(peer: Peer, request: HttpRequest, scope: Scope) -> HttpResponse:
 
 
 class _PeerConnection(http.client.HTTPConnection):
-    """A connection to the address at which other servers reach one: host:port, or the path of a Unix socket."""
+    """A connection to the address at which other servers reach one: host:port, or the path of a
+    Unix socket."""
 
     def __init__(self, address: str) -> None:
-        super().__init__("localhost" if address.startswith("/") else address, timeout=ANSWER_SECONDS)
+        super().__init__(
+            "localhost" if address.startswith("/") else address, timeout=ANSWER_SECONDS
+        )
         self._address = address
 
     def connect(self) -> None:

@@ -14,7 +14,8 @@ MAX_TOGETHER = 300
 
 
 class ActionRefused(OrsError):
-    """The change cannot be made, and nothing was changed. Its text is a sentence that says why and what to do."""
+    """The change cannot be made, and nothing was changed. Its text is a sentence that says why and
+    what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class InvalidSpec(ActionRefused):
 
     def __init__(self, problems: tuple[ActionProblem, ...]) -> None:
         shown = "; ".join(
-            f"{problem.path}: {problem.message}" if problem.path else problem.message for problem in problems
+            f"{problem.path}: {problem.message}" if problem.path else problem.message
+            for problem in problems
         )
         super().__init__(f"This spec cannot be saved: {shown}.")
         self.problems = problems
@@ -42,7 +44,8 @@ class Replaced(ActionRefused):
 
     def __init__(self, revision: TaskRevision) -> None:
         super().__init__(
-            f"{revision.author} changed this task at {revision.created:%Y-%m-%d %H:%M} UTC, while you were editing it. "
+            f"{revision.author} changed this task at {revision.created:%Y-%m-%d %H:%M} UTC, while "
+            "you were editing it. "
             "Look at the difference, then edit their version."
         )
         self.revision = revision
@@ -59,7 +62,8 @@ class SplitShare:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an action will touch, counted when it was planned; `apply` uses the tasks that match when it runs."""
+    """What an action will touch, counted when it was planned; `apply` uses the tasks that match
+    when it runs."""
 
     title: str
     """What will be done, such as "Quarantine 120 tasks"."""
@@ -76,7 +80,8 @@ class Plan:
 
     @property
     def is_in_parts(self) -> bool:
-        """Return whether pages show parts of it for some seconds, because it is too large for one transaction."""
+        """Return whether pages show parts of it for some seconds, because it is too large for one
+        transaction."""
         return self.changing > MAX_TOGETHER
 
 
@@ -88,7 +93,8 @@ class ActionOutcome:
     changed: int
     """Number of tasks that were changed."""
     change: str = ""
-    """Token of the action (CurationAction), which its revisions share; empty: nothing was changed."""
+    """Token of the action (CurationAction), which its revisions share; empty: nothing was
+    changed."""
     split: int | None = None
     """The split that was made or filled."""
     task: int | None = None

@@ -1,4 +1,5 @@
-"""Conflicts between what people did to tasks and what their class changed: which are open, and how they are settled."""
+"""Conflicts between what people did to tasks and what their class changed: which are open, and how
+they are settled."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def open_conflicts() -> QuerySet[SyncConflict]:
     """Return the conflicts that nobody settled, and that no later change of the tasks has ended."""
     listed = Coalesce(OuterRef("listed__content_hash"), OuterRef("former__content_hash"))
     places = SplitEntry.objects.filter(seen_at(F("split__version")), split=OuterRef("split"))
-    removals = SplitRemoval.objects.filter(split=OuterRef("split"), source_hash=OuterRef("listed__content_hash"))
+    removals = SplitRemoval.objects.filter(
+        split=OuterRef("split"), source_hash=OuterRef("listed__content_hash")
+    )
     holds = (
         Q(Exists(places.filter(task=OuterRef("kept"), source_hash=listed)), decision="edit")
         | Q(Exists(removals), decision="removal")
@@ -34,7 +37,8 @@ def open_conflicts() -> QuerySet[SyncConflict]:
 
 @dataclass(frozen=True, slots=True)
 class TakeFromClass:
-    """Settle a conflict by what the class says: what people did to the task is taken back in favour of it."""
+    """Settle a conflict by what the class says: what people did to the task is taken back in favour
+    of it."""
 
     conflict: int
     reason: str = ""
@@ -67,7 +71,9 @@ def keep_decision(conflict: int, author: str) -> None:
 def _open(conflict: int) -> SyncConflict:
     row = open_conflicts().filter(pk=conflict).first()
     if row is None:
-        raise ActionRefused("This conflict is settled already, or the task was changed since. Look at the list.")
+        raise ActionRefused(
+            "This conflict is settled already, or the task was changed since. Look at the list."
+        )
     return row
 
 

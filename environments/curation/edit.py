@@ -1,4 +1,5 @@
-"""Edit: give a task new content. Content is identity, so that is another task, which takes the old one's places."""
+"""Edit: give a task new content. Content is identity, so that is another task, which takes the old
+one's places."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from environments.tasks.sync import content_hash
 
 
 def last_revision(task: Task) -> int:
-    """Return the id of the task's latest revision, 0 without any; the editor's form sends it back as `Edit.seen`."""
+    """Return the id of the task's latest revision, 0 without any; the editor's form sends it back
+    as `Edit.seen`."""
     return TaskRevision.objects.filter(task=task).aggregate(last=Max("id"))["last"] or 0
 
 
@@ -33,9 +35,11 @@ def find_task(task: int) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Give a task new content in every split that is not frozen. Its results stay with the old content.
+    """Give a task new content in every split that is not frozen. Its results stay with the old
+    content.
 
-    `plan` and `apply` also raise InvalidSpec, and Replaced when another person edited it since `seen`.
+    `plan` and `apply` also raise InvalidSpec, and Replaced when another person edited it since
+    `seen`.
     """
 
     task: int
@@ -65,21 +69,28 @@ class Edit:
         elif not splits:
             served = "The task is in no split, so agents don't get it"
         flags = TaskFlag.objects.filter(task=new, settled=None).count()
-        asked = f" {flags} open flag{'' if flags == 1 else 's'}: resolve what the edit mends." if flags else ""
+        asked = (
+            f" {flags} open flag{'' if flags == 1 else 's'}: resolve what the edit mends."
+            if flags
+            else ""
+        )
         return f"Saved. {served}.{asked}"
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)
         if content_hash(spec) == old.content_hash:
             raise ActionRefused(
-                "The content hasn't changed (spaces and the order of names don't count). Change a value."
+                "The content hasn't changed (spaces and the order of names don't count). Change a "
+                "value."
             )
         return spec
 
 
 def refuse_replaced(task: Task, seen: int) -> None:
     """Refuse a task that got a successor since revision `seen`. Raises: Replaced."""
-    later = TaskRevision.objects.filter(task=task, successor__isnull=False, id__gt=seen).order_by("id")
+    later = TaskRevision.objects.filter(task=task, successor__isnull=False, id__gt=seen).order_by(
+        "id"
+    )
     if (revision := later.last()) is not None:
         raise Replaced(revision)
 
@@ -90,7 +101,9 @@ def plan_succession(old: Task, spec: str) -> Plan:
     new = Task.objects.filter(environment=old.environment, content_hash=content_hash(spec)).first()
     sentences = [*in_splits(splits), *still_served(frozen)]
     if not splits:
-        sentences.append("The task is in no split that can change, so agents won't get the new content.")
+        sentences.append(
+            "The task is in no split that can change, so agents won't get the new content."
+        )
     if new is None and old.state == "quarantined":
         sentences.append("The new content stays quarantined until you release it.")
     if new is not None:
@@ -99,20 +112,30 @@ def plan_succession(old: Task, spec: str) -> Plan:
 
 
 def _about_existing(new: Task) -> list[str]:
-    sentences = [f"There is a task with this content already, {new}: that task, with its results, takes the place."]
+    sentences = [
+        f"There is a task with this content already, {new}: that task, with its results, "
+        "takes the place."
+    ]
     if new.state == "quarantined":
-        sentences.append(f"It is quarantined ({new.reason}), so agents won't get it until you release it.")
+        sentences.append(
+            f"It is quarantined ({new.reason}), so agents won't get it until you release it."
+        )
     there, _ = shares_of(Q(pk=new.pk))
-    return sentences + [f"Split {share.name!r} has it already and will have it once." for share in there]
+    return sentences + [
+        f"Split {share.name!r} has it already and will have it once." for share in there
+    ]
 
 
 def succeed(old: Task, spec: str, action: RecordedAction, *, seen: int | None) -> Task:
-    """Put the task with the content in the place of `old`, in all splits that are not frozen or in none. Returns it.
+    """Put the task with the content in the place of `old`, in all splits that are not frozen or in
+    none. Returns it.
 
-    Raises: Replaced when `old` got another successor since revision `seen` (None: that does not matter), SplitBusy.
+    Raises: Replaced when `old` got another successor since revision `seen` (None: that does not
+    matter), SplitBusy.
     """
     with claimed([old.pk]) as changes, transaction.atomic():
-        Task.objects.select_for_update().get(pk=old.pk)  # the second of two editors waits here, and then sees the first
+        # the second of two editors waits here, and then sees the first
+        Task.objects.select_for_update().get(pk=old.pk)
         if seen is not None:
             refuse_replaced(old, seen)
         new = with_content(old, spec)
@@ -126,7 +149,8 @@ def succeed(old: Task, spec: str, action: RecordedAction, *, seen: int | None) -
 
 
 def with_content(old: Task, spec: str) -> Task:
-    """Return the task with the content; a new one takes over the state, reason and tags of `old`."""
+    """Return the task with the content; a new one takes over the state, reason and tags of
+    `old`."""
     values = {"spec": spec, "source": "edit", "state": old.state, "reason": old.reason}
     new, is_new = Task.objects.get_or_create(
         environment=old.environment, content_hash=content_hash(spec), defaults=values

@@ -1,4 +1,5 @@
-"""The JSON text of a task that people wrote, checked before it is stored. Used by the editor of tasks."""
+"""The JSON text of a task that people wrote, checked before it is stored. Used by the editor of
+tasks."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ from environments.tasks.stored_spec import Unfit, spec_text
 from environments.wire import RepeatedKey, distinct_members, json_problem
 
 MAX_CHARACTERS = 300
-_KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+_KINDS: dict[type, str] = {
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 def checked_spec(environment: Environment, text: str) -> str:
-    """Return the spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the problems found."""
+    """Return the spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the
+    problems found."""
     stored = _strict(text)
     if problems := task_schema.check(environment.task_schema, json.loads(stored)):
-        raise InvalidSpec(tuple(ActionProblem(".".join(map(str, one.parts)), one.message) for one in problems))
+        raise InvalidSpec(
+            tuple(ActionProblem(".".join(map(str, one.parts)), one.message) for one in problems)
+        )
     return stored
 
 
@@ -39,7 +48,10 @@ def _strict(text: str) -> str:
         raise _invalid("it is nested too deeply; flatten it") from error
     except ValueError as error:
         raise _invalid(json_problem(error)) from error
-    raise _invalid(f"it is {_KINDS.get(type(value), 'a number')}, but a task has to be an object, such as {{…}}")
+    raise _invalid(
+        f"it is {_KINDS.get(type(value), 'a number')}, but a task has to be an object, "
+        "such as {…}"
+    )
 
 
 def _invalid(message: str) -> InvalidSpec:

@@ -1,4 +1,5 @@
-"""The actions that change an environment as a whole: its scoring, who may play and see it. Used by its admin page."""
+"""The actions that change an environment as a whole: its scoring, who may play and see it. Used by
+its admin page."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class SetScoring:
         sentences = (
             f"Returns are the {row.default_return} of the rewards, from {row.reward_low:,.15g} to "
             f"{row.reward_high:,.15g}; more than {row.success_threshold:,.15g} is a success.",
-            "Figures are computed again from the recorded episodes; rewards and episodes stay as they are.",
+            "Figures are computed again from the recorded episodes; rewards and episodes stay as "
+            "they are.",
         )
         return Plan(f"Change how {row.name!r} is scored", 0, 0, sentences=sentences)
 
@@ -45,7 +47,8 @@ class SetScoring:
         definition, before = row.definition, _values(row, SCORING)
         with recorded("scoring", author, environment=row.pk) as action:
             self._set(row)
-            row.counted = row.counted if row.definition == definition else ""  # so that the record counts again
+            # so that the record counts again
+            row.counted = row.counted if row.definition == definition else ""
             row.save(update_fields=[*SCORING, "counted"])
             action.settings(before, _values(row, SCORING))
             how = "by its own definition" if is_overridden(row) else "as its class declares"
@@ -58,12 +61,17 @@ class SetScoring:
         row.reward_high = _or(self.reward_high, row.declared_high)
         row.success_threshold = _or(self.success_threshold, row.declared_threshold)
         if row.default_return not in RETURNS:
-            raise ActionRefused(f"Return {row.default_return!r} is unknown. Use {', '.join(RETURNS)}.")
+            raise ActionRefused(
+                f"Return {row.default_return!r} is unknown. Use {', '.join(RETURNS)}."
+            )
         if not all(map(math.isfinite, (row.reward_low, row.reward_high, row.success_threshold))):
-            raise ActionRefused("The lowest reward, the highest reward and the threshold have to be finite numbers.")
+            raise ActionRefused(
+                "The lowest reward, the highest reward and the threshold have to be finite numbers."
+            )
         if row.reward_low >= row.reward_high:
             raise ActionRefused(
-                f"The lowest reward ({row.reward_low:,.15g}) has to be less than the highest ({row.reward_high:,.15g})."
+                f"The lowest reward ({row.reward_low:,.15g}) has to be less than the highest "
+                f"({row.reward_high:,.15g})."
             )
 
 
@@ -79,7 +87,9 @@ class SetEnabled:
     def plan(self) -> Plan:
         row = _find(self.environment)
         if self.is_enabled:
-            return Plan(f"Enable {row.name!r}", 0, 0, sentences=("Agents can open sessions again.",))
+            return Plan(
+                f"Enable {row.name!r}", 0, 0, sentences=("Agents can open sessions again.",)
+            )
         sentence = "Agents can't open new sessions. Running sessions continue."
         return Plan(f"Disable {row.name!r}", 0, 0, sentences=(sentence,))
 
@@ -90,7 +100,9 @@ class SetEnabled:
             row.is_enabled, row.disabled_reason = self.is_enabled, self.because
             row.save(update_fields=ENABLED)
             action.settings(before, _values(row, ENABLED))
-            return action.done(f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}.", 0)
+            return action.done(
+                f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}.", 0
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +114,14 @@ class SetBlind:
 
     def plan(self) -> Plan:
         row = _find(self.environment)
-        seen = "only at the end of an episode" if self.is_blind else "as they come, unless they choose to play blind"
-        sentence = f"People who play it see rewards {seen}. Running episodes continue as they started."
+        seen = (
+            "only at the end of an episode"
+            if self.is_blind
+            else "as they come, unless they choose to play blind"
+        )
+        sentence = (
+            f"People who play it see rewards {seen}. Running episodes continue as they started."
+        )
         return Plan(
             f"Let people play {row.name!r} {'blind' if self.is_blind else 'seeing rewards'}",
             0,
@@ -113,7 +131,9 @@ class SetBlind:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = _find(self.environment)
-        how = "blind: rewards are shown at the end" if self.is_blind else "with rewards as they come"
+        how = (
+            "blind: rewards are shown at the end" if self.is_blind else "with rewards as they come"
+        )
         with recorded("blind", author, environment=row.pk) as action:
             action.settings({"is_blind": row.is_blind}, {"is_blind": self.is_blind})
             row.is_blind = self.is_blind
@@ -133,9 +153,17 @@ class SetPrivacy:
     def plan(self) -> Plan:
         row = _find(self.environment)
         if self.is_private:
-            sentence = "Only members, operators and API keys that name it can see it. Running sessions continue."
+            sentence = (
+                "Only members, operators and API keys that name it can see it. Running sessions "
+                "continue."
+            )
             return Plan(f"Make {row.name!r} private", 0, 0, sentences=(sentence,))
-        return Plan(f"Make {row.name!r} public", 0, 0, sentences=("Everybody who may see the pages can see it.",))
+        return Plan(
+            f"Make {row.name!r} public",
+            0,
+            0,
+            sentences=("Everybody who may see the pages can see it.",),
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = _find(self.environment)
@@ -155,7 +183,9 @@ class SetPrivacy:
     def _sentence(self, row: Environment) -> str:
         if not self.is_private:
             return f"{row.name!r} is not private."
-        members = f"{_counted(len(self.members), 'account')} and {_counted(len(self.groups), 'group')}"
+        members = (
+            f"{_counted(len(self.members), 'account')} and {_counted(len(self.groups), 'group')}"
+        )
         return f"{row.name!r} is private. Members: {members}."
 
 
@@ -178,7 +208,9 @@ def is_overridden(environment: Environment) -> bool:
 
 def privacy_of(row: Environment) -> dict[str, Any]:
     """Return whether the environment is private, and the ids of its members and groups."""
-    members, groups = (sorted(some.values_list("pk", flat=True)) for some in (row.members, row.member_groups))
+    members, groups = (
+        sorted(some.values_list("pk", flat=True)) for some in (row.members, row.member_groups)
+    )
     return {"is_private": row.is_private, "members": members, "groups": groups}
 
 

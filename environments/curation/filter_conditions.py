@@ -1,4 +1,5 @@
-"""Conditions on Task, one for each filter of a selection. Used by `filter_parameters` and by the actions."""
+"""Conditions on Task, one for each filter of a selection. Used by `filter_parameters` and by the
+actions."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from environments.tasks.task_places import places, places_of
 
 
 def is_in_split(split: int, *, is_served: bool = False) -> Q:
-    """Return the condition for tasks in the split, as one subquery of all of them: for queries over whole sets.
+    """Return the condition for tasks in the split, as one subquery of all of them: for queries over
+    whole sets.
 
     `is_served`: only those that it serves.
     """
@@ -20,17 +22,23 @@ def is_in_split(split: int, *, is_served: bool = False) -> Q:
 
 
 def is_at_a_place_of(split: Split | None, *, is_served: bool = False) -> Q:
-    """Return the condition for tasks in the split, looked up task by task: for walks along the tasks."""
+    """Return the condition for tasks in the split, looked up task by task: for walks along the
+    tasks."""
     found = places_of(split).filter(task=OuterRef("pk"))
     return Q(Exists(_served(found) if is_served else found))
 
 
 def is_tagged(tag: str) -> Q:
-    return nothing() if not is_storable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+    return (
+        nothing()
+        if not is_storable(tag)
+        else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+    )
 
 
 def is_from(source: str) -> Q:
-    """Return the condition for tasks from a source (`code`, `import`, `edit`, `played`) or `dropped` from the code."""
+    """Return the condition for tasks from a source (`code`, `import`, `edit`, `played`) or
+    `dropped` from the code."""
     return Q(dropped__isnull=False) if source == "dropped" else Q(source=source)
 
 

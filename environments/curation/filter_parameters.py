@@ -8,7 +8,13 @@ from typing import Any, Literal, Self
 
 from django.db.models import Q, QuerySet
 
-from environments.curation.filter_conditions import is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
+from environments.curation.filter_conditions import (
+    is_flagged,
+    is_from,
+    is_in_bucket,
+    is_in_split,
+    is_tagged,
+)
 from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import empty_term, field_tests, matches
 from environments.curation.task_states import STATES, is_in_state
@@ -26,11 +32,22 @@ ANY_STATE = "any"
 STATES_ASKED = (*STATES, "active", ANY_STATE)
 """Values of the parameter `state`; without it, a list means what is served."""
 FLAGS = ("open",)
-SORTS = ("index", "task", "environment", "tags", "splits", "attempts", "return", "success", "bucket")
+SORTS = (
+    "index",
+    "task",
+    "environment",
+    "tags",
+    "splits",
+    "attempts",
+    "return",
+    "success",
+    "bucket",
+)
 
 
 class InvalidFilter(OrsError):
-    """A parameter whose value cannot be used, and what is allowed. Without it, a selection would hold more tasks."""
+    """A parameter whose value cannot be used, and what is allowed. Without it, a selection would
+    hold more tasks."""
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
         super().__init__(f"{name}={shorten(value, 80)!r} cannot be used: {allowed}.")
@@ -38,26 +55,32 @@ class InvalidFilter(OrsError):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Tasks that satisfy every given filter; with `ids` only these tasks, of the environment if one is given."""
+    """Tasks that satisfy every given filter; with `ids` only these tasks, of the environment if one
+    is given."""
 
     environment: int | None = None
     split: int | None = None
     """Tasks in this split, quarantined ones included unless the state is `served`."""
     tag: str = ""
-    state: Literal["", "served", "quarantined", "superseded", "removed", "pasted", "active"] | str = ""
-    """State of the task, as `task_states` defines them; with a split, `served` means by that split. `active`: every
-    task that is not quarantined. Empty: any state, which an address writes as `any`."""
+    state: (
+        Literal["", "served", "quarantined", "superseded", "removed", "pasted", "active"] | str
+    ) = ""
+    """State of the task, as `task_states` defines them; with a split, `served` means by that split.
+    `active`: every task that is not quarantined. Empty: any state, which an address writes as
+    `any`."""
     source: Literal["", "code", "import", "edit", "played", "dropped"] | str = ""
     """Where the task came from first; or `dropped`: a class listed it once and no longer does."""
     bucket: Literal["", "unseen", "hopeless", "learnable", "saturated"] | str = ""
     """Bucket of its success rate, by the thresholds in the settings."""
     search: str = ""
-    """Words that the spec holds, in any order, as written or as JSON escapes them, with phrases in double quotes; upper
-    and lower case of ASCII letters are the same. Tests of fields such as `difficulty:3` or `answer>10`; see
-    `task_search`. Or the hash of the task, or its first eight digits or more."""
+    """Words that the spec holds, in any order, as written or as JSON escapes them, with phrases in
+    double quotes; upper and lower case of ASCII letters are the same. Tests of fields such as
+    `difficulty:3` or `answer>10`; see `task_search`. Or the hash of the task, or its first eight
+    digits or more."""
     sort: str = ""
-    """Column of SORTS by which batches are sorted, with `-` before it for the greatest first. Empty: the order of the
-    split, or the newest task first. It does not change which tasks are selected."""
+    """Column of SORTS by which batches are sorted, with `-` before it for the greatest first.
+    Empty: the order of the split, or the newest task first. It does not change which tasks are
+    selected."""
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
     """`open` selects tasks that were flagged as broken and that no curator has settled."""
@@ -65,15 +88,21 @@ class Filters:
     """Who asks. Not a parameter."""
 
     @classmethod
-    def parse(cls, values: Mapping[str, str], viewer: Viewer = UNRESTRICTED, *, also: Collection[str] = ()) -> Self:
-        """Return the filters in the parameters of an address or a form, named like the fields; commas join `ids`.
+    def parse(
+        cls, values: Mapping[str, str], viewer: Viewer = UNRESTRICTED, *, also: Collection[str] = ()
+    ) -> Self:
+        """Return the filters in the parameters of an address or a form, named like the fields;
+        commas join `ids`.
 
         Without `ids` and `state` they select what is served. `also`: names of the page's own
-        parameters; others are refused, because a mistyped filter would select everything. Raises: InvalidFilter.
+        parameters; others are refused, because a mistyped filter would select everything. Raises:
+        InvalidFilter.
         """
         for name, value in values.items():
             if name not in PARAMETERS and name not in also:
-                raise InvalidFilter(name, value, no_such(name, sorted(PARAMETERS), "filter of tasks", "filters"))
+                raise InvalidFilter(
+                    name, value, no_such(name, sorted(PARAMETERS), "filter of tasks", "filters")
+                )
         found = cls(
             environment=_number(values, "environment"),
             split=_number(values, "split"),
@@ -107,7 +136,8 @@ class Filters:
                     raise InvalidFilter("search", str(test), problem)
 
     def _environments(self) -> QuerySet[Environment]:
-        """Return the environment that all the tasks belong to; nothing if they may belong to several."""
+        """Return the environment that all the tasks belong to; nothing if they may belong to
+        several."""
         shown = Environment.objects.seen_by(self.viewer)
         if self.environment is not None:
             return shown.filter(pk=self.environment)
@@ -115,10 +145,16 @@ class Filters:
 
     def values(self) -> dict[str, str]:
         """Return the parameters that `parse` reads, without fields that are not given."""
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "viewer"}
+        given = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "viewer"
+        }
         default, unlimited = ("", "") if self.ids else (SERVED, ANY_STATE)
         given["state"] = "" if self.state == default else self.state or unlimited
-        return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
+        return {
+            name: _written(value) for name, value in given.items() if value not in (None, "", ())
+        }
 
     @property
     def is_served_by_split(self) -> bool:
@@ -131,7 +167,11 @@ class Filters:
         wanted &= Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)
-        wanted &= Q() if self.split is None else is_in_split(self.split, is_served=self.is_served_by_split)
+        wanted &= (
+            Q()
+            if self.split is None
+            else is_in_split(self.split, is_served=self.is_served_by_split)
+        )
         wanted &= is_tagged(self.tag) if self.tag else Q()
         wanted &= is_in_state(self.state) if self.state and not self.is_served_by_split else Q()
         wanted &= is_from(self.source) if self.source else Q()
@@ -145,7 +185,8 @@ PARAMETERS = frozenset(field.name for field in fields(Filters)) - {"viewer"}
 
 
 def refuse_blanks(values: Mapping[str, str]) -> None:
-    """Refuse blank filters where ignoring them would take more tasks than were meant. Raises: InvalidFilter."""
+    """Refuse blank filters where ignoring them would take more tasks than were meant. Raises:
+    InvalidFilter."""
     for name in sorted(PARAMETERS & values.keys()):
         if not values[name].replace(",", " ").strip():
             raise InvalidFilter(name, values[name], "it is blank; give it a value or leave it out")
@@ -182,7 +223,9 @@ def _state(values: Mapping[str, str]) -> str:
 
 def _sort(values: Mapping[str, str]) -> str:
     if (text := values.get("sort", "")) and text.removeprefix("-") not in SORTS:
-        raise InvalidFilter("sort", text, f"allowed are {', '.join(SORTS)}, with - before it for the greatest first")
+        raise InvalidFilter(
+            "sort", text, f"allowed are {', '.join(SORTS)}, with - before it for the greatest first"
+        )
     return text
 
 

@@ -1,4 +1,5 @@
-"""Flags: people report that a task is broken, and a curator settles the report. Pages create, list and settle them."""
+"""Flags: people report that a task is broken, and a curator settles the report. Pages create, list
+and settle them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ MAX_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The newest MAX_SHOWN flags of one task, oldest first; settled ones only where all open ones have room."""
+    """The newest MAX_SHOWN flags of one task, oldest first; settled ones only where all open ones
+    have room."""
 
     open: list[TaskFlag]
     settled: list[TaskFlag]
@@ -36,9 +38,12 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
     if not text:
         raise ActionRefused("Say what is wrong with the task.")
     if len(text) > MAX_CHARACTERS:
-        raise ActionRefused(f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
+        raise ActionRefused(
+            f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it."
+        )
     with transaction.atomic():
-        # anyone who flags the same task waits here, so that one person has one open flag; episodes go on being recorded
+        # anyone who flags the same task waits here, so that one person has one open flag; episodes
+        # go on being recorded
         Task.objects.select_for_update(no_key=True).get(pk=task.pk)
         found = TaskFlag.objects.filter(task=task, author=author, settled=None).first()
         if found is None:
@@ -47,7 +52,8 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
 
 
 def settle(task: Task, author: str, number: int | None = None) -> int:
-    """Settle the open flag of `task` with the id `number`, or all of them. Returns the number of flags settled."""
+    """Settle the open flag of `task` with the id `number`, or all of them. Returns the number of
+    flags settled."""
     rows = TaskFlag.objects.filter(task=task, settled=None)
     chosen = rows if number is None else rows.filter(pk=number)
     return chosen.update(settled=timezone.now(), settled_by=author[:150])
@@ -57,7 +63,9 @@ def flags_of(task: Task) -> Flags:
     """Return the flags of a task that its page shows. One query."""
     rows = TaskFlag.objects.filter(task=task).order_by(F("settled").desc(nulls_first=True), "-pk")
     found = list(rows[:MAX_SHOWN])[::-1]
-    return Flags([row for row in found if row.settled is None], [row for row in found if row.settled])
+    return Flags(
+        [row for row in found if row.settled is None], [row for row in found if row.settled]
+    )
 
 
 def flagged() -> QuerySet[Task]:
@@ -71,7 +79,8 @@ def _appended(found: TaskFlag, text: str, episode: int | None) -> TaskFlag:
     said = text if episode in (None, found.episode) else f"Episode {episode}: {text}"
     if len(found.note) + len(said) > MAX_TOGETHER:
         raise ActionRefused(
-            f"Your text about this task has {len(found.note):,} characters, and at most {MAX_TOGETHER:,} fit. "
+            f"Your text about this task has {len(found.note):,} characters, and at most "
+            f"{MAX_TOGETHER:,} fit. "
             "Write again once somebody has settled it."
         )
     found.note = f"{found.note}\n\n{said}"

@@ -34,7 +34,8 @@ _EDIT = """
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """Writes the revisions of one action, which share the token `change`. The action is visible once it is decided."""
+    """Writes the revisions of one action, which share the token `change`. The action is visible
+    once it is decided."""
 
     kind: str
     author: str
@@ -42,9 +43,14 @@ class Revisions:
     change: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def write(self, rows: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> int:
-        """Write a revision for each (task, before, after), in the transaction of the change. Returns their number."""
+        """Write a revision for each (task, before, after), in the transaction of the change.
+        Returns their number."""
         written = list(rows)
-        execute(_INSERT, [self.kind, self.change, self.author[:150], self.reason, timezone.now()], written)
+        execute(
+            _INSERT,
+            [self.kind, self.change, self.author[:150], self.reason, timezone.now()],
+            written,
+        )
         return len(written)
 
     def write_edits(self, pairs: Sequence[tuple[int, int]], merged: Collection[int] = ()) -> None:
@@ -55,18 +61,23 @@ class Revisions:
         own = self.kind if self.kind in ("undo", "restore") else "edit"
         for kind, is_merge in ((own, False), ("merge", True)):
             some = [pair for pair in pairs if (pair[1] in merged) == is_merge]
-            execute(_EDIT, [kind, self.change, self.author[:150], self.reason, timezone.now()], some)
+            execute(
+                _EDIT, [kind, self.change, self.author[:150], self.reason, timezone.now()], some
+            )
 
     def delete(self) -> None:
         """Delete all of them, in batches, because the action is not applied."""
-        while keys := list(TaskRevision.objects.filter(change=self.change).values_list("pk", flat=True)[:2000]):
+        while keys := list(
+            TaskRevision.objects.filter(change=self.change).values_list("pk", flat=True)[:2000]
+        ):
             TaskRevision.objects.filter(among("pk", keys)).delete()
             give_way()
 
 
 @lru_cache(256)  # the revisions of one action have few different texts
 def object_of(text: str) -> dict[str, Any]:
-    """Return the JSON object in `before` or `after` of a revision; an empty one of anything else. Do not change it."""
+    """Return the JSON object in `before` or `after` of a revision; an empty one of anything else.
+    Do not change it."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,10 +1,12 @@
-"""One walk along candidates (rows of an index that lead to tasks) in order by keyset, with the tasks that it found.
+"""One walk along candidates (rows of an index that lead to tasks) in order by keyset, with the
+tasks that it found.
 
-Every batch of a selection is read by one. Candidates are read in spans; whether their tasks satisfy the rest of the
-selection is asked in one query for some hundred or thousand of them, so that no query reads a whole table however few
-tasks match. After a span without a match, the indexes of the other filters say where their next tasks are, and the walk
-continues at the furthest of them, because nothing before it can match. So a long stretch without any match costs one
-query for each filter, whatever its length.
+Every batch of a selection is read by one. Candidates are read in spans; whether their tasks satisfy
+the rest of the selection is asked in one query for some hundred or thousand of them, so that no
+query reads a whole table however few tasks match. After a span without a match, the indexes of the
+other filters say where their next tasks are, and the walk continues at the furthest of them,
+because nothing before it can match. So a long stretch without any match costs one query for each
+filter, whatever its length.
 """
 
 from __future__ import annotations
@@ -14,13 +16,25 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
-from django.db.models import BooleanField, Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import (
+    BooleanField,
+    Count,
+    F,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
 
 from environments.database.storable import id_in
 from environments.models import Task
 
 MAX_ONE_QUERY_SPAN = 200
-"""Candidates that are read and tested in one query; longer spans take one query to be measured and one to be tested."""
+"""Candidates that are read and tested in one query; longer spans take one query to be measured and
+one to be tested."""
 
 Key = int
 """A position in a split, or a task's id."""
@@ -54,42 +68,64 @@ class Candidates:
 
     def fits(self, condition: Q) -> Subquery:
         """Return an expression on a row: true if its task satisfies the condition, else null."""
-        # a value instead of EXISTS, which a database may turn into a join or into a table of all tasks that satisfy the
-        # condition: this one is computed for each row by the task's key
-        fitting = Task.objects.filter(condition, pk=OuterRef(self.task)).order_by().values(fits=Value(True))
+        # a value instead of EXISTS, which a database may turn into a join or into a table of all
+        # tasks that satisfy the condition: this one is computed for each row by the task's key
+        fitting = (
+            Task.objects.filter(condition, pk=OuterRef(self.task))
+            .order_by()
+            .values(fits=Value(True))
+        )
         return Subquery(fitting, output_field=BooleanField())
 
-    def span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """Return the next `count` candidates after the key `after` (None: from the start), with at most `most` hits."""
+    def span(
+        self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool
+    ) -> Span:
+        """Return the next `count` candidates after the key `after` (None: from the start), with at
+        most `most` hits."""
         if count <= MAX_ONE_QUERY_SPAN:
             return self._small_span(fits, after, count, most, backward=backward)
         keys = self._beyond(after, None, backward).values(at=F(self.key))[:count]
-        found = keys.aggregate(end=(Max if self._is_rising(backward) else Min)("at"), count=Count("at"))
+        found = keys.aggregate(
+            end=(Max if self._is_rising(backward) else Min)("at"), count=Count("at")
+        )
         if found["end"] is None:
             return Span(None, 0, [])
         hits = self.first(after, most, fits, found["end"], backward=backward)
         return Span(found["end"], found["count"], hits)
 
     def first(
-        self, after: Key | None, most: int, fits: Subquery | None = None, end: Key | None = None, *, backward: bool
+        self,
+        after: Key | None,
+        most: int,
+        fits: Subquery | None = None,
+        end: Key | None = None,
+        *,
+        backward: bool,
     ) -> list[TaskCandidate]:
-        """Return the first `most` candidates after `after`, in order; up to the key `end`; with `fits` only matches."""
+        """Return the first `most` candidates after `after`, in order; up to the key `end`; with
+        `fits` only matches."""
         rows = self._beyond(after, end, backward)
         rows = rows if fits is None else rows.filter(fits)
         return [TaskCandidate(*row) for row in rows.values_list(self.key, self.task)[:most]]
 
-    def _small_span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """Return a span that is read and tested in one query, because most walks end within their first span."""
+    def _small_span(
+        self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool
+    ) -> Span:
+        """Return a span that is read and tested in one query, because most walks end within their
+        first span."""
         rows = self._beyond(after, None, backward).annotate(fits=fits)
         tested = list(rows.values_list(self.key, self.task, "fits")[:count])
         hits = [TaskCandidate(key, task) for key, task, is_hit in tested if is_hit]
         return Span(tested[-1][0] if tested else None, len(tested), hits[:most])
 
     def nearest(self, task: int, *, rising: bool) -> int | None:
-        """Return the id of the first task after `task`, for candidates whose key is the task's id."""
+        """Return the id of the first task after `task`, for candidates whose key is the task's
+        id."""
         rows = self.rows.filter(**{f"{self.task}__{'gt' if rising else 'lt'}": task})
         found: int | None = (
-            rows.order_by(self.task if rising else f"-{self.task}").values_list(self.task, flat=True).first()
+            rows.order_by(self.task if rising else f"-{self.task}")
+            .values_list(self.task, flat=True)
+            .first()
         )
         return found
 
@@ -103,8 +139,16 @@ class Candidates:
 
     def _beyond(self, after: Key | None, end: Key | None, backward: bool) -> QuerySet[Any]:
         rising = self._is_rising(backward)
-        rows = self.rows if after is None else self.rows.filter(**{f"{self.key}__{'gt' if rising else 'lt'}": after})
-        rows = rows if end is None else rows.filter(**{f"{self.key}__{'lte' if rising else 'gte'}": end})
+        rows = (
+            self.rows
+            if after is None
+            else self.rows.filter(**{f"{self.key}__{'gt' if rising else 'lt'}": after})
+        )
+        rows = (
+            rows
+            if end is None
+            else rows.filter(**{f"{self.key}__{'lte' if rising else 'gte'}": end})
+        )
         return rows.order_by(self.key if rising else f"-{self.key}")
 
     def _is_rising(self, backward: bool) -> bool:
@@ -112,15 +156,16 @@ class Candidates:
 
 
 Order = Literal["newest", "split", "sorted"]
-"""Newest task first, the order in which agents get the tasks of the split, or sorted by a column."""
+"""Newest task first, the order in which agents get the tasks of the split, or sorted by a
+column."""
 
 _MARKS: dict[Order, str] = {"newest": "n", "sorted": "r", "split": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class WalkCursor:
-    """Where a page of tasks starts or ends, as text for an address: `1200` is a position in a split, `n1200` an id,
-    `r1200` a rank in a sorted list."""
+    """Where a page of tasks starts or ends, as text for an address: `1200` is a position in a
+    split, `n1200` an id, `r1200` a rank in a sorted list."""
 
     key: int | None
     """A position, a task's id or a rank; None: the very start."""
@@ -139,7 +184,8 @@ class WalkCursor:
 
 
 SPANS = (200, 800, 2000, 5000)
-"""Candidates in the first, second, … span: few at first, because a page is mostly full after one."""
+"""Candidates in the first, second, … span: few at first, because a page is mostly full after
+one."""
 MAX_QUICK_SECONDS = 0.01
 """Where time is limited, a span is followed by a longer one only if it took less than this."""
 
@@ -154,13 +200,18 @@ def deadline(seconds: float | None) -> float | None:
 
 
 class Walk:
-    """`condition` on Task is what the selection asks beyond the candidates themselves. `others` are further candidates
-    that have to lead to the same task, all by its id; there are none where `candidates` have another key. `is_few`: all
-    candidates fit into one span.
+    """`condition` on Task is what the selection asks beyond the candidates themselves. `others` are
+    further candidates that have to lead to the same task, all by its id; there are none where
+    `candidates` have another key. `is_few`: all candidates fit into one span.
     """
 
     def __init__(
-        self, candidates: Candidates, condition: Q, others: Sequence[Candidates] = (), *, is_few: bool = False
+        self,
+        candidates: Candidates,
+        condition: Q,
+        others: Sequence[Candidates] = (),
+        *,
+        is_few: bool = False,
     ) -> None:
         self._candidates, self._others = candidates, others
         self._fits = candidates.fits(condition) if condition else None
@@ -168,7 +219,8 @@ class Walk:
         self.found: list[TaskCandidate] = []
         """Candidates that match, in the direction of the walk."""
         self.at: Key | None = None
-        """Key at which the walk ended: of the last match, or of the last candidate that was tested."""
+        """Key at which the walk ended: of the last match, or of the last candidate that was
+        tested."""
         self.seen = 0
         """Number of candidates that were tested."""
         self.is_last = False
@@ -183,7 +235,8 @@ class Walk:
         until: float | None = None,
         most: int | None = None,
     ) -> None:
-        """Walk until `limit` matches are found, until the moment `until` of `clock`, or until `most` were tested."""
+        """Walk until `limit` matches are found, until the moment `until` of `clock`, or until
+        `most` were tested."""
         self.at, sizes = start, 0
         while not self.is_last and len(self.found) < limit:
             started, before, count = clock(), self.at, len(self.found)
@@ -197,14 +250,20 @@ class Walk:
                 return
 
     def _take(self, size: int, limit: int, backward: bool) -> None:
-        """Test one span; where there are few candidates or no condition, read all matches at once."""
+        """Test one span; where there are few candidates or no condition, read all matches at
+        once."""
         wanted, end = limit - len(self.found), None
         if self._fits is None or self._is_few:
             hits = self._candidates.first(self.at, wanted + 1, self._fits, backward=backward)
             self.seen, self.is_last = self.seen + len(hits[:wanted]), True
         else:
             span = self._candidates.span(self._fits, self.at, size, wanted + 1, backward=backward)
-            hits, end, self.seen, self.is_last = span.hits, span.end, self.seen + span.count, span.count < size
+            hits, end, self.seen, self.is_last = (
+                span.hits,
+                span.end,
+                self.seen + span.count,
+                span.count < size,
+            )
         has_more = len(hits) > wanted
         self.found += hits[:wanted]
         self.is_last &= not has_more
@@ -214,7 +273,8 @@ class Walk:
             self.at = self.found[-1].key
 
     def _skip(self, before: Key | None, backward: bool) -> bool:
-        """Move to where all other filters have their next task; whether that is further than the span from `before`."""
+        """Move to where all other filters have their next task; whether that is further than the
+        span from `before`."""
         if self.at is None or self.is_last:
             return False
         at, step = self.at, 1 if backward else -1  # by id, the newest first

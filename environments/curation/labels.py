@@ -1,7 +1,9 @@
-"""Writes the labels of tasks that the revisions of one action say: states, reasons, tags, and what an edit replaced.
+"""Writes the labels of tasks that the revisions of one action say: states, reasons, tags, and what
+an edit replaced.
 
-An action writes its revisions first, unseen by agents. Then what is served changes, all at once, and from that moment
-on the labels follow from the revisions alone: a process that dies in between leaves all that is needed to finish them.
+An action writes its revisions first, unseen by agents. Then what is served changes, all at once,
+and from that moment on the labels follow from the revisions alone: a process that dies in between
+leaves all that is needed to finish them.
 """
 
 from __future__ import annotations
@@ -47,11 +49,13 @@ _FLAGGED = """
 """
 
 Change = tuple[int, int, int | None, str, str]
-"""Id, task, successor, and before and after, which are empty if there is a successor: then they are specs."""
+"""Id, task, successor, and before and after, which are empty if there is a successor: then they are
+specs."""
 
 
 def apply_labels(change: str, progress: Progress = silent) -> None:
-    """Write what the revisions of an action say of their tasks, in batches. Writing it again changes nothing."""
+    """Write what the revisions of an action say of their tasks, in batches. Writing it again
+    changes nothing."""
     done = 0
     for batch in changes_of(change):
         if labelled := [one for one in batch if _has_labels(one)]:
@@ -66,11 +70,13 @@ def apply_labels(change: str, progress: Progress = silent) -> None:
 def changes_of(change: str, *, newest_first: bool = False) -> Iterator[list[Change]]:
     """Yield the revisions of an action in batches.
 
-    All ids are read first: PostgreSQL, whose statistics know little of a new action, would sort all that is left of it
-    for each batch.
+    All ids are read first: PostgreSQL, whose statistics know little of a new action, would sort all
+    that is left of it for each batch.
     """
     order = "-pk" if newest_first else "pk"
-    ids = array("q", TaskRevision.objects.filter(change=change).order_by(order).values_list("pk", flat=True))
+    ids = array(
+        "q", TaskRevision.objects.filter(change=change).order_by(order).values_list("pk", flat=True)
+    )
     for start in range(0, len(ids), BATCH_REVISIONS):
         some = TaskRevision.objects.filter(among("pk", ids[start : start + BATCH_REVISIONS]))
         yield list(changes_in(some).order_by(order))
@@ -80,7 +86,9 @@ def changes_in(revisions: QuerySet[TaskRevision]) -> Any:
     """Return a queryset of Change, newest first."""
     is_spec = When(successor__isnull=False, then=Value("", TextField()))
     old, new = Case(is_spec, default=F("before")), Case(is_spec, default=F("after"))
-    return revisions.annotate(old=old, new=new).values_list("pk", "task_id", "successor_id", "old", "new")
+    return revisions.annotate(old=old, new=new).values_list(
+        "pk", "task_id", "successor_id", "old", "new"
+    )
 
 
 def _has_labels(change: Change) -> bool:
@@ -93,7 +101,11 @@ def write_labels(changes: Sequence[Change]) -> None:
     """Write the labels of at most BATCH_REVISIONS tasks, in the transaction of the caller."""
     replaced = [(task, successor) for _, task, successor, _, _ in changes if successor is not None]
     mark_replaced(replaced)
-    states, gained, lost = defaultdict[tuple[str, str], list[Any]](list), list[Any](), defaultdict[str, list[Any]](list)
+    states, gained, lost = (
+        defaultdict[tuple[str, str], list[Any]](list),
+        list[Any](),
+        defaultdict[str, list[Any]](list),
+    )
     for _, task, successor, before, after in changes:
         new = object_of(after) if successor is None else {}
         if "state" in new:
@@ -117,6 +129,8 @@ def mark_replaced(pairs: Sequence[tuple[int, int]]) -> None:
     """
     if not pairs:
         return
-    Task.objects.filter(among("pk", (new for _, new in pairs)), replaced_by__isnull=False).update(replaced_by=None)
+    Task.objects.filter(among("pk", (new for _, new in pairs)), replaced_by__isnull=False).update(
+        replaced_by=None
+    )
     execute(_REPLACED, [], pairs)
     execute(_FLAGGED, [], pairs)

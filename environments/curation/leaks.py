@@ -1,9 +1,10 @@
 """Tasks that splits of different types share, and copies within a split.
 
-A task is its content, so the database finds the same content in any number of tasks, and that with other invisible
-characters. Near-duplicates, which say the same apart from case, spaces, punctuation, empty fields, answers and
-labels, are found by reading contents. Whoever asks says how many may be read; where that is too few, a sentence says
-so.
+A task is its content, so the database finds the same content in any number of tasks, and that with
+other invisible characters. Near-duplicates, which say the same apart from case, spaces,
+punctuation, empty fields, answers and
+labels, are found by reading contents. Whoever asks says how many may be read; where that is too
+few, a sentence says so.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from environments.tasks.sync import content_hash
 from environments.tasks.task_places import places_of
 
 MAX_READ_BY_PAGE = 3000
-"""Tasks that the page of a split reads without being asked to, with those of the splits that they are compared with."""
+"""Tasks that the page of a split reads without being asked to, with those of the splits that they
+are compared with."""
 MAX_READ = 25_000
-"""Tasks that a preview of an action reads, with those that they are compared with: about a second."""
+"""Tasks that a preview of an action reads, with those that they are compared with: about a
+second."""
 MAX_READ_ON_REQUEST = 100_000
 MAX_EXAMPLES = 5
 _INVISIBLE = re.compile(IGNORABLE_IN_JSON, re.IGNORECASE)
@@ -64,7 +67,9 @@ class LeakReport:
 class Contents:
     """What the contents of tasks say, and the answers that agents can read in them."""
 
-    def __init__(self, specs: Iterable[tuple[int, dict[str, Any] | None]] = (), hidden: Collection[str] = ()) -> None:
+    def __init__(
+        self, specs: Iterable[tuple[int, dict[str, Any] | None]] = (), hidden: Collection[str] = ()
+    ) -> None:
         """Read `specs`: tasks with their contents. `hidden`: fields that agents do not get."""
         self._long, self._contents = 0, set[bytes]()
         self._tasks_by_words = defaultdict[bytes, list[int]](list)
@@ -75,7 +80,8 @@ class Contents:
             self.add(task, spec)
 
     def add(self, task: int, spec: dict[str, Any] | None) -> None:
-        """Read a content; None: it is too long. It need not be a task yet: `task` is a negative number then."""
+        """Read a content; None: it is too long. It need not be a task yet: `task` is a negative
+        number then."""
         try:
             words = words_of(spec) if spec is not None else None
         except RecursionError:
@@ -95,24 +101,36 @@ class Contents:
         """Yield a warning if some of the tasks were too long. `where`: words for their place."""
         if self._long:
             is_long = "is too long or too deep" if self._long == 1 else "are too long or too deep"
-            words = f"{counted(self._long)}{where} {is_long} to be read: only the same content was looked for."
+            words = (
+                f"{counted(self._long)}{where} {is_long} to be read: only the same content was "
+                "looked for."
+            )
             yield SplitWarning(words)
 
     def readable(self) -> Iterator[SplitWarning]:
-        """Yield a warning for each field with answers that agents can read in another one, and what `unread` does."""
+        """Yield a warning for each field with answers that agents can read in another one, and what
+        `unread` does."""
         yield from self.unread()
         for name, tasks in sorted(self._tasks_by_answer.items()):
-            words = f"The field {name!r} of {counted(len(tasks))} shows in another field that agents see."
+            words = (
+                f"The field {name!r} of {counted(len(tasks))} shows in another field that agents "
+                "see."
+            )
             yield SplitWarning(words, _examples(tasks))
 
-    def near(self, others: Contents, where: str, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
-        """Yield a warning if some of the tasks say the same as tasks in the split `others`, which are not the same.
+    def near(
+        self, others: Contents, where: str, leaving: Collection[int] = ()
+    ) -> Iterator[SplitWarning]:
+        """Yield a warning if some of the tasks say the same as tasks in the split `others`, which
+        are not the same.
 
         where: words for the place of `others`; leaving: tasks that are in `others` no longer.
         """
         yield from self._near(others, where, leaving, is_within=False)
 
-    def copies(self, others: Contents, where: str, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
+    def copies(
+        self, others: Contents, where: str, leaving: Collection[int] = ()
+    ) -> Iterator[SplitWarning]:
         """Yield the same about tasks of one split, which may be these.
 
         With another answer, as of a number to be guessed, a task of the same split is another task.
@@ -126,7 +144,9 @@ class Contents:
             (self._tasks_by_words, others._tasks_by_words),
             (self._tasks_with_labels, others._tasks_with_labels),
         ):
-            if tells_apart(len(own), len(self._contents)) and tells_apart(len(other), len(others._contents)):
+            if tells_apart(len(own), len(self._contents)) and tells_apart(
+                len(other), len(others._contents)
+            ):
                 break
         else:
             return
@@ -141,8 +161,13 @@ class Contents:
                     is_near = bool(theirs) and task not in theirs
                 near += [task] * is_near
         if near:
-            says, apart = counted(len(near), "says", "say"), " and labels" if is_within else ", answers and labels"
-            yield SplitWarning(f"{says} the same as another {where}, {_APART}{apart}.", _examples(near))
+            says, apart = (
+                counted(len(near), "says", "say"),
+                " and labels" if is_within else ", answers and labels",
+            )
+            yield SplitWarning(
+                f"{says} the same as another {where}, {_APART}{apart}.", _examples(near)
+            )
 
     @property
     def tasks(self) -> set[int]:
@@ -155,8 +180,11 @@ def opposite_splits(environment: int, type: str) -> QuerySet[Split]:
     return rows.order_by("position", "name")
 
 
-def leaks_of_split(split: Split, *, hidden: Collection[str] = (), most: int | None = None) -> LeakReport:
-    """Return what a split shares with those of another type, and what it has twice. `hidden`: as for `Contents`.
+def leaks_of_split(
+    split: Split, *, hidden: Collection[str] = (), most: int | None = None
+) -> LeakReport:
+    """Return what a split shares with those of another type, and what it has twice. `hidden`: as
+    for `Contents`.
 
     At most `most` tasks are read, MAX_READ by default.
     """
@@ -185,7 +213,9 @@ def leaks_of_tasks(
     source: a split of another type that they leave, and where copies of them may stay.
     """
     found = list(same_contents(tasks.values("pk"), others))
-    found += InvisibleCopies([*others, *([source] if source else [])], target).of(tasks.values("pk"), "of them", source)
+    found += InvisibleCopies([*others, *([source] if source else [])], target).of(
+        tasks.values("pk"), "of them", source
+    )
     compared = [*others, *(split for split in (target, source) if split)]
     if unread := unread_sentence(tasks.count(), compared, most):
         return LeakReport(tuple(found), unread)
@@ -198,23 +228,33 @@ def leaks_of_tasks(
 
 
 def _repeated(served: QuerySet[SplitEntry]) -> Iterator[SplitWarning]:
-    repeated = served.order_by("task").values("task").annotate(places=Count("pk")).filter(places__gt=1)
+    repeated = (
+        served.order_by("task").values("task").annotate(places=Count("pk")).filter(places__gt=1)
+    )
     if count := repeated.count():
         examples = tuple(row["task"] for row in repeated[:MAX_EXAMPLES])
         yield SplitWarning(f"{counted(count, 'is', 'are')} in it more than once.", examples)
 
 
-def copies_within(own: Contents, target: Split | None, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
-    """Yield the near-duplicates of tasks among themselves, and in the split that they are put into."""
+def copies_within(
+    own: Contents, target: Split | None, leaving: Collection[int] = ()
+) -> Iterator[SplitWarning]:
+    """Yield the near-duplicates of tasks among themselves, and in the split that they are put
+    into."""
     yield from own.copies(own, "of them")
     if target is not None:
-        yield from own.copies(_contents_of(_served(target)), f"in split {target.name!r} itself", leaving)
+        yield from own.copies(
+            _contents_of(_served(target)), f"in split {target.name!r} itself", leaving
+        )
 
 
 def same_contents(tasks: QuerySet[Any], others: Iterable[Split]) -> Iterator[SplitWarning]:
-    """Yield a warning for each of the splits that serves some of the tasks, of which `tasks` has the ids alone."""
+    """Yield a warning for each of the splits that serves some of the tasks, of which `tasks` has
+    the ids alone."""
     for other in others:
-        shared = _served(other).filter(task__in=tasks).order_by("task").values_list("task", flat=True)
+        shared = (
+            _served(other).filter(task__in=tasks).order_by("task").values_list("task", flat=True)
+        )
         if count := shared.aggregate(count=Count("task", distinct=True))["count"]:
             yield same_warning(count, other, tuple(shared.distinct()[:MAX_EXAMPLES]))
 
@@ -225,7 +265,8 @@ def same_warning(count: int, other: Split, examples: tuple[int, ...] = ()) -> Sp
 
 
 class InvisibleCopies:
-    """Finds tasks that differ from others by invisible characters alone, by the hash that they have without."""
+    """Finds tasks that differ from others by invisible characters alone, by the hash that they have
+    without."""
 
     def __init__(self, others: Iterable[Split], target: Split | None = None) -> None:
         """Compare with the splits `others`, and with the one that tasks are put into."""
@@ -235,15 +276,20 @@ class InvisibleCopies:
         self._known = {digest for tasks in self._marked.values() for digest in tasks}
 
     def add(self, task: int, digest: str, text: str) -> None:
-        """Compare a content with that hash. It need not be a task yet: `task` is a negative number then."""
+        """Compare a content with that hash. It need not be a task yet: `task` is a negative number
+        then."""
         plain = plain_hash(text) or digest
         if plain != digest or plain in self._known:
             self._own[plain].add(task)
 
-    def of(self, tasks: QuerySet[Any], where: str, source: Split | None = None) -> Iterator[SplitWarning]:
-        """Yield the warnings of tasks that exist, also of copies among them. The queryset has their ids alone.
+    def of(
+        self, tasks: QuerySet[Any], where: str, source: Split | None = None
+    ) -> Iterator[SplitWarning]:
+        """Yield the warnings of tasks that exist, also of copies among them. The queryset has their
+        ids alone.
 
-        where: words for their place; source: one of the splits that they are compared with, which they leave.
+        where: words for their place; source: one of the splits that they are compared with, which
+        they leave.
         """
         self._own = _by_plain_hash(tasks)
         for digest, task in _with_hashes(tasks, self._known | self._own.keys()):
@@ -254,15 +300,24 @@ class InvisibleCopies:
         yield from self.warnings({source: set().union(*self._own.values())} if source else {})
 
     def warnings(self, leaving: Mapping[Split, Collection[int]]) -> Iterator[SplitWarning]:
-        """Yield a warning for each split with copies. `leaving`: tasks that are in a split no longer."""
+        """Yield a warning for each split with copies. `leaving`: tasks that are in a split no
+        longer."""
         for other, marked in self._marked.items():
-            theirs = defaultdict[str, set[int]](set, {digest: set(same) for digest, same in marked.items()})
+            theirs = defaultdict[str, set[int]](
+                set, {digest: set(same) for digest, same in marked.items()}
+            )
             for digest, task in _with_hashes(_served(other).values("task"), self._own):
                 theirs[digest].add(task)
             gone = leaving.get(other, ())
-            own = ((task, theirs[digest].difference(gone)) for digest, same in self._own.items() for task in same)
+            own = (
+                (task, theirs[digest].difference(gone))
+                for digest, same in self._own.items()
+                for task in same
+            )
             if copies := [task for task, same in own if same - {task}]:
-                where = f"in split {other.name!r} itself" if other == self._target else _named(other)
+                where = (
+                    f"in split {other.name!r} itself" if other == self._target else _named(other)
+                )
                 yield _invisible_warning(copies, where)
 
 
@@ -271,14 +326,16 @@ def _digest(words: Sequence[str]) -> bytes:
 
 
 def plain_hash(text: str) -> str:
-    """Return the hash of the JSON text of a content without invisible characters; empty if it has none."""
+    """Return the hash of the JSON text of a content without invisible characters; empty if it has
+    none."""
     if not _INVISIBLE.search(text) or (value := _json(text)) is None:
         return ""
     return content_hash(without_invisible(json.dumps(value, ensure_ascii=False)))
 
 
 def _by_plain_hash(tasks: QuerySet[Any]) -> defaultdict[str, set[int]]:
-    """Return those of the tasks, of which the queryset has the ids alone, that have invisible characters.
+    """Return those of the tasks, of which the queryset has the ids alone, that have invisible
+    characters.
 
     At most MAX_READ_ON_REQUEST are read.
     """
@@ -291,16 +348,24 @@ def _by_plain_hash(tasks: QuerySet[Any]) -> defaultdict[str, set[int]]:
 
 
 def _with_hashes(tasks: QuerySet[Any], hashes: Iterable[str]) -> Iterable[tuple[str, int]]:
-    rows = Task.objects.filter(among("content_hash", hashes), pk__in=tasks) if hashes else Task.objects.none()
+    rows = (
+        Task.objects.filter(among("content_hash", hashes), pk__in=tasks)
+        if hashes
+        else Task.objects.none()
+    )
     return rows.values_list("content_hash", "pk")
 
 
 def _invisible_warning(tasks: Collection[int], where: str) -> SplitWarning:
     says = counted(len(tasks), "is a copy", "are copies")
-    return SplitWarning(f"{says} of another {where}, apart from invisible characters.", _examples(tasks))
+    return SplitWarning(
+        f"{says} of another {where}, apart from invisible characters.", _examples(tasks)
+    )
 
 
-def near_contents(own: Contents, others: Iterable[Split], leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
+def near_contents(
+    own: Contents, others: Iterable[Split], leaving: Collection[int] = ()
+) -> Iterator[SplitWarning]:
     """Yield a warning for each of the splits in which other tasks say the same as some of `own`.
 
     `leaving`: tasks that leave every split that is not frozen.
@@ -312,14 +377,18 @@ def near_contents(own: Contents, others: Iterable[Split], leaving: Collection[in
 
 
 def unread_sentence(count: int, others: Iterable[Split], most: int | None = None) -> str:
-    """Return what is not looked for, where `count` tasks and those of `others` are more than `most`; or empty."""
+    """Return what is not looked for, where `count` tasks and those of `others` are more than
+    `most`; or empty."""
     most = MAX_READ if most is None else most
     total = count + sum(other.size for other in others)
     if total <= most:
         return ""
-    more = f" The page of a split reads up to {MAX_READ_ON_REQUEST:,} on request." * (most < MAX_READ_ON_REQUEST)
+    more = f" The page of a split reads up to {MAX_READ_ON_REQUEST:,} on request." * (
+        most < MAX_READ_ON_REQUEST
+    )
     return (
-        "Tasks with the same content were looked for. Near-duplicates and readable answers were not, because "
+        "Tasks with the same content were looked for. Near-duplicates and readable answers were "
+        "not, because "
         f"that takes reading {total:,} tasks, and at most {most:,} are read here.{more}"
     )
 
@@ -329,8 +398,11 @@ def mark_of(sentences: Collection[str]) -> str:
     return hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else ""
 
 
-def read_contents(rows: QuerySet[Any], task: str, spec: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield each task with its content; None: that has more than MAX_READ_CHARACTERS. `task`, `spec`: columns."""
+def read_contents(
+    rows: QuerySet[Any], task: str, spec: str
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield each task with its content; None: that has more than MAX_READ_CHARACTERS. `task`,
+    `spec`: columns."""
     heads = rows.annotate(head=Left(spec, MAX_READ_CHARACTERS + 1)).values_list(task, "head")
     for pk, head in heads.iterator(2000):
         value = _json(head) if len(head) <= MAX_READ_CHARACTERS else None

@@ -1,4 +1,5 @@
-"""CopyToSplit, MoveToSplit, RemoveFromSplit and SaveAsSplit: the actions that change which splits tasks are in."""
+"""CopyToSplit, MoveToSplit, RemoveFromSplit and SaveAsSplit: the actions that change which splits
+tasks are in."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from environments.curation.filter_conditions import is_in_split
 from environments.curation.history_rows import Revisions, split_names
 from environments.curation.leaks import leaks_of_tasks, opposite_splits
 from environments.curation.selection import Selection
-from environments.curation.split_counts import count_of, in_order_of, left_out, some_of, superseded_of, tasks
+from environments.curation.split_counts import (
+    count_of,
+    in_order_of,
+    left_out,
+    some_of,
+    superseded_of,
+    tasks,
+)
 from environments.curation.splits import find_split, free_name, making
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
@@ -47,7 +55,9 @@ class CopyToSplit:
         others = list(opposite_splits(split.environment_id, split.type))
         apart = leaks_of_tasks(Task.objects.filter(adding), others, target=split).sentences
         notes = (*apart, *_notes(self.selection.condition(), there), *_order_lost(self.selection))
-        return Plan(title, selected, added, (share,), sentences=(*notes, *_not_added(self.selection)))
+        return Plan(
+            title, selected, added, (share,), sentences=(*notes, *_not_added(self.selection))
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _target(self.split, self.selection.condition())
@@ -55,7 +65,9 @@ class CopyToSplit:
         with _recorded(split, author, self.reason) as action, change_of(split) as target:
             work = MembershipWork(action.revisions, adds=[target])
             changed = carry_out(action, work, chosen, [target], progress)
-            return action.done(f"Copied {tasks(changed)} to split {split.name!r}.", changed, split=split.pk)
+            return action.done(
+                f"Copied {tasks(changed)} to split {split.name!r}.", changed, split=split.pk
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +85,32 @@ class MoveToSplit:
         moving = self._moving()
         count, selected = count_of(moving), some_of(self.selection)
         there = count_of(moving & is_in_split(split.pk))
-        shares = (SplitShare(source.pk, source.name, count), SplitShare(split.pk, split.name, count - there))
-        absent = [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."] if count < selected else []
+        shares = (
+            SplitShare(source.pk, source.name, count),
+            SplitShare(split.pk, split.name, count - there),
+        )
+        absent = (
+            [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."]
+            if count < selected
+            else []
+        )
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
         others = list(opposite_splits(split.environment_id, split.type).exclude(pk=source.pk))
         rest = source if source.type != split.type else None
-        apart = leaks_of_tasks(Task.objects.filter(moving), others, target=split, source=rest).sentences
+        apart = leaks_of_tasks(
+            Task.objects.filter(moving), others, target=split, source=rest
+        ).sentences
         sentences = (*apart, *absent, *_notes(moving, there), *left_out(self.selection))
         return Plan(title, selected, count, shares, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         source, split = self._splits()
         chosen = in_order_of(source.pk, self.selection)
-        with _recorded(split, author, self.reason) as action, change_of(source) as left, change_of(split) as target:
+        with (
+            _recorded(split, author, self.reason) as action,
+            change_of(source) as left,
+            change_of(split) as target,
+        ):
             work = MembershipWork(action.revisions, adds=[target], removes=[left])
             changed = carry_out(action, work, chosen, [left, target], progress)
             sentence = f"Moved {tasks(changed)} from split {source.name!r} to {split.name!r}."
@@ -96,7 +121,9 @@ class MoveToSplit:
 
     def _splits(self) -> tuple[Split, Split]:
         if self.source == self.split:
-            raise ActionRefused("The two splits are the same. Choose another one to move the tasks to.")
+            raise ActionRefused(
+                "The two splits are the same. Choose another one to move the tasks to."
+            )
         return _unfrozen(self.source), _target(self.split, self._moving())
 
 
@@ -119,8 +146,12 @@ class RemoveFromSplit:
         split = _unfrozen(self.split)
         chosen = in_order_of(split.pk, self.selection)
         with _recorded(split, author, self.reason) as action, change_of(split) as left:
-            changed = carry_out(action, MembershipWork(action.revisions, removes=[left]), chosen, [left], progress)
-            return action.done(f"Took {tasks(changed)} out of split {split.name!r}.", changed, split=split.pk)
+            changed = carry_out(
+                action, MembershipWork(action.revisions, removes=[left]), chosen, [left], progress
+            )
+            return action.done(
+                f"Took {tasks(changed)} out of split {split.name!r}.", changed, split=split.pk
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +160,8 @@ class SaveAsSplit:
 
     selection: Selection
     name: str
-    """1 to 200 characters without slashes and control characters, and not the name of another split."""
+    """1 to 200 characters without slashes and control characters, and not the name of another
+    split."""
     type: str
     """Type of the split: train, validation or test."""
     reason: str = ""
@@ -141,7 +173,12 @@ class SaveAsSplit:
         adding = self.selection.condition() & ~superseded_of(self.selection)
         others = list(opposite_splits(self._environment(), self.type))
         apart = leaks_of_tasks(Task.objects.filter(adding), others).sentences
-        notes = (visible, *apart, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
+        notes = (
+            visible,
+            *apart,
+            *_notes(self.selection.condition(), 0),
+            *_order_lost(self.selection),
+        )
         sentences = (*notes, *_not_added(self.selection))
         return Plan(f"Save {tasks(added)} as split {name!r}", selected, added, sentences=sentences)
 
@@ -153,10 +190,14 @@ class SaveAsSplit:
             recorded("splits", author, self.reason, environment=environment) as action,
             making(environment, self.name, self.type) as change,
         ):
-            changed = carry_out(action, MembershipWork(action.revisions, adds=[change]), chosen, [change], progress)
+            changed = carry_out(
+                action, MembershipWork(action.revisions, adds=[change]), chosen, [change], progress
+            )
             split = change.split
             action.settings({}, {"made": split.pk})
-            return action.done(f"Saved {tasks(changed)} as split {split.name!r}.", changed, split=split.pk)
+            return action.done(
+                f"Saved {tasks(changed)} as split {split.name!r}.", changed, split=split.pk
+            )
 
     def _environment(self) -> int:
         environment = self.selection.environment
@@ -176,7 +217,8 @@ class MembershipWork:
         removes: Sequence[SplitChange] = (),
         former: Mapping[int, Mapping[str, Sequence[FormerPlace]]] | None = None,
     ) -> None:
-        """Create the work. `former`: by task and name of a split, the places to which tasks are put back."""
+        """Create the work. `former`: by task and name of a split, the places to which tasks are put
+        back."""
         self._revisions, self._adds, self._removes = revisions, adds, removes
         self._former = former or {}
 
@@ -190,7 +232,11 @@ class MembershipWork:
                 after[place.task].discard(change.split.name)
             change.remove(tasks)
         for change in self._adds:
-            change.put_back(place for task in tasks for place in self._former.get(task, {}).get(change.split.name, ()))
+            change.put_back(
+                place
+                for task in tasks
+                for place in self._former.get(task, {}).get(change.split.name, ())
+            )
             change.add(tasks)
             for task in tasks:
                 after[task].add(change.split.name)
@@ -201,34 +247,47 @@ class MembershipWork:
         )
 
 
-def splits_before(names: Collection[str], places: Mapping[str, Sequence[FormerPlace]]) -> dict[str, Any]:
-    """Return the `before` of a revision: the names of splits, and the places in those that the task leaves."""
-    lost = {name: [[place.position, place.source_hash] for place in some] for name, some in places.items()}
+def splits_before(
+    names: Collection[str], places: Mapping[str, Sequence[FormerPlace]]
+) -> dict[str, Any]:
+    """Return the `before` of a revision: the names of splits, and the places in those that the task
+    leaves."""
+    lost = {
+        name: [[place.position, place.source_hash] for place in some]
+        for name, some in places.items()
+    }
     return {"splits": sorted(names)} | ({"places": lost} if lost else {})
 
 
 def splits_after(names: Collection[str], listed: Collection[str]) -> dict[str, Any]:
-    """Return the `after` of a revision: the names of splits, and those where the task is at a place of its class."""
+    """Return the `after` of a revision: the names of splits, and those where the task is at a place
+    of its class."""
     return {"splits": sorted(names)} | ({"listed": sorted(listed)} if listed else {})
 
 
 def former_places(task: int, before: Mapping[str, Any]) -> dict[str, list[FormerPlace]]:
     """Return the places in the `before` of a revision, by the name of the split."""
     places = before.get("places", {})
-    return {name: [FormerPlace(at, task, content) for at, content in some] for name, some in places.items()}
+    return {
+        name: [FormerPlace(at, task, content) for at, content in some]
+        for name, some in places.items()
+    }
 
 
 @contextmanager
 def _recorded(split: Split, author: str, reason: str) -> Iterator[RecordedAction]:
-    with recorded("splits", author, reason, environment=split.environment_id, split=split.pk) as action:
+    with recorded(
+        "splits", author, reason, environment=split.environment_id, split=split.pk
+    ) as action:
         yield action
 
 
 def _listable(selection: Selection) -> Sequence[int]:
     """Return the ids of the selected tasks without superseded ones, which the plan names.
 
-    Of each task that is marked as sent, the task of the same content comes instead: the other could not have results,
-    because sessions of a place in a split are recorded by the content of its task.
+    Of each task that is marked as sent, the task of the same content comes instead: the other could
+    not have results, because sessions of a place in a split are recorded by the content of its
+    task.
     """
     old = set(Task.objects.filter(superseded_of(selection)).values_list("pk", flat=True))
     chosen = selection.all_ids()
@@ -236,7 +295,9 @@ def _listable(selection: Selection) -> Sequence[int]:
     for start in range(0, len(ids), BATCH):
         batch = Task.objects.filter(among("pk", ids[start : start + BATCH]), source="played")
         played = batch.select_related("environment")
-        instead |= {task.pk: with_content(task, task.spec).pk for task in played if is_sent_task(task)}
+        instead |= {
+            task.pk: with_content(task, task.spec).pk for task in played if is_sent_task(task)
+        }
     return list(dict.fromkeys(instead.get(pk, pk) for pk in ids)) if instead else ids
 
 
@@ -251,20 +312,27 @@ def _target(split: int, chosen: Q) -> Split:
     """Return the split, if it can take the chosen tasks. Raises: ActionRefused, FrozenSplit."""
     row = _unfrozen(split)
     if row.is_generated:
-        raise ActionRefused(f"The class generates the tasks of split {row.name!r}. Save these as a new split instead.")
+        raise ActionRefused(
+            f"The class generates the tasks of split {row.name!r}. Save these as a "
+            "new split instead."
+        )
     if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
         raise ActionRefused(
-            f"Split {row.name!r} belongs to {row.environment.name!r}, and some of the tasks to another environment. "
+            f"Split {row.name!r} belongs to {row.environment.name!r}, and some of the tasks to "
+            "another environment. "
             f"Choose only tasks of {row.environment.name!r}."
         )
     return row
 
 
 def _notes(chosen: Q, there: int) -> tuple[str, ...]:
-    """Return sentences about chosen tasks that are in the split already (`there` of them) or are quarantined."""
+    """Return sentences about chosen tasks that are in the split already (`there` of them) or are
+    quarantined."""
     notes = list[str]()
     if there:
-        notes.append(f"{tasks(there, 'is in it already and keeps its', 'are in it already and keep their')} place.")
+        notes.append(
+            f"{tasks(there, 'is in it already and keeps its', 'are in it already and keep their')} place."
+        )
     if quarantined := count_of(chosen & Q(state="quarantined")):
         which = tasks(quarantined, "is quarantined; release it", "are quarantined; release them")
         notes.append(f"{which} for agents to get {'it' if quarantined == 1 else 'them'}.")
@@ -272,14 +340,23 @@ def _notes(chosen: Q, there: int) -> tuple[str, ...]:
 
 
 def _not_added(selection: Selection) -> list[str]:
-    """Return sentences about tasks that will not be added, because they are superseded or in another state."""
+    """Return sentences about tasks that will not be added, because they are superseded or in
+    another state."""
     old = count_of(superseded_of(selection))
-    own = [f"{tasks(old, 'of these is', 'of these are')} superseded and will not be added."] if old else []
+    own = (
+        [f"{tasks(old, 'of these is', 'of these are')} superseded and will not be added."]
+        if old
+        else []
+    )
     return own + left_out(selection)
 
 
 def _order_lost(selection: Selection) -> tuple[str, ...]:
-    """Return a warning where a class's order is lost: its tasks' ids follow their hashes (`tasks/sync.py`)."""
+    """Return a warning where a class's order is lost: its tasks' ids follow their hashes
+    (`tasks/sync.py`)."""
     if selection.split is not None or count_of(selection.condition() & Q(source="code")) < 2:
         return ()
-    return ("Tasks from a class won't be in its order. To keep the order, choose their split above the list.",)
+    return (
+        "Tasks from a class won't be in its order. To keep the order, choose their split above "
+        "the list.",
+    )

@@ -1,4 +1,5 @@
-"""Quarantine and Release: actions that stop and resume serving tasks. A quarantined task keeps its places, hidden."""
+"""Quarantine and Release: actions that stop and resume serving tasks. A quarantined task keeps its
+places, hidden."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from django.db.models import Q
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.history_rows import Revisions
 from environments.curation.selection import Selection
-from environments.curation.split_counts import count_of, in_splits, left_out, shares_of, some_of, still_served, tasks
+from environments.curation.split_counts import (
+    count_of,
+    in_splits,
+    left_out,
+    shares_of,
+    some_of,
+    still_served,
+    tasks,
+)
 from environments.curation.work import carry_out, claimed, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import among
@@ -64,7 +73,8 @@ class StateWork:
     ) -> None:
         """Create the work.
 
-        `replaces_reasons`: whether tasks that are in the state for another reason get this one, too.
+        `replaces_reasons`: whether tasks that are in the state for another reason get this one,
+        too.
         """
         self._changes, self._revisions = changes, revisions
         self._wanted = {"state": state, "reason": reason}
@@ -84,15 +94,26 @@ def _plan(selection: Selection, verb: str, state: str) -> Plan:
     selected, others = some_of(selection), selection.condition() & ~Q(state=state)
     changing = count_of(others)
     splits, frozen = shares_of(others)
-    same = [f"{tasks(selected - changing, 'is', 'are')} already {state}."] if changing < selected else []
+    same = (
+        [f"{tasks(selected - changing, 'is', 'are')} already {state}."]
+        if changing < selected
+        else []
+    )
     sentences = (*same, *in_splits(splits), *still_served(frozen), *left_out(selection))
     return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
 
 
-def _apply(state: str, selection: Selection, author: str, reason: str, progress: Progress) -> ActionOutcome:
+def _apply(
+    state: str, selection: Selection, author: str, reason: str, progress: Progress
+) -> ActionOutcome:
     chosen = selection.all_ids()
-    kind, done = ("quarantine", "Quarantined") if state == "quarantined" else ("release", "Released")
-    with recorded(kind, author, reason, environment=selection.environment) as action, claimed(chosen) as changes:
+    kind, done = (
+        ("quarantine", "Quarantined") if state == "quarantined" else ("release", "Released")
+    )
+    with (
+        recorded(kind, author, reason, environment=selection.environment) as action,
+        claimed(chosen) as changes,
+    ):
         work = StateWork(state, reason if state == "quarantined" else "", changes, action.revisions)
         changed = carry_out(action, work, chosen, changes, progress)
         return action.done(f"{done} {tasks(changed)}.", changed)

@@ -1,8 +1,9 @@
 """Selection: the tasks that satisfy some filters, in batches, as ids or as a count.
 
-The task list, every bulk action, exports and saved searches use it, so a filter means the same everywhere. A batch
-takes the route (an index that leads to the tasks of one filter, by their ids) that leads to the fewest tasks. Why this
-is not one query for each page: docs/decisions/0018-selections-walk-along-indexes.md.
+The task list, every bulk action, exports and saved searches use it, so a filter means the same
+everywhere. A batch takes the route (an index that leads to the tasks of one filter, by their ids)
+that leads to the fewest tasks. Why this is not one query for each page:
+docs/decisions/0018-selections-walk-along-indexes.md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from environments.curation.filter_conditions import is_at_a_place_of
 from environments.curation.filter_parameters import Filters
 from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
 from environments.database.storable import is_storable
-from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
+from environments.models import (
+    Environment,
+    Split,
+    SplitEntry,
+    Task,
+    TaskFlag,
+    TaskStatistics,
+    TaskTag,
+)
 from environments.tasks.task_places import listed, places_of
 
 Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
@@ -42,15 +51,20 @@ class Route:
 
 
 def routes_of(chosen: Filters, split: Split | None) -> list[Route]:
-    """Return a route for each filter that is given except the search; those that mostly lead to few tasks come first.
+    """Return a route for each filter that is given except the search; those that mostly lead to few
+    tasks come first.
 
     `split`: the chosen one, if the environment has it.
     """
-    found = list(_routes_of(chosen, split)) or [Route("", _by_id(Task.objects.all()), known_size=MAX_COUNTED)]
+    found = list(_routes_of(chosen, split)) or [
+        Route("", _by_id(Task.objects.all()), known_size=MAX_COUNTED)
+    ]
     if chosen.state == "served" and not chosen.is_served_by_split and not _has_procedural():
         # leads past stretches of tasks without a place, such as those that clients pasted
         visible = SplitEntry.objects.filter(is_hidden=False)
-        found.append(Route("state", _by_task(visible.distinct()), is_exact=False, known_size=MAX_COUNTED))
+        found.append(
+            Route("state", _by_task(visible.distinct()), is_exact=False, known_size=MAX_COUNTED)
+        )
     return found
 
 
@@ -61,7 +75,11 @@ def _has_procedural() -> bool:
 
 def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
     if chosen.tag:
-        tagged = TaskTag.objects.filter(name=chosen.tag) if is_storable(chosen.tag) else TaskTag.objects.none()
+        tagged = (
+            TaskTag.objects.filter(name=chosen.tag)
+            if is_storable(chosen.tag)
+            else TaskTag.objects.none()
+        )
         yield Route("tag", _by_task(tagged))
     if chosen.flags:
         # distinct: a task may have several flags, and several places in a split
@@ -73,9 +91,17 @@ def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
     if chosen.bucket == "unseen":
         yield Route("bucket", _by_id(Task.objects.filter(is_unseen=True)), is_exact=False)
     elif chosen.bucket:
-        yield Route("bucket", _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)), is_exact=False)
+        yield Route(
+            "bucket",
+            _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)),
+            is_exact=False,
+        )
     if chosen.state in ("active", "quarantined"):
-        yield Route("state", _by_id(Task.objects.filter(state=chosen.state)), is_exact=chosen.state == "active")
+        yield Route(
+            "state",
+            _by_id(Task.objects.filter(state=chosen.state)),
+            is_exact=chosen.state == "active",
+        )
     elif chosen.state == "superseded":
         yield Route("state", _by_id(Task.objects.filter(replaced_by__isnull=False)), is_exact=False)
     elif chosen.state == "pasted":
@@ -87,14 +113,17 @@ def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
         yield Route("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
 
 
-def _places(chosen: Filters, split: Split | None, tasks: Sequence[int] | None = None) -> QuerySet[SplitEntry]:
+def _places(
+    chosen: Filters, split: Split | None, tasks: Sequence[int] | None = None
+) -> QuerySet[SplitEntry]:
     """Return the split's places that are asked for: all, or those that it serves."""
     found = places_of(split, tasks)
     return found.filter(is_hidden=False) if chosen.is_served_by_split else found
 
 
 def _without_split(chosen: Selection) -> Selection:
-    """Return what is asked of tasks at the split's places beyond being there; they are all of one environment."""
+    """Return what is asked of tasks at the split's places beyond being there; they are all of one
+    environment."""
     state = "" if chosen.is_served_by_split else chosen.state
     return replace(chosen, split=None, environment=None, state=state, sort="")
 
@@ -108,11 +137,14 @@ def _by_task(rows: QuerySet[Any]) -> Candidates:
 
 
 MAX_FEW = 1000
-"""A filter that leaves at most this many tasks is applied first, whatever the order: they are all tested together."""
+"""A filter that leaves at most this many tasks is applied first, whatever the order: they are all
+tested together."""
 MAX_COUNTED = 20_000
-"""Tasks that a filter leaves are counted up to this; the route of the filter that leaves the fewest is taken."""
+"""Tasks that a filter leaves are counted up to this; the route of the filter that leaves the fewest
+is taken."""
 MAX_WALKED_PLACES = 1000
-"""Places of a split that are tested; a page that is not full by then is looked up by the tasks' ids."""
+"""Places of a split that are tested; a page that is not full by then is looked up by the tasks'
+ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +154,13 @@ class SelectionBatch:
     ids: tuple[int, ...]
     order: Order
     positions: tuple[int, ...]
-    """Positions of the tasks in the split, where they are in its order, or ranks, where they are sorted; else empty."""
+    """Positions of the tasks in the split, where they are in its order, or ranks, where they are
+    sorted; else empty."""
     first: str
     """Cursor at the first task: `batch(first, backward=True)` is what comes before it."""
     last: str
-    """Cursor at the last task: `batch(last)` is what comes after it. When time ran out it is further on, where the walk
-    ended (and so is `first` of a batch that was read backward)."""
+    """Cursor at the last task: `batch(last)` is what comes after it. When time ran out it is
+    further on, where the walk ended (and so is `first` of a batch that was read backward)."""
     is_last: bool
     """Whether nothing comes after (of a batch that was read backward: before)."""
     seen: int
@@ -153,8 +186,9 @@ class Count:
 class Selection(Filters):
     """The tasks that satisfy the filters.
 
-    Batches have the newest task first. With a split they are in its order, unless other filters leave so few of its
-    tasks that a walk along its places would take long to find some, and yet too many to sort them all into that order.
+    Batches have the newest task first. With a split they are in its order, unless other filters
+    leave so few of its tasks that a walk along its places would take long to find some, and yet too
+    many to sort them all into that order.
     """
 
     def batch(
@@ -166,7 +200,8 @@ class Selection(Filters):
         seconds: float | None = None,
         tested: int | None = None,
     ) -> SelectionBatch:
-        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed or so many were `tested`.
+        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed or so
+        many were `tested`.
 
         A cursor that cannot be read counts as none.
         """
@@ -185,10 +220,11 @@ class Selection(Filters):
         return _batch(walk, start, "newest", backward=backward)
 
     def all_ids(self) -> array[int]:
-        """Return every task once, 8 bytes each, in the order for a new split: the split's, else oldest first.
+        """Return every task once, 8 bytes each, in the order for a new split: the split's, else
+        oldest first.
 
-        Tasks of one import come in the order of its file; tasks that a class lists come in the order of their hashes,
-        as they were inserted.
+        Tasks of one import come in the order of its file; tasks that a class lists come in the
+        order of their hashes, as they were inserted.
         """
         if self.ids:
             return self._given_ids()
@@ -203,14 +239,19 @@ class Selection(Filters):
 
     def _given_ids(self) -> array[int]:
         """Return the chosen ids: first those in the split, in its order, then the others."""
-        tasks = list(Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True))
+        tasks = list(
+            Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True)
+        )
         if self.split is None:
             return array("q", tasks)
         found = places_of(listed(self.split, self.environment), tasks).order_by("position")
         return array("q", _once(chain(found.values_list("task_id", flat=True), tasks)))
 
-    def count(self, limit: int, seconds: float | None = None, *, tested: int | None = None) -> Count:
-        """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at most `seconds`.
+    def count(
+        self, limit: int, seconds: float | None = None, *, tested: int | None = None
+    ) -> Count:
+        """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at
+        most `seconds`.
 
         `tested`: without a split, how many tasks are looked at before the rest is left uncounted.
         """
@@ -218,7 +259,7 @@ class Selection(Filters):
         is_over = len(batch.ids) > limit
         return Count(min(len(batch.ids), limit), batch.is_last and not is_over, is_over)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- inside -----------------------------------------------------------------------------------
 
     @property
     def _is_by_position(self) -> bool:
@@ -233,26 +274,35 @@ class _Routes:
 
     def __init__(self, chosen: Selection) -> None:
         self._chosen = chosen
-        self._split = None if chosen.split is None or chosen.ids else listed(chosen.split, chosen.environment)
+        self._split = (
+            None if chosen.split is None or chosen.ids else listed(chosen.split, chosen.environment)
+        )
         every = [] if chosen.ids else routes_of(chosen, self._split)
-        self._sized = [(route.size(MAX_COUNTED) if len(every) > 1 else MAX_COUNTED, route) for route in every]
+        self._sized = [
+            (route.size(MAX_COUNTED) if len(every) > 1 else MAX_COUNTED, route) for route in every
+        ]
         """Number of tasks that each leads to; not counted where there is no choice."""
 
     def is_sparse(self, share: float) -> bool:
-        """Return whether another filter leaves many tasks, but at most this share of the split's places."""
+        """Return whether another filter leaves many tasks, but at most this share of the split's
+        places."""
         least, _ = self._narrowest()
         return MAX_FEW < least < min(MAX_COUNTED, share * (self._split.size if self._split else 0))
 
     def along_places(self) -> Walk:
-        """Return a walk along the split's places in order; if another filter leaves few tasks, only along theirs."""
+        """Return a walk along the split's places in order; if another filter leaves few tasks, only
+        along theirs."""
         least, route = self._narrowest()
         few = route.candidates.tasks(MAX_FEW) if route and least <= MAX_FEW else None
-        along = Candidates(_places(self._chosen, self._split, few), "position", "task_id", is_rising=True)
+        along = Candidates(
+            _places(self._chosen, self._split, few), "position", "task_id", is_rising=True
+        )
         rest = _without_split(self._chosen).condition()
         return Walk(along, rest, is_few=few is not None)
 
     def along_ids(self) -> Walk:
-        """Return a walk with the newest task first, along the route that leads to the fewest tasks."""
+        """Return a walk with the newest task first, along the route that leads to the fewest
+        tasks."""
         if self._chosen.ids:
             return Walk(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
         size, first = min(self._sized, key=itemgetter(0))
@@ -260,15 +310,22 @@ class _Routes:
         return Walk(first.candidates, self._beyond(first), others, is_few=size <= MAX_FEW)
 
     def _narrowest(self) -> tuple[int, Route | None]:
-        """Return (number of tasks, route) of the filter that leaves the fewest tasks, the split aside."""
+        """Return (number of tasks, route) of the filter that leaves the fewest tasks, the split
+        aside."""
         others = [(size, route) for size, route in self._sized if route.filter != "split"]
         return min(others, key=itemgetter(0), default=(MAX_COUNTED, None))
 
     def _beyond(self, route: Route) -> Q:
         """Return the conditions that the route does not cover, which are tested for each task."""
-        done = {route.filter: getattr(_EVERYTHING, route.filter)} if route.filter and route.is_exact else {}
+        done = (
+            {route.filter: getattr(_EVERYTHING, route.filter)}
+            if route.filter and route.is_exact
+            else {}
+        )
         is_by_split = self._chosen.is_served_by_split
-        without_split = replace(self._chosen, split=None, state="" if is_by_split else self._chosen.state)
+        without_split = replace(
+            self._chosen, split=None, state="" if is_by_split else self._chosen.state
+        )
         rest = replace(without_split, **done).condition()
         is_covered = self._chosen.split is None or route.filter == "split"
         return rest if is_covered else rest & is_at_a_place_of(self._split, is_served=is_by_split)
@@ -281,7 +338,13 @@ def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> Se
     first, last = (str(WalkCursor(key, order)) for key in ends)
     positions = tuple(candidate.key for candidate in found) if order == "split" else ()
     return SelectionBatch(
-        tuple(candidate.task for candidate in found), order, positions, first, last, walk.is_last, walk.seen
+        tuple(candidate.task for candidate in found),
+        order,
+        positions,
+        first,
+        last,
+        walk.is_last,
+        walk.seen,
     )
 
 

@@ -1,4 +1,5 @@
-"""SetBackSplit: the action that makes a split of a class what the class lists, without what people did to it."""
+"""SetBackSplit: the action that makes a split of a class what the class lists, without what people
+did to it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class PeoplesChanges:
     edited: dict[int, int] = field(default_factory=dict)
     """Task -> the listed task whose place it has."""
     removed: dict[int, str] = field(default_factory=dict)
-    """Listed task that was taken out -> its hash. Of one that was put in again elsewhere, that is in `added`, too."""
+    """Listed task that was taken out -> its hash. Of one that was put in again elsewhere, that is
+    in `added`, too."""
 
     def __len__(self) -> int:
         return len(self.added | self.edited.keys() | self.removed.keys())
@@ -40,7 +42,11 @@ class PeoplesChanges:
 def peoples_changes(split: Split) -> PeoplesChanges:
     """Return what people did to the split. Reads all its places."""
     found = PeoplesChanges()
-    rows = places_of(split).exclude(source_hash=F("task__content_hash")).values_list("task_id", "source_hash")
+    rows = (
+        places_of(split)
+        .exclude(source_hash=F("task__content_hash"))
+        .values_list("task_id", "source_hash")
+    )
     others = list(rows.iterator(2000))
     removals = list(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
     ids = _listed(split, [content for _, content in others if content] + removals)
@@ -78,13 +84,19 @@ class SetBackSplit:
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._changeable()
         with (
-            recorded("splits", author, self.reason, environment=split.environment_id, split=split.pk) as action,
+            recorded(
+                "splits", author, self.reason, environment=split.environment_id, split=split.pk
+            ) as action,
             change_of(split) as change,
         ):
             found = self._changes(split)
             ids = sorted(found.added | found.edited.keys() | found.removed.keys())
-            changed = carry_out(action, _SetBackWork(action.revisions, change, found), ids, [change], progress)
-            return action.done(f"Set split {split.name!r} back to the class's list.", changed, split=split.pk)
+            changed = carry_out(
+                action, _SetBackWork(action.revisions, change, found), ids, [change], progress
+            )
+            return action.done(
+                f"Set split {split.name!r} back to the class's list.", changed, split=split.pk
+            )
 
     def _changeable(self) -> Split:
         split = find_split(self.split)
@@ -110,7 +122,10 @@ class _SetBackWork:
         leaving = [task for task in tasks if task in self._found.added]
         back = [task for task in tasks if task in self._found.removed]
         edits = {task: self._found.edited[task] for task in tasks if task in self._found.edited}
-        lost = {task: {name: [at for at in self._change.places(leaving) if at.task == task]} for task in leaving}
+        lost = {
+            task: {name: [at for at in self._change.places(leaving) if at.task == task]}
+            for task in leaving
+        }
         self._change.remove(leaving)
         self._change.put_back(self._former(back))
         self._change.replace_all(edits)
@@ -128,20 +143,27 @@ class _SetBackWork:
         )
 
     def _former(self, tasks: Sequence[int]) -> list[FormerPlace]:
-        """Return the last place of each task in the split; the end of the split where no revision knows it."""
+        """Return the last place of each task in the split; the end of the split where no revision
+        knows it."""
         name, places = self._change.split.name, dict[int, FormerPlace]()
-        told = TaskRevision.objects.filter(task__in=tasks, before__contains='"places"').order_by("pk")
+        told = TaskRevision.objects.filter(task__in=tasks, before__contains='"places"').order_by(
+            "pk"
+        )
         for task, before in told.values_list("task_id", "before"):
             for place in former_places(task, object_of(before)).get(name, ()):
                 if place.source_hash == self._found.removed[task]:
                     places[task] = place
-        return [places.get(task, FormerPlace(-1, task, self._found.removed[task])) for task in tasks]
+        return [
+            places.get(task, FormerPlace(-1, task, self._found.removed[task])) for task in tasks
+        ]
 
 
 def _listed(split: Split, hashes: Sequence[str]) -> dict[str, int]:
     """Return the ids of the tasks with these hashes that the class lists now, by hash."""
     found = dict[str, int]()
     for batch in batched(hashes, BATCH_HASHES):
-        rows = Task.objects.filter(environment=split.environment_id, content_hash__in=batch, dropped=None)
+        rows = Task.objects.filter(
+            environment=split.environment_id, content_hash__in=batch, dropped=None
+        )
         found.update(rows.values_list("content_hash", "pk"))
     return found

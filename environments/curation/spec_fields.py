@@ -1,4 +1,5 @@
-"""The fields of an environment's tasks that a search can test: those of its task schema, and those that tasks have.
+"""The fields of an environment's tasks that a search can test: those of its task schema, and those
+that tasks have.
 
 Only numbers, texts, true, false and null, in the content itself or in objects within it.
 """
@@ -24,7 +25,13 @@ MAX_READ_TASKS = 20
 MAX_DEPTH = 3
 MAX_NAMED = 12
 """Fields that a message names."""
-_KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+_KINDS = {
+    "string": "text",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
 _ARTICLES = {"text": "a text", "number": "a number", "boolean": "true or false", "null": "null"}
 _TYPES: dict[type, str] = {str: "text", int: "number", float: "number", bool: "boolean"}
 
@@ -49,20 +56,26 @@ def scalar_fields(environment: Environment) -> dict[str, ScalarField]:
         .annotate(head=Left("spec", MAX_READ_CHARACTERS + 1))
     )
     for head in newest.values_list("head", flat=True)[:MAX_READ_TASKS]:
-        for name in _names(_object(head), "", MAX_DEPTH) if len(head) <= MAX_READ_CHARACTERS else ():
+        for name in (
+            _names(_object(head), "", MAX_DEPTH) if len(head) <= MAX_READ_CHARACTERS else ()
+        ):
             found.setdefault(name, ScalarField(name))
     return found
 
 
 def problem_of(test: FieldTest, environment: Environment) -> str:
-    """Return what is wrong with a test and what is allowed, as the end of a sentence; empty if nothing is."""
+    """Return what is wrong with a test and what is allowed, as the end of a sentence; empty if
+    nothing is."""
     fields = scalar_fields(environment)
     if not fields:
         return ""
     if (field := fields.get(test.name)) is None:
-        names = ", ".join(list(fields)[:MAX_NAMED]) + (" and more" if len(fields) > MAX_NAMED else "")
+        names = ", ".join(list(fields)[:MAX_NAMED]) + (
+            " and more" if len(fields) > MAX_NAMED else ""
+        )
         return (
-            f"tasks of {environment.name!r} have no such field; they have {names}.{nearest(test.name, fields)} "
+            f"tasks of {environment.name!r} have no such field; they have "
+            f"{names}.{nearest(test.name, fields)} "
             "In double quotes it is searched for as a text"
         )
     if test.operator == "~" and field.kinds and "text" not in field.kinds:
@@ -86,7 +99,9 @@ def _kinds(field: ScalarField) -> str:
     return " or ".join(_ARTICLES[kind] for kind in field.kinds)
 
 
-def _declared(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: int) -> Iterator[ScalarField]:
+def _declared(
+    schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: int
+) -> Iterator[ScalarField]:
     members = resolved(schema, root).get("properties")
     for name, member in members.items() if isinstance(members, dict) and depth else ():
         if not isinstance(member, dict):
@@ -100,12 +115,16 @@ def _declared(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: 
 def _scalar(path: str, schema: dict[str, Any], root: dict[str, Any]) -> ScalarField | None:
     """Return the field if its schema allows a scalar; without any type it may be one."""
     branches = [
-        resolved(one, root) for one in schema.get("anyOf", schema.get("oneOf", [schema])) if isinstance(one, dict)
+        resolved(one, root)
+        for one in schema.get("anyOf", schema.get("oneOf", [schema]))
+        if isinstance(one, dict)
     ]
     types, choices, is_listed = list[str](), list[str](), True
     for branch in branches:
         values = branch.get("enum", [branch["const"]] if "const" in branch else None)
-        choices += [value if isinstance(value, str) else json.dumps(value) for value in values or ()]
+        choices += [
+            value if isinstance(value, str) else json.dumps(value) for value in values or ()
+        ]
         is_listed &= values is not None
         named = branch.get("type", [])
         types += [named] if isinstance(named, str) else named

@@ -1,4 +1,5 @@
-"""How many of some tasks each split holds, and the sentences that plans make of that. Used by every action's plan."""
+"""How many of some tasks each split holds, and the sentences that plans make of that. Used by every
+action's plan."""
 
 from __future__ import annotations
 
@@ -21,11 +22,14 @@ Shares = tuple[SplitShare, ...]
 
 
 def shares_of(condition: Q) -> tuple[Shares, Shares]:
-    """Return the shares of changeable and of frozen splits, in order, of tasks that satisfy the condition."""
+    """Return the shares of changeable and of frozen splits, in order, of tasks that satisfy the
+    condition."""
     counts = _counts(condition)
     rows = Split.objects.filter(pk__in=counts).order_by("environment", "position", "name")
     shares = [(SplitShare(split.pk, split.name, counts[split.pk]), split.frozen) for split in rows]
-    return tuple(share for share, frozen in shares if not frozen), tuple(share for share, frozen in shares if frozen)
+    return tuple(share for share, frozen in shares if not frozen), tuple(
+        share for share, frozen in shares if frozen
+    )
 
 
 def _counts(condition: Q) -> dict[int, int]:
@@ -33,10 +37,14 @@ def _counts(condition: Q) -> dict[int, int]:
     chosen = Task.objects.filter(condition)
     few = list(chosen.values_list("pk", flat=True)[: MAX_FEW + 1])
     if len(few) <= MAX_FEW:
-        return Counter(split for _, split in {(place.task, place.split.pk) for place in places_of_tasks(few)})
+        return Counter(
+            split for _, split in {(place.task, place.split.pk) for place in places_of_tasks(few)}
+        )
     splits = Split.objects.filter(environment__in=chosen.values("environment").distinct())
     counts = {
-        split: places(split).filter(task__in=chosen).aggregate(tasks=Count("task", distinct=True))["tasks"]
+        split: places(split)
+        .filter(task__in=chosen)
+        .aggregate(tasks=Count("task", distinct=True))["tasks"]
         for split in splits.values_list("pk", flat=True)
     }
     return {split: count for split, count in counts.items() if count}
@@ -57,13 +65,17 @@ def some_of(selection: Selection) -> int:
 _LEFT_OUT = {
     "quarantined": ("that matches is quarantined", "that match are quarantined"),
     "superseded": ("that matches is superseded", "that match are superseded"),
-    "removed": ("that matches was removed from all splits", "that match were removed from all splits"),
+    "removed": (
+        "that matches was removed from all splits",
+        "that match were removed from all splits",
+    ),
     "pasted": ("that matches was pasted by a client", "that match were pasted by a client"),
 }
 
 
 def left_out(selection: Selection) -> list[str]:
-    """Return a sentence for each state in which tasks match the other filters of a selection of served tasks.
+    """Return a sentence for each state in which tasks match the other filters of a selection of
+    served tasks.
 
     A split serves the tasks at its places except those that it hides.
     """
@@ -74,8 +86,13 @@ def left_out(selection: Selection) -> list[str]:
         hidden = count_of(everything) - count_of(selection.condition())
         counts = {"quarantined": hidden}
     else:
-        counts = {state: count_of(everything & is_in_state(state)) for state in ("quarantined", "superseded", "pasted")}
-        counts["removed"] = count_of(everything) - count_of(selection.condition()) - sum(counts.values())
+        counts = {
+            state: count_of(everything & is_in_state(state))
+            for state in ("quarantined", "superseded", "pasted")
+        }
+        counts["removed"] = (
+            count_of(everything) - count_of(selection.condition()) - sum(counts.values())
+        )
     return [
         f"{tasks(counts[state], *words)} and will be left alone."
         for state, words in _LEFT_OUT.items()
@@ -84,7 +101,8 @@ def left_out(selection: Selection) -> list[str]:
 
 
 def superseded_of(selection: Selection) -> Q:
-    """Return the condition for chosen tasks that must not be put into splits: unless asked for, superseded ones."""
+    """Return the condition for chosen tasks that must not be put into splits: unless asked for,
+    superseded ones."""
     return nothing() if selection.state == "superseded" else selection.condition() & is_superseded()
 
 
@@ -103,7 +121,8 @@ def in_splits(shares: Sequence[SplitShare]) -> list[str]:
 def still_served(shares: Sequence[SplitShare]) -> list[str]:
     """Return a sentence for each frozen split."""
     return [
-        f"Split {share.name!r} is frozen and continues to serve {tasks(share.tasks, 'of them', 'of them')}."
+        f"Split {share.name!r} is frozen and continues to serve "
+        f"{tasks(share.tasks, 'of them', 'of them')}."
         for share in shares
     ]
 

@@ -1,4 +1,5 @@
-"""Warnings about quoted splits: test splits that change, or have changed, after somebody may have cited them."""
+"""Warnings about quoted splits: test splits that change, or have changed, after somebody may have
+cited them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MAX_PLAYED = 500
 
 
 def warnings_of_plan(plan: Plan | None) -> list[str]:
-    """Return a sentence for each test split whose content an action will change although it was quoted."""
+    """Return a sentence for each test split whose content an action will change although it was
+    quoted."""
     shares = {share.split: share for share in plan.splits if share.tasks} if plan else {}
     return warnings_of_changing(Split.objects.filter(pk__in=shares))
 
@@ -27,7 +29,8 @@ def warnings_of_changing(splits: QuerySet[Split]) -> list[str]:
     """Return a sentence for each of the splits that is a test split and was quoted."""
     rows = splits.filter(type="test", frozen=None).select_related("environment")
     return [
-        f"{split.name!r} is a test split, and {reason}. Figures from before and after the change can't be compared. "
+        f"{split.name!r} is a test split, and {reason}. Figures from before and after the change "
+        "can't be compared. "
         "To keep them comparable, change a copy under another name."
         for split in rows.order_by("position", "name")
         if (reason := _quoted(split))
@@ -50,7 +53,9 @@ def _exported(split: Split) -> str:
     """Return when the split was exported last, as far as the security log goes back."""
     by_page = Q(what__regex=rf"[ &]split={split.pk}(&|$)")
     by_command = Q(what__endswith=f" environment={split.environment.name} split={split.name}")
-    exports = SecurityEvent.objects.filter(by_page | by_command, kind="exported", what__startswith="tasks as ")
+    exports = SecurityEvent.objects.filter(
+        by_page | by_command, kind="exported", what__startswith="tasks as "
+    )
     last = exports.order_by("-pk").first()
     return f"it was exported on {last.at:%Y-%m-%d}, so somebody may have cited it" if last else ""
 
@@ -60,12 +65,18 @@ def _last_freezing(split: Split) -> CurationAction | None:
 
 
 def changed_since_frozen(split: Split) -> str:
-    """Return that the split is no longer what it was when it was frozen; empty if it is, or never was."""
-    frozen = None if split.frozen or split.type != "test" or split.size > MAX_READ else _last_freezing(split)
+    """Return that the split is no longer what it was when it was frozen; empty if it is, or never
+    was."""
+    frozen = (
+        None
+        if split.frozen or split.type != "test" or split.size > MAX_READ
+        else _last_freezing(split)
+    )
     cited = object_of(frozen.after).get("frozen_hash", "") if frozen else ""
     if frozen is None or not cited or content_digest(split) == cited:
         return ""
     return (
-        f"It was frozen on {frozen.created:%Y-%m-%d} with the hash {cited[:12]}… and has other tasks or another order "
+        f"It was frozen on {frozen.created:%Y-%m-%d} with the hash {cited[:12]}… and has other "
+        "tasks or another order "
         "now. Figures that cite that hash can't be compared with new ones."
     )

@@ -1,10 +1,12 @@
-"""Splits as a whole: making, freezing, unfreezing and deleting them. Used by the admin and by commands. Blocking.
+"""Splits as a whole: making, freezing, unfreezing and deleting them. Used by the admin and by
+commands. Blocking.
 
 The content and order of a frozen split cannot change; a hash identifies them.
 
-A curated split that is not served does not exist for anybody: it was deleted, or its making was interrupted. Its row
-stays, because episodes refer to it and the record remembers its id by its name, and so do its places, to bring it back.
-The name is free, and a new split of that name takes the row and clears the places.
+A curated split that is not served does not exist for anybody: it was deleted, or its making was
+interrupted. Its row stays, because episodes refer to it and the record remembers its id by its
+name, and so do its places, to bring it back. The name is free, and a new split of that name takes
+the row and clears the places.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from environments.tasks.successors import successors_of
 
 
 def freeze(split: Split) -> str:
-    """Keep the split's content from changing. Returns the hash over it. Raises: FrozenSplit, SplitBusy, SplitGone."""
+    """Keep the split's content from changing. Returns the hash over it. Raises: FrozenSplit,
+    SplitBusy, SplitGone."""
     with SplitChange(split) as change:
         digest = content_digest(split)
         change.write(frozen=timezone.now(), frozen_hash=digest)
@@ -43,15 +46,21 @@ def freeze(split: Split) -> str:
 
 
 def unfreeze(split: Split) -> None:
-    """Let the split change again, at once; a SplitChange with `unfreezes` does that together with its changes."""
+    """Let the split change again, at once; a SplitChange with `unfreezes` does that together with
+    its changes."""
     Split.objects.filter(pk=split.pk).update(**UNFROZEN)
 
 
 def content_digest(split: Split) -> str:
-    """Return the sha256 of the content hashes of the served tasks, in order, each followed by a newline."""
+    """Return the sha256 of the content hashes of the served tasks, in order, each followed by a
+    newline."""
     digest, last = hashlib.sha256(), -1
-    served = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by("position")
-    while places := list(served.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]):
+    served = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by(
+        "position"
+    )
+    while places := list(
+        served.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]
+    ):
         last = places[-1][0]
         digest.update("".join(f"{content}\n" for _, content in places).encode())
     return digest.hexdigest()
@@ -61,13 +70,16 @@ MAX_CHARACTERS = 200
 
 
 def existing_splits() -> SplitQuerySet:
-    """Return all splits except deleted ones, including those that their class no longer declares."""
+    """Return all splits except deleted ones, including those that their class no longer
+    declares."""
     return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
 
 
 def splits_to_fill() -> SplitQuerySet:
     """Return the splits that tasks can be put into: neither frozen nor generated."""
-    return existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None)
+    return existing_splits().filter(
+        Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None
+    )
 
 
 def find_split(split: int) -> Split:
@@ -79,16 +91,23 @@ def find_split(split: int) -> Split:
 
 
 def free_name(environment: int, name: str) -> str:
-    """Return the name without spaces around it, if a new split can have it. Raises: ActionRefused."""
+    """Return the name without spaces around it, if a new split can have it. Raises:
+    ActionRefused."""
     name = name.strip()
     if not 0 < len(name) <= MAX_CHARACTERS:
-        raise ActionRefused(f"A split's name has 1 to {MAX_CHARACTERS} characters; this one has {len(name)}.")
+        raise ActionRefused(
+            f"A split's name has 1 to {MAX_CHARACTERS} characters; this one has {len(name)}."
+        )
     if not name.isprintable() or set(name) & set("/\\"):
         raise ActionRefused(
-            f"Split name {name!r} has a slash or a control character. Use letters, digits, spaces and other signs."
+            f"Split name {name!r} has a slash or a control character. Use letters, digits, spaces "
+            "and other signs."
         )
     if existing_splits().filter(environment=environment, name=name).exists():
-        raise ActionRefused(f"There is a split {name!r} already. Choose another name, or copy the tasks to that split.")
+        raise ActionRefused(
+            f"There is a split {name!r} already. Choose another name, or copy the "
+            "tasks to that split."
+        )
     return name
 
 
@@ -96,7 +115,8 @@ def free_name(environment: int, name: str) -> str:
 def making(environment: int, name: str, kind: str) -> Iterator[SplitChange]:
     """Enter the change whose commit makes a curated split.
 
-    Without the commit nothing of the split is visible, and a deleted split of that name stays deleted.
+    Without the commit nothing of the split is visible, and a deleted split of that name stays
+    deleted.
     Raises: ActionRefused, SplitBusy.
     """
     kinds = [name for name, _ in Split.TYPES]
@@ -130,10 +150,13 @@ class FreezeSplit:
         split = self._freezable()
         share = SplitShare(split.pk, split.name, split.size)
         sentence = (
-            "Its tasks and their order can't change until you unfreeze it: edits and quarantines don't affect it."
+            "Its tasks and their order can't change until you unfreeze it: edits and quarantines "
+            "don't affect it."
         )
         sentences = (sentence, *leaks_of_split(split).sentences)
-        return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=sentences)
+        return Plan(
+            f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=sentences
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._freezable()
@@ -149,7 +172,8 @@ class FreezeSplit:
             raise ActionRefused(f"Split {split.name!r} is already frozen.")
         if split.is_generated:
             raise ActionRefused(
-                f"The class generates the tasks of split {split.name!r}, so there is nothing to freeze. "
+                f"The class generates the tasks of split {split.name!r}, so there is nothing to "
+                "freeze. "
                 "Save or import tasks as a new split and freeze that."
             )
         return split
@@ -165,9 +189,15 @@ class UnfreezeSplit:
         split, stale = self._frozen(), self._stale()
         share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
         meanwhile = tasks(len(stale), "was", "were")
-        changed = f"{meanwhile} quarantined or released meanwhile, which takes effect when you unfreeze it."
+        changed = (
+            f"{meanwhile} quarantined or released meanwhile, which takes effect when you unfreeze "
+            "it."
+        )
         is_left = split.environment.is_procedural and not split.is_curated
-        asked = "Its class generates tasks: from the next start of the server it generates those of this split."
+        asked = (
+            "Its class generates tasks: from the next start of the server it generates those of "
+            "this split."
+        )
         edited = edited_meanwhile(SplitEntry.objects.filter(split=split, until=None))
         sentences = (*([changed] if stale else []), *edited, *([asked] if is_left else []))
         return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
@@ -183,7 +213,8 @@ class UnfreezeSplit:
             SplitChange(split, serves=split.is_served, unfreezes=True, progress=tell) as change,
         ):
             action.settings({"frozen_hash": split.frozen_hash}, {"frozen_hash": ""})
-            while stale := self._stale():  # again, for tasks that were quarantined while these were staged
+            # again, for tasks that were quarantined while these were staged
+            while stale := self._stale():
                 change.refresh(stale)
             follow_edits(change)
             if change.has_staged:
@@ -206,9 +237,14 @@ class UnfreezeSplit:
 
 
 def edited_meanwhile(places: QuerySet[SplitEntry]) -> list[str]:
-    """Return that edits are served in place of superseded tasks at these places, if there are any."""
+    """Return that edits are served in place of superseded tasks at these places, if there are
+    any."""
     count = len(_edits_at(places))
-    return [f"{tasks(count, 'was', 'were')} edited meanwhile; the edited content is served then."] if count else []
+    return (
+        [f"{tasks(count, 'was', 'were')} edited meanwhile; the edited content is served then."]
+        if count
+        else []
+    )
 
 
 def follow_edits(change: SplitChange) -> None:
@@ -231,23 +267,33 @@ def seal_of(split: Split) -> Seal:
 
 SEALS: Mapping[Seal, Sequence[str]] = {
     "keys": (
-        "API keys without the scope curate open its tasks by split and index, and list only indexes and hashes.",
+        "API keys without the scope curate open its tasks by split and index, and list only "
+        "indexes and hashes.",
         "Of their episodes they read the prompt and their own calls.",
         "People are not kept from it: they go on reading its tasks on pages.",
     ),
     "people": (
-        "People who may not see hidden fields see the split and its figures: sizes, counts, means and curves.",
-        "Its tasks and everything that was or will be played there do not exist for them, nor can they play it.",
-        "API keys without the scope curate play its tasks, and read only the prompt and their own calls.",
+        "People who may not see hidden fields see the split and its figures: sizes, counts, means "
+        "and curves.",
+        "Its tasks and everything that was or will be played there do not exist for them, nor can "
+        "they play it.",
+        "API keys without the scope curate play its tasks, and read only the prompt and their own "
+        "calls.",
     ),
 }
 """What each means, as sentences."""
 UNSEALS: Mapping[Seal, Sequence[str]] = {
-    "nobody": ("Every API key that may play the split can then read its tasks, except for their hidden fields.",),
+    "nobody": (
+        "Every API key that may play the split can then read its tasks, except for their "
+        "hidden fields.",
+    ),
     "keys": ("It stays sealed for API keys without the scope curate.",),
 }
 """What it means that this is left of a seal."""
-WITHOUT_KEYS = "On this server it hides nothing: it needs no API keys, so everybody who reaches it is its operator."
+WITHOUT_KEYS = (
+    "On this server it hides nothing: it needs no API keys, so everybody who reaches it is its "
+    "operator."
+)
 
 
 LEVELS: Sequence[Seal] = ("nobody", "keys", "people")
@@ -256,7 +302,8 @@ LEVELS: Sequence[Seal] = ("nobody", "keys", "people")
 
 @dataclass(frozen=True, slots=True)
 class SealSplit:
-    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split. Keys go on playing them.
+    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split. Keys
+    go on playing them.
 
     It never opens a split: what is sealed for people stays so.
     """
@@ -267,10 +314,20 @@ class SealSplit:
     def plan(self) -> Plan:
         split = find_split(self.split)
         if LEVELS.index(before := seal_of(split)) >= LEVELS.index(self.seal):
-            more = "" if before == self.seal else " Unseal it for people if only keys should not read it."
+            more = (
+                ""
+                if before == self.seal
+                else " Unseal it for people if only keys should not read it."
+            )
             raise ActionRefused(f"Split {split.name!r} is already sealed for {before}.{more}")
-        sentences = [*SEALS[self.seal], _open_elsewhere(split, self.seal), *([] if conf.has_keys() else [WITHOUT_KEYS])]
-        return Plan(f"Seal split {split.name!r} for {self.seal}", split.size, 0, sentences=tuple(sentences))
+        sentences = [
+            *SEALS[self.seal],
+            _open_elsewhere(split, self.seal),
+            *([] if conf.has_keys() else [WITHOUT_KEYS]),
+        ]
+        return Plan(
+            f"Seal split {split.name!r} for {self.seal}", split.size, 0, sentences=tuple(sentences)
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         """Save the row, for the security log. Raises: ActionRefused."""
@@ -279,7 +336,8 @@ class SealSplit:
 
 @dataclass(frozen=True, slots=True)
 class UnsealSplit:
-    """Let people read the tasks of a split that is sealed for them, or keys without the scope `curate`, too."""
+    """Let people read the tasks of a split that is sealed for them, or keys without the scope
+    `curate`, too."""
 
     split: int
     seal: Seal = "nobody"
@@ -291,8 +349,12 @@ class UnsealSplit:
             raise ActionRefused(f"Split {split.name!r} is not sealed{self._whom}.")
         sentences = list(UNSEALS[self.seal])
         if before == "people":
-            sentences.append("Everybody who may see pages can then read its tasks and what was played there.")
-        return Plan(f"Unseal split {split.name!r}{self._whom}", split.size, 0, sentences=tuple(sentences))
+            sentences.append(
+                "Everybody who may see pages can then read its tasks and what was played there."
+            )
+        return Plan(
+            f"Unseal split {split.name!r}{self._whom}", split.size, 0, sentences=tuple(sentences)
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         """Save the row, for the security log. Raises: ActionRefused."""
@@ -309,13 +371,19 @@ def to_seal(split: Split, seal: Seal) -> SealSplit | UnsealSplit:
     return (SealSplit if is_tighter else UnsealSplit)(split.pk, seal)
 
 
-def _set_seal(change: SealSplit | UnsealSplit, kind: str, sentence: str, author: str) -> ActionOutcome:
+def _set_seal(
+    change: SealSplit | UnsealSplit, kind: str, sentence: str, author: str
+) -> ActionOutcome:
     with transaction.atomic():
-        Split.objects.select_for_update().filter(pk=change.split).first()  # what the plan reads is still so at the end
+        # what the plan reads is still so at the end
+        Split.objects.select_for_update().filter(pk=change.split).first()
         change.plan()
         split = find_split(change.split)
         with _recorded(kind, author, split) as action:
-            values = {"is_sealed": change.seal != "nobody", "is_sealed_for_people": change.seal == "people"}
+            values = {
+                "is_sealed": change.seal != "nobody",
+                "is_sealed_for_people": change.seal == "people",
+            }
             action.settings({name: getattr(split, name) for name in values}, values)
             split.is_sealed, split.is_sealed_for_people = values.values()
             split.save(update_fields=list(values))
@@ -323,17 +391,31 @@ def _set_seal(change: SealSplit | UnsealSplit, kind: str, sentence: str, author:
 
 
 def _open_elsewhere(split: Split, seal: Seal) -> str:
-    """Return how many tasks of the split can be read although it is sealed, because they are in another one."""
+    """Return how many tasks of the split can be read although it is sealed, because they are in
+    another one."""
     others = SplitEntry.objects.filter(task=OuterRef("task"), until=None, split__is_served=True)
     column = "split__is_sealed_for_people" if seal == "people" else "split__is_sealed"
     others = others.exclude(split=split).filter(**{column: False})
-    both = SplitEntry.objects.filter(Exists(others), split=split, until=None).values("task").distinct().count()
+    both = (
+        SplitEntry.objects.filter(Exists(others), split=split, until=None)
+        .values("task")
+        .distinct()
+        .count()
+    )
     if not both:
-        return "A task that is put into another split can be read there, unless that one is sealed, too."
-    return f"{tasks(both, 'is', 'are')} also in another split and can be read there, until that one is sealed, too."
+        return (
+            "A task that is put into another split can be read there, unless that one is sealed, "
+            "too."
+        )
+    return (
+        f"{tasks(both, 'is', 'are')} also in another split and can be read there, until that one "
+        "is sealed, too."
+    )
 
 
-def _recorded(kind: str, author: str, split: Split, reason: str = "") -> AbstractContextManager[RecordedAction]:
+def _recorded(
+    kind: str, author: str, split: Split, reason: str = ""
+) -> AbstractContextManager[RecordedAction]:
     return recorded(kind, author, reason, environment=split.environment_id, split=split.pk)
 
 
@@ -347,7 +429,8 @@ class DeleteSplit:
     def plan(self) -> Plan:
         split = self._deletable()
         sentences = (
-            "Agents that request it get the error that there is no such split. Running sessions continue.",
+            "Agents that request it get the error that there is no such split. Running sessions "
+            "continue.",
             "Its tasks, their results and its episodes stay.",
             *(["They stay sealed for people."] if split.is_sealed_for_people else []),
         )
@@ -358,19 +441,24 @@ class DeleteSplit:
         split = self._deletable()
         with (
             _recorded("delete", author, split, self.reason) as action,
-            SplitChange(split, wait_seconds=MAX_WAIT_SECONDS, serves=False, becomes={"is_served": False}) as change,
+            SplitChange(
+                split, wait_seconds=MAX_WAIT_SECONDS, serves=False, becomes={"is_served": False}
+            ) as change,
         ):
             change.end()
             commit(change)
             action.settings({}, {"version": split.version + 1})
-            security_log.note("deleted", f"split {split.name} of {split.environment.name}", detail=self.reason)
+            security_log.note(
+                "deleted", f"split {split.name} of {split.environment.name}", detail=self.reason
+            )
             return action.done(f"Deleted split {split.name!r}.", 0)
 
     def _deletable(self) -> Split:
         split = find_split(self.split)
         if not split.is_curated:
             raise ActionRefused(
-                f"Split {split.name!r} is declared by the class of {split.environment.name!r}. Remove it there."
+                f"Split {split.name!r} is declared by the class of {split.environment.name!r}. "
+                "Remove it there."
             )
         if split.frozen:
             raise FrozenSplit(split)
@@ -378,8 +466,11 @@ class DeleteSplit:
 
 
 def clear(split: Split) -> None:
-    """Remove all places of a split that is not served, also those that it had when it was deleted."""
-    while places := list(SplitEntry.objects.filter(split=split).values_list("pk", flat=True)[:BATCH]):
+    """Remove all places of a split that is not served, also those that it had when it was
+    deleted."""
+    while places := list(
+        SplitEntry.objects.filter(split=split).values_list("pk", flat=True)[:BATCH]
+    ):
         SplitEntry.objects.filter(pk__in=places).delete()
         give_way()
     SplitRemoval.objects.filter(split=split).delete()

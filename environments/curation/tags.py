@@ -1,4 +1,5 @@
-"""AddTags and RemoveTags: the actions that change the tags of tasks, and the names of all tags for a list to offer."""
+"""AddTags and RemoveTags: the actions that change the tags of tasks, and the names of all tags for
+a list to offer."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ class RemoveTags:
         for tag in tags:
             having |= is_tagged(tag)
         return _plan(
-            self.selection, "Take " + _listed(tags).replace("%", "%%") + " off %s", having, "already without them"
+            self.selection,
+            "Take " + _listed(tags).replace("%", "%%") + " off %s",
+            having,
+            "already without them",
         )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -71,9 +75,16 @@ class TagWork:
         self._change, self._revisions = change, revisions
 
     def stage(self, tasks: Sequence[int]) -> int:
-        locked = Task.objects.filter(among("pk", tasks)).order_by("pk").select_for_update().values_list("pk", flat=True)
+        locked = (
+            Task.objects.filter(among("pk", tasks))
+            .order_by("pk")
+            .select_for_update()
+            .values_list("pk", flat=True)
+        )
         before = {task: set[str]() for task in locked}
-        for task, name in TaskTag.objects.filter(among("task_id", tasks)).values_list("task_id", "name"):
+        for task, name in TaskTag.objects.filter(among("task_id", tasks)).values_list(
+            "task_id", "name"
+        ):
             before[task].add(name)
         after = {task: self._change(names) for task, names in before.items()}
         return self._revisions.write(
@@ -91,11 +102,13 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     for tag in found:
         if len(tag) > MAX_CHARACTERS:
             raise ActionRefused(
-                f"Tag {tag[:MAX_CHARACTERS]!r}… is longer than {MAX_CHARACTERS} characters. Shorten it."
+                f"Tag {tag[:MAX_CHARACTERS]!r}… is longer than {MAX_CHARACTERS} characters. "
+                "Shorten it."
             )
         if "," in tag or not tag.isprintable():
             raise ActionRefused(
-                f"Tag {tag!r} has a comma or a control character. Use letters, digits, spaces and other signs."
+                f"Tag {tag!r} has a comma or a control character. Use letters, digits, spaces and "
+                "other signs."
             )
     return found
 
@@ -104,7 +117,12 @@ def _plan(selection: Selection, title: str, changing: Q, same: str) -> Plan:
     selected, changes = some_of(selection), count_of(selection.condition() & changing)
     rest = selected - changes
     unchanged = [f"{tasks(rest, 'is', 'are')} {same}."] if rest else []
-    return Plan(title.replace("%s", tasks(changes), 1), selected, changes, sentences=(*unchanged, *left_out(selection)))
+    return Plan(
+        title.replace("%s", tasks(changes), 1),
+        selected,
+        changes,
+        sentences=(*unchanged, *left_out(selection)),
+    )
 
 
 def _listed(tags: Sequence[str]) -> str:
@@ -115,7 +133,8 @@ MAX_TAGS_OFFERED = 60
 
 
 def tag_names(limit: int = MAX_TAGS_OFFERED, viewer: Viewer = UNRESTRICTED) -> list[str]:
-    """Return the first tags in use, in the database's order, without those that only hidden environments use."""
+    """Return the first tags in use, in the database's order, without those that only hidden
+    environments use."""
     names = distinct_values(TaskTag, "name", limit)
     if not viewer.hidden_environments:
         return names

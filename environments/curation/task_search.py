@@ -1,12 +1,13 @@
-"""What people type to search tasks: words, phrases, a hash, and tests of fields such as `difficulty:3` or `answer>10`.
+"""What people type to search tasks: words, phrases, a hash, and tests of fields such as
+`difficulty:3` or `answer>10`.
 
     name:value            the field is this number, true, false, null or text; case and accents do not matter
     name:"two words"      the field is this text, even if it looks like a number
     name~word             the field is a text that holds this one
     name>1  name>=1 …     the field is a number, and greater than, at least, less than or at most this one
 
-`grid.size` is a member of an object. A test is asked of each task that the other filters leave, as words are, so that a
-page reads no more of a large split for it.
+`grid.size` is a member of an object. A test is asked of each task that the other filters leave, as
+words are, so that a page reads no more of a large split for it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class FieldTest:
         if number is not None:
             return found | Q(SpecNumber(self.name, "=", number))
         is_literal = not self.is_text and self.value in LITERALS
-        return found | Q(Exact(SpecMember(self.name, "literal"), self.value)) if is_literal else found
+        return (
+            found | Q(Exact(SpecMember(self.name, "literal"), self.value)) if is_literal else found
+        )
 
 
 def field_tests(search: str) -> list[FieldTest]:
@@ -87,7 +90,8 @@ def field_tests(search: str) -> list[FieldTest]:
 
 
 def empty_term(search: str) -> str:
-    """Return the first term that every text contains, such as an accent alone; empty if there is none."""
+    """Return the first term that every text contains, such as an accent alone; empty if there is
+    none."""
     for term in _terms(search):
         text = term.value if isinstance(term, FieldTest) and term.operator == "~" else term
         if isinstance(text, str) and not fold(text).strip():
@@ -96,9 +100,11 @@ def empty_term(search: str) -> str:
 
 
 def matches(search: str) -> Q:
-    """Return the condition for tasks that satisfy all terms of the text, in any order, or whose hash begins so.
+    """Return the condition for tasks that satisfy all terms of the text, in any order, or whose
+    hash begins so.
 
-    Words in double quotes are looked for as one phrase, and so is a text of more than MAX_WORDS terms.
+    Words in double quotes are looked for as one phrase, and so is a text of more than MAX_WORDS
+    terms.
     """
     terms, found = list(_terms(search)), Q()
     for term in terms if len(terms) <= MAX_WORDS else [search]:
@@ -110,13 +116,16 @@ def _terms(search: str) -> Iterator[FieldTest | str]:
     for found in _TERMS.finditer(search):
         if name := found["name"]:
             text, value = found["text"], found["value"]
-            yield FieldTest(name, found["operator"], value if text is None else text, is_text=text is not None)
+            yield FieldTest(
+                name, found["operator"], value if text is None else text, is_text=text is not None
+            )
         else:
             yield found["phrase"] or found["word"]
 
 
 def _contains(text: str) -> Q:
-    """Return the condition for tasks whose spec holds the text, within a string or as JSON writes it."""
+    """Return the condition for tasks whose spec holds the text, within a string or as JSON writes
+    it."""
     term, plain = fold_term(text), fold(storable(text))
     found = contains(_spec(), term)
     return found if term == plain else found | contains(_spec(), plain) | contains(F("spec"), plain)
@@ -131,20 +140,20 @@ _POSTGRESQL = {
     "literal": "CASE WHEN json_typeof(v) IN ('boolean', 'null') THEN v::text END",
 }
 # The pattern leaves out numbers beyond those that a double can hold, which would be errors.
-_DOUBLE = (
-    r"'^-?([0-9]{1,250}[0-9]{0,50}(\.[0-9]{1,250})?|[0-9]{1,3}(\.[0-9]{1,20})?[eE][+-]?([012]?[0-9]{1,2}|30[0-5]))$'"
-)
+_DOUBLE = r"'^-?([0-9]{1,250}[0-9]{0,50}(\.[0-9]{1,250})?|[0-9]{1,3}(\.[0-9]{1,20})?[eE][+-]?([012]?[0-9]{1,2}|30[0-5]))$'"  # noqa: E501
 # OFFSET 0 makes the planner compute the value once.
 _MEMBER = "(SELECT {found} FROM (SELECT ({spec})::json #> '{path}' AS v OFFSET 0) AS member)"
 
 
 def _spec() -> Coalesce:
-    """Return the expression of a task's content that both databases can read, however it was escaped."""
+    """Return the expression of a task's content that both databases can read, however it was
+    escaped."""
     return Coalesce(F("folded"), F("spec"), output_field=TextField())
 
 
 class SpecMember(Func):
-    """A member of a task's content, if it is a text or a literal (`true`, `false`, `null`); else NULL."""
+    """A member of a task's content, if it is a text or a literal (`true`, `false`, `null`); else
+    NULL."""
 
     output_field = CharField()
 
@@ -152,20 +161,25 @@ class SpecMember(Func):
         super().__init__(_spec())
         self._name, self._kind = name, kind
 
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+    def as_sqlite(
+        self, compiler: Any, connection: Any, **context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
         spec, _ = compiler.compile(self.source_expressions[0])
         return _sqlite_member(_SQLITE[self._kind], spec, self._name), ()
 
-    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+    def as_postgresql(
+        self, compiler: Any, connection: Any, **context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
         spec, _ = compiler.compile(self.source_expressions[0])
         return _postgresql_member(_POSTGRESQL[self._kind], spec, self._name), ()
 
 
 class SpecNumber(Func):
-    """Whether a member of a task's content is a number that is greater than another one, equal to it, or so.
+    """Whether a member of a task's content is a number that is greater than another one, equal to
+    it, or so.
 
-    Two whole numbers are compared digit by digit, at any size. Numbers that are written with a point or an exponent,
-    here or there, are compared as doubles.
+    Two whole numbers are compared digit by digit, at any size. Numbers that are written with a
+    point or an exponent, here or there, are compared as doubles.
     """
 
     output_field = BooleanField()
@@ -174,7 +188,9 @@ class SpecNumber(Func):
         super().__init__(_spec())
         self._name, self._operator, self._number = name, operator, number
 
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+    def as_sqlite(
+        self, compiler: Any, connection: Any, **context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
         spec, _ = compiler.compile(self.source_expressions[0])
         as_double = f"CAST(json_extract({{spec}}, '{{path}}') AS REAL) {self._operator} %s"
         whole, values = as_double, (double_of(self._number),)
@@ -183,13 +199,18 @@ class SpecNumber(Func):
         template = f"CASE {{kind}} WHEN 'integer' THEN {whole} WHEN 'real' THEN {as_double} END"
         return _sqlite_member(template, spec, self._name), values * template.count("%s")
 
-    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+    def as_postgresql(
+        self, compiler: Any, connection: Any, **context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
         spec, _ = compiler.compile(self.source_expressions[0])
         found = f"WHEN v::text ~ {_DOUBLE} THEN v::text::double precision {self._operator} %s"
         values: tuple[Any, ...] = (double_of(self._number),)
         if isinstance(self._number, int):
             is_whole = f"v::text ~ '^-?[0-9]+$' AND length(v::text) < {MAX_DIGITS}"
-            found = f"WHEN {is_whole} THEN v::text::numeric {self._operator} {self._number}::numeric {found}"
+            found = (
+                f"WHEN {is_whole} THEN v::text::numeric {self._operator} {self._number}::numeric "
+                f"{found}"
+            )
         found = f"CASE WHEN json_typeof(v) = 'number' THEN CASE {found} END END"
         return _postgresql_member(found, spec, self._name), values
 
@@ -205,8 +226,9 @@ def _postgresql_member(found: str, spec: str, name: str) -> str:
 
 
 def _digits_compared(text: str, number: int) -> str:
-    """Return SQL that compares the digits of a whole number with another one: below 0, 0, or above, as that is less,
-    equal, or greater. `text`: SQL of the number as JSON writes it, so without zeros before it.
+    """Return SQL that compares the digits of a whole number with another one: below 0, 0, or above,
+    as that is less, equal, or greater. `text`: SQL of the number as JSON writes it, so without
+    zeros before it.
     """
     digits, size = str(abs(number)), f"LTRIM({text}, '-')"
     sizes = (

@@ -1,7 +1,8 @@
-"""The states of tasks: served, quarantined, superseded, removed from all splits, or pasted by a client.
+"""The states of tasks: served, quarantined, superseded, removed from all splits, or pasted by a
+client.
 
-Every task is in exactly one of them, computed from its places now. Lists, bulk actions, exports and statistics mean
-served tasks unless somebody asks for others.
+Every task is in exactly one of them, computed from its places now. Lists, bulk actions, exports and
+statistics mean served tasks unless somebody asks for others.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ LABELS = {
 
 
 def is_in_state(state: str) -> Q:
-    """Return the condition on Task for one of STATES; of `active`: for every task that is not quarantined."""
+    """Return the condition on Task for one of STATES; of `active`: for every task that is not
+    quarantined."""
     return Q(state="active") if state == "active" else _CONDITIONS[state]()
 
 
 def _is_served() -> Q:
     """Return the condition for tasks that agents get.
 
-    A frozen split still serves what an edit replaced; that alone doesn't count, for it is a record and not a choice.
+    A frozen split still serves what an edit replaced; that alone doesn't count, for it is a record
+    and not a choice.
     """
     visible = _places().filter(split__is_served=True, is_hidden=False)
     current = Q(Exists(visible), replaced_by=None) | Q(
@@ -54,7 +57,8 @@ def _is_pasted() -> Q:
 
 
 def _is_generated() -> Q:
-    """Return the condition for tasks that agents get from a class which generates them on demand."""
+    """Return the condition for tasks that agents get from a class which generates them on
+    demand."""
     procedural = Environment.objects.filter(is_procedural=True).values("pk")
     return Q(environment__in=procedural, source="played", replaced_by=None)
 
@@ -74,6 +78,9 @@ _CONDITIONS = {
 
 def with_states(tasks: QuerySet[Task]) -> QuerySet[Any]:
     """Return the tasks with `standing`, the one of STATES that each is in."""
-    cases = [When(_CONDITIONS[state](), then=Value(state)) for state in ("superseded", "quarantined", "served")]
+    cases = [
+        When(_CONDITIONS[state](), then=Value(state))
+        for state in ("superseded", "quarantined", "served")
+    ]
     cases.append(When(source="played", then=Value("pasted")))
     return tasks.annotate(standing=Case(*cases, default=Value("removed"), output_field=CharField()))

@@ -69,12 +69,18 @@ class Undo:
             return replace(inverse.plan(), title=title)
         since = changed_since(row)[: MAX_COUNTED + 1].count()
         but = ", except in what was changed since" if since else ""
-        sentences = [f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places{but}."]
+        sentences = [
+            f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places{but}."
+        ]
         if since:
             many = f"Over {MAX_COUNTED:,}" if since > MAX_COUNTED else f"{since:,}"
             sentences.append(f"{many} of them had other changes since, which are left alone.")
         frozen = _splits(row, self._touched(row, is_brief=True).splits)
-        sentences += [f"Split {split.name!r} is frozen and stays as it is." for split in frozen if split.frozen]
+        sentences += [
+            f"Split {split.name!r} is frozen and stays as it is."
+            for split in frozen
+            if split.frozen
+        ]
         if object_of(row.after).get("made"):
             sentences.append("The split that it made is deleted, unless other tasks are in it.")
         return Plan(title, row.changed, row.changed, sentences=tuple(sentences))
@@ -83,7 +89,9 @@ class Undo:
         row = find_undoable(self.action)
         if (inverse := inverse_of(row)) is not None:
             outcome = inverse.apply(author, progress)
-            CurationAction.objects.filter(token=outcome.change).update(undoes=row, reason=self.reason)
+            CurationAction.objects.filter(token=outcome.change).update(
+                undoes=row, reason=self.reason
+            )
             return outcome
         touched = self._touched(row)
         since = list(changed_since(row).values_list("pk", flat=True))
@@ -91,7 +99,9 @@ class Undo:
             work = UndoWork(action.revisions, changes)
             made = changes.get(row.split_id or 0) if object_of(row.after).get("made") else None
             also = _deleting(made) if made is not None else lambda: None
-            changed = carry_out(action, work, touched.revisions, list(changes.values()), progress, also)
+            changed = carry_out(
+                action, work, touched.revisions, list(changes.values()), progress, also
+            )
             left = left_alone(row, action.row).filter(among("pk", since)).count()
             sentence = f"Undone: {row.title} {work.sentence(changed, len(since) - left)}"
             outcome = action.done(sentence, changed, split=row.split_id)
@@ -123,37 +133,60 @@ def find_undoable(action: int) -> CurationAction:
     if row.stage != "done":
         raise ActionRefused("This action has not finished. Try again when it has.")
     if hasattr(row, "undone_by"):
-        raise ActionRefused(f"{row.undone_by.author} has undone this already. Undo that to do it again.")
+        raise ActionRefused(
+            f"{row.undone_by.author} has undone this already. Undo that to do it again."
+        )
     return row
 
 
 def changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
     """Return the revisions of an action whose tasks have later ones, of other actions."""
-    later = TaskRevision.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk")).exclude(change=row.token)
+    later = TaskRevision.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk")).exclude(
+        change=row.token
+    )
     followed = TaskRevision.objects.filter(task=OuterRef("successor")).exclude(change=row.token)
-    return TaskRevision.objects.filter(Exists(later) | Exists(followed), change=row.token).order_by("pk")
+    return TaskRevision.objects.filter(Exists(later) | Exists(followed), change=row.token).order_by(
+        "pk"
+    )
 
 
 def first_changed_since(row: CurationAction, most: int) -> list[ChangedSince]:
     """Return the first tasks of an action that were changed since, a few hundred at most."""
     revisions = list(changed_since(row)[:most])
-    tasks_now = [one.successor_id or one.task_id for one in revisions] + [one.task_id for one in revisions]
-    own = TaskRevision.objects.filter(task__in=tasks_now).exclude(change=row.token).defer("before", "after")
+    tasks_now = [one.successor_id or one.task_id for one in revisions] + [
+        one.task_id for one in revisions
+    ]
+    own = (
+        TaskRevision.objects.filter(task__in=tasks_now)
+        .exclude(change=row.token)
+        .defer("before", "after")
+    )
     later: dict[int, TaskRevision] = {}
     for one in own.filter(pk__gt=min((one.pk for one in revisions), default=0)).order_by("pk"):
         later[one.task_id] = one
     actions = {
-        one.token: one for one in CurationAction.objects.filter(token__in={one.change for one in later.values()})
+        one.token: one
+        for one in CurationAction.objects.filter(token__in={one.change for one in later.values()})
     }
     left = left_as_they_are(revisions)
-    found = [(one, later.get(one.successor_id or one.task_id) or later.get(one.task_id)) for one in revisions]
-    return [ChangedSince(one, last, actions.get(last.change), one.pk in left) for one, last in found if last]
+    found = [
+        (one, later.get(one.successor_id or one.task_id) or later.get(one.task_id))
+        for one in revisions
+    ]
+    return [
+        ChangedSince(one, last, actions.get(last.change), one.pk in left)
+        for one, last in found
+        if last
+    ]
 
 
 def left_alone(row: CurationAction, undo: CurationAction) -> QuerySet[TaskRevision]:
-    """Return the revisions of an undone action that `undo` left as they are, because of changes since."""
+    """Return the revisions of an undone action that `undo` left as they are, because of changes
+    since."""
     own = TaskRevision.objects.filter(change=undo.token)
-    is_undone = Exists(own.filter(task=OuterRef("task"))) | Exists(own.filter(successor=OuterRef("task")))
+    is_undone = Exists(own.filter(task=OuterRef("task"))) | Exists(
+        own.filter(successor=OuterRef("task"))
+    )
     return TaskRevision.objects.filter(change=row.token).exclude(is_undone).order_by("pk")
 
 

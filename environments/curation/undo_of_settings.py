@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.curation.action import Action, ActionOutcome, ActionRefused, Plan, SplitShare
-from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring, privacy_of
+from environments.curation.environment_settings import (
+    SetBlind,
+    SetEnabled,
+    SetPrivacy,
+    SetScoring,
+    privacy_of,
+)
 from environments.curation.history_rows import object_of
 from environments.curation.splits import (
     DeleteSplit,
@@ -54,7 +60,8 @@ def _of_split(row: CurationAction, before: Mapping[str, Any], after: Mapping[str
             return FreezeSplit(split.pk)
         case "unfreeze" if not split.frozen:
             raise ActionRefused(
-                f"Split {split.name!r} has other tasks or another order than when it was frozen. Undo what changed it "
+                f"Split {split.name!r} has other tasks or another order than when it was frozen. "
+                "Undo what changed it "
                 "first, or freeze it as it is now."
             )
         case "seal" | "unseal" if seal_of(split) == seal_of(Split(**after)):
@@ -62,11 +69,19 @@ def _of_split(row: CurationAction, before: Mapping[str, Any], after: Mapping[str
     raise ActionRefused(f"Split {split.name!r} was changed since. Look at its page.")
 
 
-def _of_environment(row: CurationAction, before: Mapping[str, Any], after: Mapping[str, Any]) -> Action:
+def _of_environment(
+    row: CurationAction, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Action:
     environment = Environment.objects.get(pk=row.environment_id or 0)
-    now = privacy_of(environment) if row.kind == "privacy" else {name: getattr(environment, name) for name in after}
+    now = (
+        privacy_of(environment)
+        if row.kind == "privacy"
+        else {name: getattr(environment, name) for name in after}
+    )
     if now != after:
-        raise ActionRefused(f"This setting of {environment.name!r} was changed since. Look at its page.")
+        raise ActionRefused(
+            f"This setting of {environment.name!r} was changed since. Look at its page."
+        )
     match row.kind:
         case "scoring":
             return SetScoring(environment.pk, **before)
@@ -94,7 +109,9 @@ class BringBackSplit:
             "Agents get it again, with the same tasks in the same order.",
             *edited_meanwhile(SplitEntry.objects.filter(split=split, until=split.version)),
         ]
-        return Plan(f"Bring back split {split.name!r}", count, count, (share,), sentences=tuple(sentences))
+        return Plan(
+            f"Bring back split {split.name!r}", count, count, (share,), sentences=tuple(sentences)
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._deleted()

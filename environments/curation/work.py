@@ -1,9 +1,10 @@
 """How an action is applied: recorded, in batches, and all of it or nothing.
 
-First the places of tasks and the revisions are staged in batches. Places are not visible yet, and until the action is
-decided on it can be stopped, which deletes both again. Then one short transaction makes the places visible and decides
-the action. Then the labels of tasks follow from its revisions (`labels.py`), also if the process dies: the next start
-of the server finishes what was decided, and forgets what was not. For few tasks all of this is one transaction.
+First the places of tasks and the revisions are staged in batches. Places are not visible yet, and
+until the action is decided on it can be stopped, which deletes both again. Then one short
+transaction makes the places visible and decides the action. Then the labels of tasks follow from
+its revisions (`labels.py`), also if the process dies: the next start of the server finishes what
+was decided, and forgets what was not. For few tasks all of this is one transaction.
 """
 
 from __future__ import annotations
@@ -47,11 +48,22 @@ class RecordedAction:
         CurationAction.objects.filter(pk=self.row.pk).update(stage="applying", changed=changed)
 
     def done(
-        self, sentence: str, changed: int, *, split: int | None = None, task: int | None = None, title: str = ""
+        self,
+        sentence: str,
+        changed: int,
+        *,
+        split: int | None = None,
+        task: int | None = None,
+        title: str = "",
     ) -> ActionOutcome:
-        """Return the outcome, and keep it for the row. `title`: what the activity says instead of the sentence."""
+        """Return the outcome, and keep it for the row. `title`: what the activity says instead of
+        the sentence."""
         row = self.row
-        row.title, row.changed, row.split_id = title or sentence, changed, split if split is not None else row.split_id
+        row.title, row.changed, row.split_id = (
+            title or sentence,
+            changed,
+            split if split is not None else row.split_id,
+        )
         return ActionOutcome(sentence, changed, row.token, split, task)
 
     def settings(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -61,10 +73,18 @@ class RecordedAction:
 
 @contextmanager
 def recorded(
-    kind: str, author: str, reason: str = "", *, environment: int | None = None, split: int | None = None
+    kind: str,
+    author: str,
+    reason: str = "",
+    *,
+    environment: int | None = None,
+    split: int | None = None,
 ) -> Iterator[RecordedAction]:
-    """Write the row of an action that is applied within. What fails, and what changes nothing, leaves no row."""
-    row = CurationAction(token=uuid.uuid4().hex, kind=kind, stage="staging", author=author[:150], reason=reason)
+    """Write the row of an action that is applied within. What fails, and what changes nothing,
+    leaves no row."""
+    row = CurationAction(
+        token=uuid.uuid4().hex, kind=kind, stage="staging", author=author[:150], reason=reason
+    )
     row.environment_id, row.split_id, row.created = environment, split, timezone.now()
     row.save()
     action = RecordedAction(row)
@@ -112,11 +132,18 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
     `begun_before`: the start of this server, whose own actions are left alone.
     """
     settled = running = 0
-    rows = CurationAction.objects.filter(created__lt=begun_before).exclude(stage="done").select_related("split")
+    rows = (
+        CurationAction.objects.filter(created__lt=begun_before)
+        .exclude(stage="done")
+        .select_related("split")
+    )
     for row in list(rows):
         if row.stage == "applying":
             apply_labels(row.token)
-            row.title = row.title or f"{row.get_kind_display()}, {row.changed:,} tasks. The server stopped meanwhile."
+            row.title = (
+                row.title
+                or f"{row.get_kind_display()}, {row.changed:,} tasks. The server stopped meanwhile."
+            )
             _finish(row)
         elif _may_run(row):
             running += 1
@@ -128,7 +155,8 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
 
 
 def _may_run(row: CurationAction) -> bool:
-    """Return whether a command may still be staging the action: it holds the split, or has only just started."""
+    """Return whether a command may still be staging the action: it holds the split, or has only
+    just started."""
     split, now = row.split, timezone.now()
     is_held = split is not None and split.changing_until is not None and split.changing_until > now
     return is_held or row.created > now - JUST_BEGUN
@@ -138,7 +166,8 @@ class Work(Protocol):
     """The part of an action that differs from one action to the next."""
 
     def stage(self, tasks: Sequence[int]) -> int:
-        """Stage the changes of splits and write the revisions of at most BATCH tasks, in a transaction.
+        """Stage the changes of splits and write the revisions of at most BATCH tasks, in a
+        transaction.
 
         Returns how many tasks change. Labels are left to what the revisions say (`labels.py`).
         """
@@ -152,7 +181,8 @@ def carry_out(
     progress: Progress = silent,
     also: Callable[[], object] = lambda: None,
 ) -> int:
-    """Do the work on the tasks and commit the changes of splits, with what `also` writes. Returns how many changed.
+    """Do the work on the tasks and commit the changes of splits, with what `also` writes. Returns
+    how many changed.
 
     `changes` have to be entered. What `progress` raises is raised before anything changes.
     """
@@ -183,7 +213,8 @@ def carry_out(
 
 
 def _finishing(progress: Progress, staged: int) -> Progress:
-    """Return the progress of the second half, which cannot be stopped, because the action has been decided on.
+    """Return the progress of the second half, which cannot be stopped, because the action has been
+    decided on.
 
     A task counts half when it is staged.
     """
@@ -203,12 +234,14 @@ def claimed(tasks: Sequence[int]) -> Iterator[list[SplitChange]]:
 
 
 def change_of(split: Split) -> SplitChange:
-    """Return a change of the split that waits for another one under way; a split that is not served stays unserved."""
+    """Return a change of the split that waits for another one under way; a split that is not served
+    stays unserved."""
     return SplitChange(split, wait_seconds=MAX_WAIT_SECONDS, serves=split.is_served)
 
 
 def staged(changes: Sequence[SplitChange]) -> list[SplitChange]:
-    """Return the changes that have something to commit: a version that rises in vain makes every reader read again."""
+    """Return the changes that have something to commit: a version that rises in vain makes every
+    reader read again."""
     return [change for change in changes if change.has_staged]
 
 

@@ -1,7 +1,8 @@
-"""Searches for a part of a text, whatever the case and accents of letters, that find the same rows in each database.
+"""Searches for a part of a text, whatever the case and accents of letters, that find the same rows
+in each database.
 
-Databases fold the case of ASCII letters alike, so they search what is in ASCII. Other texts are read and folded here,
-unless a column has them folded already (`environments.models.folding`).
+Databases fold the case of ASCII letters alike, so they search what is in ASCII. Other texts are
+read and folded here, unless a column has them folded already (`environments.models.folding`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class AsciiLower(Func):
     output_field = TextField()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        return self.as_sql(compiler, connection, template='LOWER((%(expressions)s) COLLATE "C")', **context)
+        return self.as_sql(
+            compiler, connection, template='LOWER((%(expressions)s) COLLATE "C")', **context
+        )
 
 
 def contains(text: Combinable, folded: str) -> Q:
@@ -36,12 +39,16 @@ def contains(text: Combinable, folded: str) -> Q:
 
 
 def is_foreign(column: str) -> Q:
-    """Return the condition that a column has characters that are not in ASCII, so that a database cannot fold it."""
+    """Return the condition that a column has characters that are not in ASCII, so that a database
+    cannot fold it."""
     return Q(_IsForeign(F(column)))
 
 
-def holding(rows: QuerySet[Any], text: str, columns: Sequence[str], json_columns: Sequence[str] = ()) -> Q:
-    """Return the condition for those of `rows` that have `text` in a column, or in a string of a column with JSON.
+def holding(
+    rows: QuerySet[Any], text: str, columns: Sequence[str], json_columns: Sequence[str] = ()
+) -> Q:
+    """Return the condition for those of `rows` that have `text` in a column, or in a string of a
+    column with JSON.
 
     Reads all texts that are not in ASCII, so the rows must be few, or few of them such.
     """

@@ -1,7 +1,9 @@
-"""Jobs: long work on threads of this process, with progress that a page polls; the admin starts imports and actions.
+"""Jobs: long work on threads of this process, with progress that a page polls; the admin starts
+imports and actions.
 
-Nothing is kept across a restart. The threads are daemons and a process may end at any time, so the work has to be
-written so that stopping it anywhere does no harm. Why this is not django-tasks: docs/decisions/0019-libraries.md.
+Nothing is kept across a restart. The threads are daemons and a process may end at any time, so the
+work has to be written so that stopping it anywhere does no harm. Why this is not django-tasks:
+docs/decisions/0019-libraries.md.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from django.db import connections
 from environments.errors import OrsError
 
 Progress = Callable[[int, int], None]
-"""Called from time to time with the amounts of work done and in total, in a unit that the work chooses. An exception
-from it stops the work: the one of a job raises `Cancelled` after a person cancelled the job."""
+"""Called from time to time with the amounts of work done and in total, in a unit that the work
+chooses. An exception from it stops the work: the one of a job raises `Cancelled` after a person
+cancelled the job."""
 
 RETENTION_SECONDS = 3600.0
 """Time for which an ended job can still be read."""
@@ -87,7 +90,9 @@ class Job:
             self._end("failed", str(error))
         except Exception:  # the outermost frame of the thread: no caller could log it
             log.exception("a job failed", title=self.title, owner=self.owner)
-            self._end("failed", "Something unexpected went wrong; the server's log has the details.")
+            self._end(
+                "failed", "Something unexpected went wrong; the server's log has the details."
+            )
         finally:
             connections.close_all()
             self._has_ended.set()
@@ -107,7 +112,8 @@ _lock = threading.Lock()  # _jobs never changes while a thread iterates over it
 
 
 def start(title: str, work: Callable[[Progress], Any], owner: str, subject: str = "") -> Job:
-    """Run `work(progress)` on a thread of its own. The job's `sentence` will be its result, or that of the result."""
+    """Run `work(progress)` on a thread of its own. The job's `sentence` will be its result, or that
+    of the result."""
     job = Job(title, owner, subject)
     with _lock:
         _remove_old()

@@ -1,6 +1,8 @@
-"""Statements over many rows, which Django's ORM does not offer. Used by imports, syncs and curation.
+"""Statements over many rows, which Django's ORM does not offer. Used by imports, syncs and
+curation.
 
-Rows are passed as one JSON array: several times as fast as rows made by the ORM, and the same text on both databases.
+Rows are passed as one JSON array: several times as fast as rows made by the ORM, and the same text
+on both databases.
 """
 
 from __future__ import annotations
@@ -25,26 +27,34 @@ _AMONG: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
     "sqlite": ("IN (SELECT value FROM json_each(%s))", json.dumps),
     "postgresql": ("= ANY(%s)", list),
 }
-"""By database: the condition that a value is one of those in a parameter, and what makes the parameter."""
+"""By database: the condition that a value is one of those in a parameter, and what makes the
+parameter."""
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 
 
 def execute(statement: str, parameters: Sequence[Any], rows: Sequence[Any]) -> None:
-    """Execute `statement`, which has `{rows}` after its other parameters: a table with a row in each `value`.
+    """Execute `statement`, which has `{rows}` after its other parameters: a table with a row in
+    each `value`.
 
-    The cells of a row are `value->>0` and so on, as text. An INSERT needs a final WHERE true, without which SQLite
-    takes ON CONFLICT for a join condition.
+    The cells of a row are `value->>0` and so on, as text. An INSERT needs a final WHERE true,
+    without which SQLite takes ON CONFLICT for a join condition.
     """
     if not rows:
         return
     with connection.cursor() as cursor:
-        cursor.execute(statement.format(rows=_ROWS[connection.vendor]), [*parameters, json.dumps(rows)])
+        cursor.execute(
+            statement.format(rows=_ROWS[connection.vendor]), [*parameters, json.dumps(rows)]
+        )
 
 
-def rows_among(select: str, parameters: Sequence[Any], values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of `select`, in which `{among}` follows a column and means that it has one of `values`.
+def rows_among(
+    select: str, parameters: Sequence[Any], values: Iterable[Any]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of `select`, in which `{among}` follows a column and means that it has one of
+    `values`.
 
-    `parameters` are those before that. Django's `__in` takes several times the CPU for hundreds of values.
+    `parameters` are those before that. Django's `__in` takes several times the CPU for hundreds of
+    values.
     """
     condition, as_parameter = _AMONG[connection.vendor]
     with connection.cursor() as cursor:
@@ -53,7 +63,8 @@ def rows_among(select: str, parameters: Sequence[Any], values: Iterable[Any]) ->
 
 
 def among(field: str, values: Iterable[Any]) -> Q:
-    """Return the condition that a field of a queryset has one of hundreds of values, which are sent as one parameter.
+    """Return the condition that a field of a queryset has one of hundreds of values, which are sent
+    as one parameter.
 
     Django's `__in` sends each on its own, which takes most of the CPU of a batch.
     """
@@ -83,10 +94,13 @@ _DISTINCT = """
 
 
 def distinct_values(model: type[Model], column: str, most: int) -> list[str]:
-    """Return the first `most` texts in a column, in the database's order, without the empty text."""
+    """Return the first `most` texts in a column, in the database's order, without the empty
+    text."""
     quote = connection.ops.quote_name
     with connection.cursor() as cursor:
-        cursor.execute(_DISTINCT.format(column=quote(column), table=quote(model._meta.db_table)), [most])
+        cursor.execute(
+            _DISTINCT.format(column=quote(column), table=quote(model._meta.db_table)), [most]
+        )
         return [value for (value,) in cursor.fetchall()]
 
 

@@ -1,8 +1,10 @@
-"""Daemon threads for blocking work, mostly on the database, with results that the event loop awaits.
+"""Daemon threads for blocking work, mostly on the database, with results that the event loop
+awaits.
 
-The catalogue reads on them and sync writes on them. Django's `sync_to_async` has one thread for everything and, outside
-of Django's requests, keeps a dead database connection. Here a unit of work that meets a dead connection is repeated on
-a new one, which saves each unit the test of `close_old_connections`, a query of its own on PostgreSQL.
+The catalogue reads on them and sync writes on them. Django's `sync_to_async` has one thread for
+everything and, outside of Django's requests, keeps a dead database connection. Here a unit of work
+that meets a dead connection is repeated on a new one, which saves each unit the test of
+`close_old_connections`, a query of its own on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Workers:
-    """Up to `count` threads that take units of work in order, each with a database connection of its own.
+    """Up to `count` threads that take units of work in order, each with a database connection of
+    its own.
 
     A thread is started only for a unit for which none is idle. For use from one event loop.
     """
@@ -43,7 +46,8 @@ class Workers:
         self._threads: list[threading.Thread] = []
 
     async def run(self, fn: Callable[..., T], *args: Any) -> T:
-        """Return what `fn(*args)` returns, or raise what it raises. A unit goes on if its caller is cancelled.
+        """Return what `fn(*args)` returns, or raise what it raises. A unit goes on if its caller is
+        cancelled.
 
         `fn` may be called twice, so it has to be repeatable.
         """
@@ -56,12 +60,15 @@ class Workers:
         return await future
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+        thread = threading.Thread(
+            target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True
+        )
         thread.start()
         self._threads.append(thread)
 
     def close(self) -> None:
-        """Finish what is queued, then end the threads and their connections; a thread that hangs is left running."""
+        """Finish what is queued, then end the threads and their connections; a thread that hangs is
+        left running."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,10 +1,13 @@
-"""Lets other writers of the database have their turn between the batches of long work, which calls `give_way`.
+"""Lets other writers of the database have their turn between the batches of long work, which calls
+`give_way`.
 
-SQLite has one write lock and no queue for it: a writer that finds it taken tries again after 1, 2, 5, 10, 15, 20, 25,
-25, 25, 50 ms and so on. Work that takes the lock again at once is always faster; others were seen to wait 14 seconds.
+SQLite has one write lock and no queue for it: a writer that finds it taken tries again after 1, 2,
+5, 10, 15, 20, 25, 25, 25, 50 ms and so on. Work that takes the lock again at once is always faster;
+others were seen to wait 14 seconds.
 
-A server that starts has the database alone. Nobody waits for its batches then, so they are large and without pauses: a
-row in an index at random costs a third when 20,000 rows are written together, and the index is in memory.
+A server that starts has the database alone. Nobody waits for its batches then, so they are large
+and without pauses: a row in an index at random costs a third when 20,000 rows are written together,
+and the index is in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ _thread = threading.local()
 
 
 def write_alone() -> None:
-    """Let this thread write without regard to others from now on, because it has the database alone."""
+    """Let this thread write without regard to others from now on, because it has the database
+    alone."""
     _thread.is_alone = True
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
@@ -36,12 +40,14 @@ def write_alone() -> None:
 
 
 def rows_at_once(usual: int) -> int:
-    """Return how many rows this thread may write in one transaction: `usual`, or more if it has the database alone."""
+    """Return how many rows this thread may write in one transaction: `usual`, or more if it has the
+    database alone."""
     return ROWS_ALONE if getattr(_thread, "is_alone", False) else usual
 
 
 def flush_later() -> None:
-    """Let the commit of this transaction not wait for the disk; the next one that waits makes it durable, too.
+    """Let the commit of this transaction not wait for the disk; the next one that waits makes it
+    durable, too.
 
     For batches that the action's own commit, which waits, follows. SQLite is asked for nothing.
     """
@@ -51,8 +57,13 @@ def flush_later() -> None:
 
 
 def give_way() -> None:
-    """Pause after a batch of long work, so that a waiting writer gets the lock. Does nothing inside a transaction."""
-    if connection.vendor != "sqlite" or connection.in_atomic_block or getattr(_thread, "is_alone", False):
+    """Pause after a batch of long work, so that a waiting writer gets the lock. Does nothing inside
+    a transaction."""
+    if (
+        connection.vendor != "sqlite"
+        or connection.in_atomic_block
+        or getattr(_thread, "is_alone", False)
+    ):
         return
     if time.monotonic() > getattr(_thread, "pause", 0.0) + WORK_SECONDS:
         time.sleep(TURN_SECONDS)

@@ -1,6 +1,8 @@
-"""Parameters in the addresses of pages: what a page does not take is refused, with the value and what is allowed.
+"""Parameters in the addresses of pages: what a page does not take is refused, with the value and
+what is allowed.
 
-Without that, a mistyped filter would leave a page, or what a form of it acts on, wider than was meant.
+Without that, a mistyped filter would leave a page, or what a form of it acts on, wider than was
+meant.
 """
 
 from __future__ import annotations
@@ -26,10 +28,14 @@ def cannot_be_used(name: str, value: str, allowed: str) -> BadRequest:
 
 
 def no_such(name: str, known: Collection[str], what: str = "parameter", plural: str = "") -> str:
-    """Return why a name cannot be used: it is none of `known`. `plural`: of `what`, if no s at its end makes it."""
+    """Return why a name cannot be used: it is none of `known`. `plural`: of `what`, if no s at its
+    end makes it."""
     if not known:
         return f"no {what} has that name; there are none here"
-    return f"no {what} has that name.{nearest(name, known)} The {plural or f'{what}s'} are {', '.join(known)}"
+    return (
+        f"no {what} has that name.{nearest(name, known)} The {plural or f'{what}s'} are "
+        f"{', '.join(known)}"
+    )
 
 
 def refuse_others(request: HttpRequest, names: Collection[str]) -> None:
@@ -40,7 +46,8 @@ def refuse_others(request: HttpRequest, names: Collection[str]) -> None:
 
 
 def refuse_doubles(request: HttpRequest, several: Collection[str] = ()) -> None:
-    """Refuse parameters to which the address gives two values, but those of `several`. Raises: BadRequest."""
+    """Refuse parameters to which the address gives two values, but those of `several`. Raises:
+    BadRequest."""
     for name, values in request.GET.lists():
         if name not in several and len({value for value in values if value.strip()}) > 1:
             allowed = "the address has it more than once; one value is allowed"
@@ -48,10 +55,11 @@ def refuse_doubles(request: HttpRequest, several: Collection[str] = ()) -> None:
 
 
 def takes(*names: str, several: Collection[str] = ()) -> Callable[[View], View]:
-    """Return a decorator of a view, or of a method that is one, that refuses parameters other than `names`.
+    """Return a decorator of a view, or of a method that is one, that refuses parameters other than
+    `names`.
 
-    That holds for forms, too: their own values are not in the address. PARSED as the only name: the view checks its
-    parameters itself. `several`: names that may have several values.
+    That holds for forms, too: their own values are not in the address. PARSED as the only name: the
+    view checks its parameters itself. `several`: names that may have several values.
     """
 
     def decorate(view: View) -> View:
@@ -82,7 +90,10 @@ FLAG = ("1", "on")
 
 
 def flag_asked(request: HttpRequest, name: str) -> bool:
-    """Return whether the address has a parameter that is there or not. Raises: BadRequest for values not of FLAG."""
+    """Return whether the address has a parameter that is there or not. Raises: BadRequest for
+    values not of FLAG."""
     if name in request.GET and request.GET[name] not in FLAG:
-        raise cannot_be_used(name, request.GET[name], f"allowed are {', '.join(FLAG)}; or leave it out")
+        raise cannot_be_used(
+            name, request.GET[name], f"allowed are {', '.join(FLAG)}; or leave it out"
+        )
     return name in request.GET

@@ -1,8 +1,9 @@
 """The description that an author wrote about an environment ("card"), as HTML for a page.
 
-`environments/authoring/declarations.py` finds the card of a class; pages show the class's docstring when there is none.
-Anyone may be the author: HTML in the text is shown as text, links do not send a referrer, and images from elsewhere
-become links, so that opening a page tells no other host about it.
+`environments/authoring/declarations.py` finds the card of a class; pages show the class's docstring
+when there is none. Anyone may be the author: HTML in the text is shown as text, links do not send a
+referrer, and images from elsewhere become links, so that opening a page tells no other host about
+it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from markdown_it.token import Token
 from environments.display.sanitizer import cell_attributes, clean_prose_with_pictures
 
 _HEADINGS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
-"""Element of a heading on the page by that in the card; two levels lower, because h1 and h2 are the page's own."""
+"""Element of a heading on the page by that in the card; two levels lower, because h1 and h2 are the
+page's own."""
 
 
 def rendered(markdown: str, title: str = "") -> SafeString:
-    """Return `markdown` as HTML without active content and without anything that is loaded from another host.
+    """Return `markdown` as HTML without active content and without anything that is loaded from
+    another host.
 
     `title` is the heading of the page; a first heading with the same text is left out.
     """
@@ -39,28 +42,36 @@ def rendered(markdown: str, title: str = "") -> SafeString:
         if token.type in ("th_open", "td_open"):
             token.attrs = cell_attributes(token.attrs)
         if token.children:
-            token.children = [made for child in token.children for made in _without_remote_image(child)]
+            token.children = [
+                made for child in token.children for made in _without_remote_image(child)
+            ]
     return clean_prose_with_pictures(parser.renderer.render(tokens, parser.options, {}))
 
 
 @lru_cache(maxsize=256)
 def plain(markdown: str) -> str:
-    """Return the words of the first paragraph of `markdown` in one line, without its marks, as lists show them.
+    """Return the words of the first paragraph of `markdown` in one line, without its marks, as
+    lists show them.
 
     Headings come second: they are returned if there is nothing else.
     """
     tokens = _parser().parse(markdown)
     starts = (False, *(token.type == "heading_open" for token in tokens))
-    told = [(is_heading, _words_of(token)) for is_heading, token in zip(starts, tokens, strict=False)]
+    told = [
+        (is_heading, _words_of(token)) for is_heading, token in zip(starts, tokens, strict=False)
+    ]
     words = next((text for is_heading, text in sorted(told, key=itemgetter(0)) if text), "")
     return " ".join(words.split())
 
 
 def _words_of(token: Token) -> str:
-    """Return the text of a token at the top level, which has children unless it is a block of code."""
+    """Return the text of a token at the top level, which has children unless it is a block of
+    code."""
     if token.children is None:
         return token.content
-    return "".join(" " if child.type.endswith("break") else child.content for child in token.children)
+    return "".join(
+        " " if child.type.endswith("break") else child.content for child in token.children
+    )
 
 
 def _parser() -> MarkdownIt:
@@ -73,4 +84,8 @@ def _without_remote_image(token: Token) -> list[Token]:
     if token.type != "image" or source.startswith("data:image/"):
         return [token]
     link = Token("link_open", "a", 1, attrs={"href": source})
-    return [link, Token("text", "", 0, content=token.content or source), Token("link_close", "a", -1)]
+    return [
+        link,
+        Token("text", "", 0, content=token.content or source),
+        Token("link_close", "a", -1),
+    ]

@@ -1,4 +1,5 @@
-"""How rewards, success rates, buckets, times and durations are written on pages: in templates, the admin, step cards.
+"""How rewards, success rates, buckets, times and durations are written on pages: in templates, the
+admin, step cards.
 
 Rewards and times are HTML that shows the exact value on hover.
 """
@@ -39,7 +40,8 @@ _AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 class RewardRange(Protocol):
-    """The range in which an environment's rewards lie, as its author declares it. A row of environments has one."""
+    """The range in which an environment's rewards lie, as its author declares it. A row of
+    environments has one."""
 
     reward_low: float
     reward_high: float
@@ -52,7 +54,8 @@ def in_words(name: str) -> str:
 
 
 def reward(value: float | None, environment: RewardRange) -> SafeString:
-    """Return a reward or return with its sign, coloured by its place in the environment's declared range of rewards.
+    """Return a reward or return with its sign, coloured by its place in the environment's declared
+    range of rewards.
 
     The exact value is shown on hover, unless it is what rounding leaves of 0.
     """
@@ -68,7 +71,8 @@ def reward(value: float | None, environment: RewardRange) -> SafeString:
 
 
 def success(successes: int, attempts: int) -> SafeString:
-    """Return the success rate with the ends of its 95 % interval, in percent, and the counts on hover."""
+    """Return the success rate with the ends of its 95 % interval, in percent, and the counts on
+    hover."""
     if not attempts:
         return NONE
     low, high = interval(successes, attempts)
@@ -82,12 +86,15 @@ def success(successes: int, attempts: int) -> SafeString:
 
 
 def success_range(figures: Counted | None) -> SafeString:
-    """Return the success rate of the attempts with the ends of its 95 % interval, in percent, as tables show it."""
+    """Return the success rate of the attempts with the ends of its 95 % interval, in percent, as
+    tables show it."""
     if not figures or not figures.n:
         return NONE
     low, high = interval(figures.successes, figures.n)
     words = f"{percent(low)}\N{EN DASH}{percent(high)}"
-    return format_html('{}% <span class="hint">{}</span>', percent(figures.successes / figures.n), words)
+    return format_html(
+        '{}% <span class="hint">{}</span>', percent(figures.successes / figures.n), words
+    )
 
 
 def percent(share: float) -> str:
@@ -104,33 +111,53 @@ def grouped(count: float | str | None) -> str:
 
 
 def coverage(covered: Coverage | None, query: str = "", *, is_mixed: bool = False) -> SafeString:
-    """Return how many rollouts a figure counts, with links to those that do not count with their own return.
+    """Return how many rollouts a figure counts, with links to those that do not count with their
+    own return.
 
-    `query`: query string of the filter that finds all of its episodes; empty for all episodes. `is_mixed`: whether
-    conventions of several environments hold, so that no list has the rollouts of one part alone.
+    `query`: query string of the filter that finds all of its episodes; empty for all episodes.
+    `is_mixed`: whether conventions of several environments hold, so that no list has the rollouts
+    of one part alone.
     """
     if not covered or not (covered.rollouts or covered.others):
         return NONE
     parts = covered.parts
-    listed = format_html("{}?{}{}ending=", reverse("episodes"), query, SafeString("&amp;" if query else ""))
+    listed = format_html(
+        "{}?{}{}ending=", reverse("episodes"), query, SafeString("&amp;" if query else "")
+    )
     linked = '<a href="{0}{1}" data-ending="{1}">{2}</a>'
-    told = [part.text if is_mixed else format_html(linked, listed, part.ending, part.text) for part in parts]
+    told = [
+        part.text if is_mixed else format_html(linked, listed, part.ending, part.text)
+        for part in parts
+    ]
     others = format_html_join(
         ", ",
         '<a href="{}{}">{} {}</a>',
-        ((listed, kind, f"{count:,}", _of_no_rollout(kind, count)) for kind, count in covered.others.items()),
+        (
+            (listed, kind, f"{count:,}", _of_no_rollout(kind, count))
+            for kind, count in covered.others.items()
+        ),
     )
     return format_html(
-        '<span class="coverage" title="{}"><span class="number">{}</span> of <span class="number">{}</span> rollout{}'
+        '<span class="coverage" title="{}"><span class="number">{}</span> of <span '
+        'class="number">{}</span> rollout{}'
         "{}{}</span>",
-        *(covered.text_of(parts), f"{covered.own:,}", f"{covered.rollouts:,}", "" if covered.rollouts == 1 else "s"),
+        *(
+            covered.text_of(parts),
+            f"{covered.own:,}",
+            f"{covered.rollouts:,}",
+            "" if covered.rollouts == 1 else "s",
+        ),
         format_html("; {}", format_html_join(", ", "{}", ((one,) for one in told))) if told else "",
         format_html(' <span class="hint">(also {})</span>', others) if others else "",
     )
 
 
 def _of_no_rollout(kind: str, count: int) -> str:
-    return "continued, repeated or left" if kind == "continued" else f"{kind}{'' if count == 1 else 's'}"
+    return (
+        "continued, repeated or left"
+        if kind == "continued"
+        else f"{kind}{'' if count == 1 else 's'}"
+    )
 
 
 def bucket(name: str) -> SafeString:
@@ -157,10 +184,13 @@ def moment(when: datetime | None) -> SafeString:
 
 
 def until(when: datetime) -> SafeString:
-    """Return the time left until `when`, rounded up to the next minute, and the exact time (UTC) on hover."""
+    """Return the time left until `when`, rounded up to the next minute, and the exact time (UTC) on
+    hover."""
     age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left"
+    )
 
 
 def clock(when: datetime | None) -> str:
@@ -174,7 +204,8 @@ def seconds(value: float | None) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Return a duration in the largest unit that fits: 0.4 ms, 120 ms, 4.2 s, 3 min 12 s, 2 h 05 min."""
+    """Return a duration in the largest unit that fits: 0.4 ms, 120 ms, 4.2 s, 3 min 12 s, 2 h 05
+    min."""
     if value is None:
         return NOTHING
     size = value / 1000
@@ -200,7 +231,8 @@ def _level(value: float, low: float, high: float) -> int:
         return 0
     span = high if value > 0 else abs(low)
     span = span if span > 0 else max(abs(low), abs(high)) or 1.0
-    # capped before the multiplication: three times a huge value is infinite, and infinity has no ceiling
+    # capped before the multiplication: three times a huge value is infinite, and infinity has no
+    # ceiling
     share = min(1.0, abs(value) / span)
     return int(math.copysign(math.ceil(_REWARD_LEVELS * share - 1e-9), value))
 
@@ -209,8 +241,14 @@ _CODE_SPAN = re.compile("`([^`]+)`")
 
 
 def code_spans(text: str) -> SafeString:
-    """Return a plain text as HTML in which the words between backticks are code. A single backtick is left out."""
+    """Return a plain text as HTML in which the words between backticks are code. A single backtick
+    is left out."""
     parts = enumerate(_CODE_SPAN.split(text))
     return format_html_join(
-        "", "{}", ((format_html("<code>{}</code>", part) if at % 2 else part.replace("`", ""),) for at, part in parts)
+        "",
+        "{}",
+        (
+            (format_html("<code>{}</code>", part) if at % 2 else part.replace("`", ""),)
+            for at, part in parts
+        ),
     )

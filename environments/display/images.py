@@ -31,7 +31,8 @@ _STARTS = {
 
 
 def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = MODEL_IMAGE_TYPES) -> str:
-    """Return what is wrong with the type or the data (base64) of an image, as a clause; empty for a sound one.
+    """Return what is wrong with the type or the data (base64) of an image, as a clause; empty for a
+    sound one.
 
     Only the beginning of the data is read; what is damaged further on is seen by who decodes it.
     """
@@ -45,9 +46,15 @@ def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = MODEL_IMAGE_T
     start = base64.b64decode(data[:_START_CHARACTERS])
     content = next((name for name, pattern in _STARTS.items() if pattern.match(start)), "")
     if kind in allowed:
-        return "" if content == kind else f"the data is {content or 'no image'}, but the type is {kind}"
+        return (
+            ""
+            if content == kind
+            else f"the data is {content or 'no image'}, but the type is {kind}"
+        )
     plain = kind.partition(";")[0].strip().lower()
     plain = _SPELLINGS.get(plain, plain)
     shortened = kind if len(kind) <= MAX_TYPE_CHARACTERS else f"{kind[:MAX_TYPE_CHARACTERS]}…"
-    advice = plain if plain in allowed and plain == content else content if content in allowed else types
+    advice = (
+        plain if plain in allowed and plain == content else content if content in allowed else types
+    )
     return f"the type {shortened!r} is not allowed; use {advice}"

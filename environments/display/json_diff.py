@@ -1,4 +1,5 @@
-"""The differences of two JSON texts, line by line; admin pages show with it what an edit changed."""
+"""The differences of two JSON texts, line by line; admin pages show with it what an edit
+changed."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ CONTEXT_LINES = 3
 MAX_LINES = 400
 """Maximum number of lines of a diff that are returned."""
 MAX_COMPARED = 1_000
-"""Lines between the first and the last difference up to which they are compared, in quadratic time."""
+"""Lines between the first and the last difference up to which they are compared, in quadratic
+time."""
 _MAX_LINE_CHARACTERS = 2_000
 MAX_WORDS = 300
 """Words of a line up to which they are compared, in quadratic time."""
 MIN_COMMON = 0.4
 """Share of words that two lines have in common for the others to be marked."""
 MAX_PAIRS = 2_500
-"""Pairs of a line before and a line after up to which each line is paired with the one most like it."""
+"""Pairs of a line before and a line after up to which each line is paired with the one most like
+it."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 
@@ -35,7 +38,8 @@ class DiffLine:
     """`skip` replaces lines that are not shown; its text says how many."""
     text: str
     words: tuple[tuple[str, bool], ...] = ()
-    """The text in parts, each with whether it changed; empty: the line has no counterpart much like it."""
+    """The text in parts, each with whether it changed; empty: the line has no counterpart much like
+    it."""
 
     @property
     def sign(self) -> str:
@@ -43,7 +47,8 @@ class DiffLine:
 
 
 def diff(before: str, after: str) -> list[DiffLine]:
-    """Return the changed lines with a few lines around them, or an empty list if the indented texts are equal."""
+    """Return the changed lines with a few lines around them, or an empty list if the indented texts
+    are equal."""
     shown = list(_folded(list(_compared(_lines(before), _lines(after)))))
     if len(shown) <= MAX_LINES:
         return shown
@@ -53,7 +58,9 @@ def diff(before: str, after: str) -> list[DiffLine]:
 def _lines(text: str) -> list[str]:
     """Return the lines of indented JSON, in which texts of several lines stay on several lines."""
     value = read_json(text)
-    whole = _BREAK.sub(r"\1\n    ", value if isinstance(value, str) and value == text else indented(value))
+    whole = _BREAK.sub(
+        r"\1\n    ", value if isinstance(value, str) and value == text else indented(value)
+    )
     return [line[:_MAX_LINE_CHARACTERS] for line in whole.split("\n")]
 
 
@@ -74,7 +81,9 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
         yield from (DiffLine("gone", text) for text in before)
         yield from (DiffLine("new", text) for text in after)
         return
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for kind, a, b, c, d in difflib.SequenceMatcher(
+        None, before, after, autojunk=False
+    ).get_opcodes():
         if kind == "equal":
             yield from (DiffLine("same", text) for text in before[a:b])
         else:
@@ -84,9 +93,16 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine], list[DiffLine]]:
-    """Return the lines that were replaced and those in their places, with the words that changed in each pair."""
-    gone, new = [DiffLine("gone", text) for text in before], [DiffLine("new", text) for text in after]
-    ours, theirs = [_WORDS.findall(text) for text in before], [_WORDS.findall(text) for text in after]
+    """Return the lines that were replaced and those in their places, with the words that changed in
+    each pair."""
+    gone, new = (
+        [DiffLine("gone", text) for text in before],
+        [DiffLine("new", text) for text in after],
+    )
+    ours, theirs = (
+        [_WORDS.findall(text) for text in before],
+        [_WORDS.findall(text) for text in after],
+    )
     for n, m in _pairs(ours, theirs):
         if max(len(ours[n]), len(theirs[m])) > MAX_WORDS:
             continue
@@ -101,8 +117,11 @@ def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine]
     return gone, new
 
 
-def _pairs(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Sequence[tuple[int, int]]:
-    """Return the indexes of the lines that became each other, in order: those that have the most words in common."""
+def _pairs(
+    ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]
+) -> Sequence[tuple[int, int]]:
+    """Return the indexes of the lines that became each other, in order: those that have the most
+    words in common."""
     if len(ours) * len(theirs) > MAX_PAIRS:
         return [(n, n) for n in range(len(ours))] if len(ours) == len(theirs) else []
     counted = [_weighed(line) for line in theirs]
@@ -119,12 +138,21 @@ def _pairs(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Se
 
 def _weighed(words: Sequence[str]) -> Counter[str]:
     """Return the words of a line by weight: every line of JSON has quotation marks and blanks."""
-    return Counter({word: n * (4 if word.isalnum() else 1) for word, n in Counter(words).items() if not word.isspace()})
+    return Counter(
+        {
+            word: n * (4 if word.isalnum() else 1)
+            for word, n in Counter(words).items()
+            if not word.isspace()
+        }
+    )
 
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the number of equal lines at the beginning."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
 
 
 def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
@@ -133,7 +161,8 @@ def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
     near = {m for n in changes for m in range(n - CONTEXT_LINES, n + CONTEXT_LINES + 1)}
     for is_near, run in groupby(enumerate(lines), lambda item: item[0] in near):
         part = [line for _, line in run]
-        if is_near or (changes and len(part) == 1):  # the line that replaces it would take as much space
+        # the line that replaces it would take as much space
+        if is_near or (changes and len(part) == 1):
             yield from part
         elif changes:
             yield DiffLine("skip", f"{len(part):,} lines as before")

@@ -1,4 +1,5 @@
-"""Fields of forms that read numbers, and choices of rows by their number, in the digits 0 to 9 as everything else does.
+"""Fields of forms that read numbers, and choices of rows by their number, in the digits 0 to 9 as
+everything else does.
 
 Django's own fields also take `1_000`, blanks around a number, and the digits of every script.
 """
@@ -17,7 +18,9 @@ class WholeNumberField(forms.IntegerField):
     def to_python(self, value: Any) -> int | None:
         number = _number(value)
         if isinstance(number, float):
-            raise forms.ValidationError(f"{shorten(str(value), 40)!r} is not a whole number. Enter digits, such as 12.")
+            raise forms.ValidationError(
+                f"{shorten(str(value), 40)!r} is not a whole number. Enter digits, such as 12."
+            )
         return number
 
 
@@ -27,7 +30,9 @@ class NumberField(forms.FloatField):
         try:
             return None if number is None else float(number)
         except OverflowError as error:
-            raise forms.ValidationError("The number is too large. The largest one is about 1.8e308.") from error
+            raise forms.ValidationError(
+                "The number is too large. The largest one is about 1.8e308."
+            ) from error
 
 
 class RowField(forms.ModelChoiceField):  # type: ignore[type-arg]  # not generic when it runs
@@ -35,7 +40,9 @@ class RowField(forms.ModelChoiceField):  # type: ignore[type-arg]  # not generic
 
     def to_python(self, value: Any) -> Any:
         if isinstance(value, str) and value and id_in(value) is None:
-            raise forms.ValidationError(self.error_messages["invalid_choice"], params={"value": value})
+            raise forms.ValidationError(
+                self.error_messages["invalid_choice"], params={"value": value}
+            )
         return super().to_python(value)
 
 
@@ -43,5 +50,7 @@ def _number(value: Any) -> int | float | None:
     if value in forms.Field.empty_values:
         return None
     if (number := number_in(str(value))) is None:
-        raise forms.ValidationError(f"{shorten(str(value), 40)!r} is not a number. Enter digits, such as 12 or 0.5.")
+        raise forms.ValidationError(
+            f"{shorten(str(value), 40)!r} is not a number. Enter digits, such as 12 or 0.5."
+        )
     return number

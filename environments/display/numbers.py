@@ -1,6 +1,8 @@
-"""How numbers are written, as plain text, on pages, in sentences and in addresses. Needs neither Django nor a database.
+"""How numbers are written, as plain text, on pages, in sentences and in addresses. Needs neither
+Django nor a database.
 
-`static/orsweb/figures.js` writes signed numbers like `signed` does (`tests/browser/test_figures.py`).
+`static/orsweb/figures.js` writes signed numbers like `signed` does
+(`tests/browser/test_figures.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ def shown(value: float) -> float:
 
 
 def signed(value: float) -> str:
-    """Return `value` with a sign and two decimals; 0.0012 where they would be 0, and 1.23M from 1e6 on."""
+    """Return `value` with a sign and two decimals; 0.0012 where they would be 0, and 1.23M from 1e6
+    on."""
     return f"+{unsigned(value)}" if value >= MIN_SIZE else unsigned(value)
 
 
 def unsigned(value: float) -> str:
-    """Return `value` with two decimals but no plus sign: for a size, such as a standard error, or an end of a range."""
+    """Return `value` with two decimals but no plus sign: for a size, such as a standard error, or
+    an end of a range."""
     size = abs(value)
     if size < MIN_SIZE:
         return "0.00"
@@ -40,21 +44,27 @@ def unsigned(value: float) -> str:
 
 
 def plain(value: float, digits: int = 6) -> str:
-    """Return `value` with up to so many significant digits, such as an end of a declared range in a sentence.
+    """Return `value` with up to so many significant digits, such as an end of a declared range in a
+    sentence.
 
     Up to 1e15 all digits before the point are written.
     """
-    text = f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
+    text = (
+        f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
+    )
     return text.replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
 
 
 def threshold_text(threshold: float) -> str:
     """Return a threshold with all digits that decide about success."""
-    return f"{rounded(threshold):,.{RETURN_DIGITS}g}".replace("-", "\N{MINUS SIGN}", 1 if threshold < 0 else 0)
+    return f"{rounded(threshold):,.{RETURN_DIGITS}g}".replace(
+        "-", "\N{MINUS SIGN}", 1 if threshold < 0 else 0
+    )
 
 
 def digits_of(value: float) -> str:
-    """Return a short text, without an exponent up to 1e15, that is read as exactly the same number."""
+    """Return a short text, without an exponent up to 1e15, that is read as exactly the same
+    number."""
     text = f"{value:g}"
     if float(text) == value and "e+" not in text:
         return text
@@ -62,12 +72,14 @@ def digits_of(value: float) -> str:
 
 
 def _rounded(size: float) -> Decimal:
-    """Return `size` rounded to two decimals of its shortest text, halves up: 0.075 becomes 0.08, as in JavaScript."""
+    """Return `size` rounded to two decimals of its shortest text, halves up: 0.075 becomes 0.08, as
+    in JavaScript."""
     return Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
 def _large(size: float) -> str:
-    """Return a size from 1e6 on with three digits: 1.23M, 12.3B, 123T, and a power of ten from 1e15 on."""
+    """Return a size from 1e6 on with three digits: 1.23M, 12.3B, 123T, and a power of ten from 1e15
+    on."""
     rounded = _THREE_DIGITS.create_decimal(repr(float(size)))
     exponent = rounded.adjusted()
     unit = exponent // 3 * 3 if exponent < 15 else exponent

@@ -1,7 +1,8 @@
-"""What environments and agents said (prompts, blocks, tools), as labelled values that templates show.
+"""What environments and agents said (prompts, blocks, tools), as labelled values that templates
+show.
 
-The input may be hostile, huge or malformed: texts are cut to `MAX_SHOWN_CHARACTERS`, and what has no known form is
-shown as text.
+The input may be hostile, huge or malformed: texts are cut to `MAX_SHOWN_CHARACTERS`, and what has
+no known form is shown as text.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class Part:
     @property
     def is_short(self) -> bool:
         """Return whether the text fits on one line with its label."""
-        return self.kind != "image" and len(self.text) <= MAX_SHORT_CHARACTERS and "\n" not in self.text
+        return (
+            self.kind != "image"
+            and len(self.text) <= MAX_SHORT_CHARACTERS
+            and "\n" not in self.text
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class ToolPart:
 
 
 def fields(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
-    """Return the members of a JSON object, strings as text and other values as JSON; any other text as one part.
+    """Return the members of a JSON object, strings as text and other values as JSON; any other text
+    as one part.
 
     Each text is cut to `limit` characters.
     """
@@ -66,11 +72,16 @@ def fields(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
 
 def blocks(value: Any, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
     """Return text and image blocks as parts, and blocks of other types as JSON."""
-    return [_block(block, limit) for block in value] if isinstance(value, list) else [_value("", value, limit)]
+    return (
+        [_block(block, limit) for block in value]
+        if isinstance(value, list)
+        else [_value("", value, limit)]
+    )
 
 
 def prompt(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
-    """Return a prompt, which is a list of blocks or of messages; parts of messages are labelled with the role."""
+    """Return a prompt, which is a list of blocks or of messages; parts of messages are labelled
+    with the role."""
     value = read_json(text)
     if not isinstance(value, list):
         return [_value("", value, limit)] if text else []
@@ -82,7 +93,11 @@ def tools(text: str) -> list[ToolPart]:
     value = read_json(text)
     listing = value if isinstance(value, dict) else {"tools": value}
     listed = listing.get("tools")
-    found = [_tool(item) for item in (listed if isinstance(listed, list) else []) if isinstance(item, dict)]
+    found = [
+        _tool(item)
+        for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict)
+    ]
     final = listing.get("terminal_tool")
     return [*found, _tool(final)] if isinstance(final, dict) else found
 
@@ -90,7 +105,10 @@ def tools(text: str) -> list[ToolPart]:
 def _message(item: Any, limit: int) -> list[Part]:
     if isinstance(item, dict) and "role" in item and isinstance(item.get("blocks"), list):
         role = str(item["role"])
-        return [Part(part.kind, part.text, part.label or role, part.omitted) for part in blocks(item["blocks"], limit)]
+        return [
+            Part(part.kind, part.text, part.label or role, part.omitted)
+            for part in blocks(item["blocks"], limit)
+        ]
     return [_block(item, limit)]
 
 
@@ -135,7 +153,8 @@ def _encodable(text: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """Return the JSON value, or `text` itself if it is not JSON or nested too deeply for the parser."""
+    """Return the JSON value, or `text` itself if it is not JSON or nested too deeply for the
+    parser."""
     try:
         return from_json(text)  # a sixth of the time of `json.loads`
     except ValueError:

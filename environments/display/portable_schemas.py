@@ -1,10 +1,13 @@
-"""Makes a JSON Schema one that all readers follow: each reference is a `$ref` to its root or to a definition.
+"""Makes a JSON Schema one that all readers follow: each reference is a `$ref` to its root or to a
+definition.
 
-Providers and clients know neither documents within a schema nor dynamic references, and converters drop branches to
-which a pointer may lead. Source: JSON Schema Core 2020-12, sections 8.2 and 9.2; 2019-09, section 8.2.4.2.
+Providers and clients know neither documents within a schema nor dynamic references, and converters
+drop branches to which a pointer may lead. Source: JSON Schema Core 2020-12, sections 8.2 and 9.2;
+2019-09, section 8.2.4.2.
 
-A part with an `$id` is a document of its own: references in it are to its parts. A dynamic or recursive reference is to
-the root's part of that name, if the root has one, and else to that of its own document.
+A part with an `$id` is a document of its own: references in it are to its parts. A dynamic or
+recursive reference is to the root's part of that name, if the root has one, and else to that of its
+own document.
 """
 
 from __future__ import annotations
@@ -15,7 +18,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from environments.display.schema_references import NO_SCHEMAS, SCHEMA_MAPS, References, members_of, missing
+from environments.display.schema_references import (
+    NO_SCHEMAS,
+    SCHEMA_MAPS,
+    References,
+    members_of,
+    missing,
+)
 from environments.errors import shorten
 
 _SHOWN_CHARACTERS = 60
@@ -28,7 +37,9 @@ _OF_A_DOCUMENT = frozenset({"$id", "$anchor", "$dynamicAnchor", "$recursiveAncho
 def portable(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     """Return the schema, and what is wrong with it. A reference that leads nowhere is left out."""
     document = _Document(schema)
-    return (document.copy() if document.is_changed else schema), list(dict.fromkeys(document.problems))
+    return (document.copy() if document.is_changed else schema), list(
+        dict.fromkeys(document.problems)
+    )
 
 
 class _Document:
@@ -66,13 +77,16 @@ class _Document:
             self.is_changed = True
             counts = Counter(name for name in _list(part["required"]) if isinstance(name, str))
             if counts and (most := counts.most_common(1)[0])[1] > 1:
-                self.problems.append(f"'required' has {shorten(repr(most[0]), _SHOWN_CHARACTERS)} twice")
+                self.problems.append(
+                    f"'required' has {shorten(repr(most[0]), _SHOWN_CHARACTERS)} twice"
+                )
             else:
                 shown = shorten(repr(part["required"]), _SHOWN_CHARACTERS)
                 self.problems.append(f"'required' is {shown}, which is no list of names")
 
     def _targets_of(self, part: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Return the references of a part, each with what it points at. One that leads nowhere is a problem."""
+        """Return the references of a part, each with what it points at. One that leads nowhere is a
+        problem."""
         targets = []
         for keyword in [keyword for keyword in part if keyword in _REFERENCES]:
             reference = part[keyword]
@@ -90,7 +104,11 @@ class _Document:
         if not isinstance(reference, str):
             raise missing(reference)
         try:
-            uri, fragment = (base, reference[1:]) if reference.startswith("#") else urldefrag(urljoin(base, reference))
+            uri, fragment = (
+                (base, reference[1:])
+                if reference.startswith("#")
+                else urldefrag(urljoin(base, reference))
+            )
         except ValueError:
             raise missing(reference) from None
         root = self._bases[id(self._root)]
@@ -122,9 +140,13 @@ class _Document:
     # --- the copy
 
     def copy(self) -> Mapping[str, Any]:
-        self._pointed = {id(part): reference for found in self._targets.values() for reference, part in found}
+        self._pointed = {
+            id(part): reference for found in self._targets.values() for reference, part in found
+        }
         self._names = {
-            id(part): f"#/$defs/{name}" for name, part in self._definitions.items() if _PLAIN.fullmatch(name)
+            id(part): f"#/$defs/{name}"
+            for name, part in self._definitions.items()
+            if _PLAIN.fullmatch(name)
         }
         self._names[id(self._root)] = "#"
         self._waiting: list[tuple[str, Any]] = []
@@ -139,20 +161,24 @@ class _Document:
         return copy
 
     def _copied(self, value: Any, definition: Any = None) -> Any:
-        """Return a copy of a part. `definition`: the one that it is copied into; None for the schema itself."""
+        """Return a copy of a part. `definition`: the one that it is copied into; None for the
+        schema itself."""
         if isinstance(value, list):
             return [self._copied(part, definition) for part in value]
         if not isinstance(value, Mapping):
             return value
         if definition is not None and value is not definition and id(value) in self._pointed:
-            return self._reference(self._pointed[id(value)], value)  # so that no part is in two definitions
+            # so that no part is in two definitions
+            return self._reference(self._pointed[id(value)], value)
         dropped = (_REFERENCES | _OF_A_DOCUMENT) - ({"$id"} if value is self._root else set())
         copy: dict[str, Any] = {}
         for keyword, inner in value.items():
             if keyword == "required":
                 copy[keyword] = names_in(inner)
             elif keyword in SCHEMA_MAPS and isinstance(inner, Mapping):
-                copy[keyword] = {name: self._copied(part, definition) for name, part in inner.items()}
+                copy[keyword] = {
+                    name: self._copied(part, definition) for name, part in inner.items()
+                }
             elif keyword not in dropped:
                 copy[keyword] = inner if keyword in NO_SCHEMAS else self._copied(inner, definition)
         forms = [self._reference(*target) for target in self._targets.get(id(value), ())]
@@ -161,7 +187,8 @@ class _Document:
         return {**copy, "allOf": [*_list(copy.get("allOf")), *forms]} if forms else copy
 
     def _reference(self, reference: str, target: Any) -> dict[str, Any]:
-        """Return the reference as it is in the copy, in which it is to the root or to a definition."""
+        """Return the reference as it is in the copy, in which it is to the root or to a
+        definition."""
         if isinstance(target, bool):
             return {} if target else {"not": {}}
         if self._is_portable(reference, target):
@@ -187,7 +214,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def _parts(root: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield all parts of a schema, each after the one around it and with the address of its document."""
+    """Yield all parts of a schema, each after the one around it and with the address of its
+    document."""
     waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:
         part, base = waiting.pop()

@@ -1,8 +1,10 @@
-"""Removal of everything from rendered HTML that a page must not hold, by nh3; used by cards, Markdown and formulas.
+"""Removal of everything from rendered HTML that a page must not hold, by nh3; used by cards,
+Markdown and formulas.
 
-The texts are written by authors and agents, so nothing that a renderer returns is trusted: only the elements and
-attributes listed here are left. A link says nothing about the page that it is on (`rel`), and has an address only if
-that leads to another host or to a mailbox: a path would lead into this server's own pages.
+The texts are written by authors and agents, so nothing that a renderer returns is trusted: only the
+elements and attributes listed here are left. A link says nothing about the page that it is on
+(`rel`), and has an address only if that leads to another host or to a mailbox: a path would lead
+into this server's own pages.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from django.utils.safestring import SafeString, mark_safe
 LINK_REL = "noopener noreferrer nofollow"
 _SCHEMES = {"http", "https", "mailto"}
 _IGNORED = re.compile(r"^[\0-\x20]+|[\t\n\r]")
-"""What browsers leave out of an address before they read its scheme. Source: URL Standard, 4.4 (basic URL parser)."""
+"""What browsers leave out of an address before they read its scheme. Source: URL Standard, 4.4
+(basic URL parser)."""
 _PROSE = frozenset(
     (
         "p", "a", "em", "strong", "s", "code", "pre", "span", "ul", "ol", "li", "blockquote", "hr", "br",
@@ -49,7 +52,8 @@ _MATH_ATTRIBUTES = frozenset(
 
 
 def _allowed_address(element: str, attribute: str, value: str) -> str | None:
-    """Return `value` unless it is an image from elsewhere or a link to data, however its scheme is written."""
+    """Return `value` unless it is an image from elsewhere or a link to data, however its scheme is
+    written."""
     is_data = _IGNORED.sub("", value)[:5].lower() == "data:"
     is_refused = (attribute == "src" and not is_data) or (attribute == "href" and is_data)
     return None if is_refused else value
@@ -72,11 +76,14 @@ _prose_with_pictures = nh3.Cleaner(
     url_schemes={*_SCHEMES, "data"},
     url_relative="deny",
 )
-_math = nh3.Cleaner(tags=set(_MATH), attributes={"*": set(_MATH_ATTRIBUTES)}, link_rel=None, url_schemes=set())
+_math = nh3.Cleaner(
+    tags=set(_MATH), attributes={"*": set(_MATH_ATTRIBUTES)}, link_rel=None, url_schemes=set()
+)
 
 
 def cell_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a cell that a Markdown table aligns: a class, because pages allow no `style`."""
+    """Return the attributes of a cell that a Markdown table aligns: a class, because pages allow no
+    `style`."""
     side = str(attributes.get("style", "")).removeprefix("text-align:")
     return {"class": side} if side in ("right", "center") else {}
 
@@ -87,14 +94,16 @@ def clean_prose(html: str) -> SafeString:
 
 
 def clean_prose_with_pictures(html: str) -> SafeString:
-    """Return `html` with the elements of Markdown only, and with images whose data is in the text."""
+    """Return `html` with the elements of Markdown only, and with images whose data is in the
+    text."""
     return mark_safe(_prose_with_pictures.clean(html))  # nosec B308 # cleaned by nh3
 
 
 def clean_math(mathml: str) -> SafeString:
     """Return `mathml` with the elements of a formula only.
 
-    Raises: ValueError when an element had to be removed, because a formula without it would say something else.
+    Raises: ValueError when an element had to be removed, because a formula without it would say
+    something else.
     """
     cleaned = _math.clean(mathml)
     if _count_elements(cleaned) != _count_elements(mathml):

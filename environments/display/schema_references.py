@@ -1,4 +1,5 @@
-"""References within a JSON Schema (`$ref`): what they point at, and which a schema has. Needs no other document."""
+"""References within a JSON Schema (`$ref`): what they point at, and which a schema has. Needs no
+other document."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from environments.errors import shorten
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 NO_SCHEMAS = frozenset({"const", "enum", "default", "example", "examples", "required"})
-SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+SCHEMA_MAPS = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+)
 """Keywords whose value has a schema at each name."""
 
 
@@ -27,7 +30,8 @@ class References:
         self._root = root
 
     def target(self, reference: Any) -> Any:
-        """Return the part of the schema at a reference: a JSON pointer (RFC 6901, section 6), or an anchor.
+        """Return the part of the schema at a reference: a JSON pointer (RFC 6901, section 6), or an
+        anchor.
 
         Raises: LookupError for a part that the schema does not have, and for another document.
         """
@@ -51,7 +55,9 @@ class References:
     @cached_property
     def _anchors(self) -> dict[str, Any]:
         names = (
-            (part.get(keyword), part) for part in parts_of(self._root) for keyword in ("$anchor", "$dynamicAnchor")
+            (part.get(keyword), part)
+            for part in parts_of(self._root)
+            for keyword in ("$anchor", "$dynamicAnchor")
         )
         return {name: part for name, part in names if isinstance(name, str)}
 

@@ -14,10 +14,14 @@ from environments.display.visible import visible
 
 
 class TerminalOutput(OutputWrapper):
-    """Output whose control characters are shown as marks. Only `style_func` adds sequences of its own."""
+    """Output whose control characters are shown as marks. Only `style_func` adds sequences of its
+    own."""
 
     def write(  # type: ignore[override]  # as Django has it
-        self, msg: str = "", style_func: Callable[[str], str] | None = None, ending: str | None = None
+        self,
+        msg: str = "",
+        style_func: Callable[[str], str] | None = None,
+        ending: str | None = None,
     ) -> None:
         super().write(visible(msg), style_func, ending)
 

@@ -1,6 +1,8 @@
-"""What agents can read of a task's content, for comparisons: the same words in another spelling, and answers in them.
+"""What agents can read of a task's content, for comparisons: the same words in another spelling,
+and answers in them.
 
-A class makes the prompt from the content, so two contents with the same words give two prompts with the same words.
+A class makes the prompt from the content, so two contents with the same words give two prompts with
+the same words.
 """
 
 from __future__ import annotations
@@ -15,23 +17,31 @@ from typing import Any
 
 from environments.invisible import without_invisible
 
-ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
+ANSWER_NAME = re.compile(
+    r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)"
+)
 """Names of fields, in lower case, that mostly hold answers."""
 MIN_LEAK_CHARACTERS = 12
 """Length from which a hidden text in a prompt cannot be a coincidence."""
-_ANNOUNCED = re.compile(r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W{1,4}", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W{1,4}", re.IGNORECASE
+)
 """The words before an answer that is given away."""
-_LABELS = frozenset(("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata"))
+_LABELS = frozenset(
+    ("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata")
+)
 """Names of fields, in lower case, that tell tasks apart but that no prompt shows."""
 _MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|(?<![.,;:!?])[.,;:!?]+(?=\s|$)")
 _ANSWER = re.compile(rf"{ANSWER_NAME.pattern}|ground_truth|expected_.*|label")
 _ANSWER_IN_LIST = re.compile(r"(.*_)?(answers?|solutions?)")
-"""An item of a list may have a target or a source that is no answer and no label, such as an edge of a graph."""
+"""An item of a list may have a target or a source that is no answer and no label, such as an edge
+of a graph."""
 _LABEL = re.compile(
     r"(.*_)?(id|uid|uuid|guid|hash|index|idx|seed)|(task_)?(name|title)|split|subset|dataset|(data_)?source|topic|category"
     r"|difficulty|tags?|version|author|license|(created|updated)(_at)?|comments?|notes?|meta|metadata|extra_info"
 )
-"""Names of fields that are labels in most environments; in others `tells_apart` says that they are not."""
+"""Names of fields that are labels in most environments; in others `tells_apart` says that they are
+not."""
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
 _QUOTES = "\"'`\xab\xbb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a\xa1\xbf"
@@ -41,7 +51,8 @@ _OPENING, _CLOSING = " ([{*_#\u2022", " )]}*_-"
 
 @dataclass(slots=True)
 class Words:
-    """What a content says, without case, spaces, punctuation, invisible characters and fields without a value."""
+    """What a content says, without case, spaces, punctuation, invisible characters and fields
+    without a value."""
 
     question: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -66,7 +77,8 @@ def normalized(spec: Mapping[str, Any]) -> str:
 
 
 def _sort(value: Mapping[str, Any], words: Words, others: list[str]) -> None:
-    """Add the fields of an object, and of those in it, to the words. `others`: where those of no other kind belong."""
+    """Add the fields of an object, and of those in it, to the words. `others`: where those of no
+    other kind belong."""
     for name in sorted(value):
         member, kind = value[name], _kind_of(name)
         if _is_blank(member):
@@ -106,7 +118,11 @@ def _add_words(value: Any, words: Words, added: list[str]) -> None:
 
 
 def _as_written(answer: Any) -> str:
-    text = answer if isinstance(answer, str) else json.dumps(as_same(answer), ensure_ascii=False, sort_keys=True)
+    text = (
+        answer
+        if isinstance(answer, str)
+        else json.dumps(as_same(answer), ensure_ascii=False, sort_keys=True)
+    )
     return without_invisible(text).strip()
 
 
@@ -121,11 +137,14 @@ def _is_blank(value: Any) -> bool:
 @lru_cache(1000)
 def _kind_of(name: str) -> str:
     name = _WORD_BREAK.sub("_", name).lower()
-    return "answer" if _ANSWER.fullmatch(name) else "label" if _LABEL.fullmatch(name) else "question"
+    return (
+        "answer" if _ANSWER.fullmatch(name) else "label" if _LABEL.fullmatch(name) else "question"
+    )
 
 
 def _as_compared(text: str) -> str:
-    """Return a text as it is read, also without punctuation at its ends and marks that are repeated."""
+    """Return a text as it is read, also without punctuation at its ends and marks that are
+    repeated."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", without_invisible(text)).translate(_DASHES)
     text = text.casefold().strip()
@@ -134,7 +153,8 @@ def _as_compared(text: str) -> str:
 
 
 def _unless_in_word(match: re.Match[str]) -> str:
-    """Return the marks if they are a single one within a word or a number, such as in 3.5, .5 and a:b."""
+    """Return the marks if they are a single one within a word or a number, such as in 3.5, .5 and
+    a:b."""
     marks, text, end = match[0], match.string, match.end()
     if len(marks) > 1 or marks in _QUOTES or end == len(text) or text[end] in " \n\t\r)]}*_":
         return " "
@@ -157,11 +177,16 @@ def as_same(value: Any) -> Any:
         return int(value)
     if isinstance(value, list):
         return [as_same(item) for item in value]
-    return {name: as_same(member) for name, member in value.items()} if isinstance(value, dict) else value
+    return (
+        {name: as_same(member) for name, member in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def question_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of the content whose names say neither that they are answers nor that they are labels."""
+    """Return the members of the content whose names say neither that they are answers nor that they
+    are labels."""
     return {name: spec[name] for name in spec if _is_of_question(name)}
 
 
@@ -171,17 +196,22 @@ def _is_of_question(name: str) -> bool:
 
 
 def tells_apart(words: int, contents: int) -> bool:
-    """Return whether what the tasks of a split say tells them apart: so many different words in so many contents.
+    """Return whether what the tasks of a split say tells them apart: so many different words in so
+    many contents.
 
-    Otherwise something that no text says makes their prompts, such as a seed, and the same text means nothing. That
-    many tasks are there twice is no sign of it.
+    Otherwise something that no text says makes their prompts, such as a seed, and the same text
+    means nothing. That many tasks are there twice is no sign of it.
     """
     return 2 * words >= contents
 
 
 def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:
     """Return the name of an answer that a text that agents get `tells`; empty if none does."""
-    shown = [value for name, value in spec.items() if isinstance(value, str) and not _is_hidden(name, hidden)]
+    shown = [
+        value
+        for name, value in spec.items()
+        if isinstance(value, str) and not _is_hidden(name, hidden)
+    ]
     for name, value in spec.items():
         answer = as_answer(value) if _is_hidden(name, hidden) else ""
         if answer and any(tells(text, answer) for text in shown):
@@ -199,14 +229,19 @@ def as_answer(value: Any) -> str:
 def tells(text: str, answer: str) -> bool:
     """Return whether a text gives an answer away.
 
-    A short answer may be in a text by coincidence, so it has to follow words such as "the answer is".
+    A short answer may be in a text by coincidence, so it has to follow words such as "the answer
+    is".
     """
     text = without_invisible(text)
     if len(answer) >= MIN_LEAK_CHARACTERS:
         return answer in text
-    if answer not in text or _ANNOUNCED.search(text) is None:  # compiling a pattern for each answer takes 200 µs
+    # compiling a pattern for each answer takes 200 µs
+    if answer not in text or _ANNOUNCED.search(text) is None:
         return False
-    return re.search(rf"{_ANNOUNCED.pattern}{re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
+    return (
+        re.search(rf"{_ANNOUNCED.pattern}{re.escape(answer)}(?!\w)", text, re.IGNORECASE)
+        is not None
+    )
 
 
 def _is_hidden(name: str, hidden: Collection[str]) -> bool:

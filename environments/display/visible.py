@@ -1,10 +1,12 @@
 """Invisible and reordering characters as visible ones, for pages, terminals and logs.
 
-Such characters make a reader see something else than what is there: bidirectional controls reorder a line, tags and
-variation selectors carry text that only a model reads, and escape sequences repaint a terminal. Emoji sequences and
+Such characters make a reader see something else than what is there: bidirectional controls reorder
+a line, tags and variation selectors carry text that only a model reads, and escape sequences
+repaint a terminal. Emoji sequences and
 the joiners and selectors of scripts stay, one at a time and only where they have an effect.
 
-Source: Unicode 16, Default_Ignorable_Code_Point (DerivedCoreProperties.txt) and emoji-sequences.txt.
+Source: Unicode 16, Default_Ignorable_Code_Point (DerivedCoreProperties.txt) and
+emoji-sequences.txt.
 """
 
 from __future__ import annotations
@@ -14,9 +16,33 @@ import re
 from environments.invisible import IGNORABLE
 
 _NAMES = {
-    **{0x034F: "CGJ", 0x061C: "ALM", 0x200B: "ZWSP", 0x200C: "ZWNJ", 0x200D: "ZWJ", 0x200E: "LRM", 0x200F: "RLM"},
-    **{0x2028: "LS", 0x2029: "PS", 0x202A: "LRE", 0x202B: "RLE", 0x202C: "PDF", 0x202D: "LRO", 0x202E: "RLO"},
-    **{0x2060: "WJ", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI", 0x00AD: "SHY", 0xFEFF: "BOM"},
+    **{
+        0x034F: "CGJ",
+        0x061C: "ALM",
+        0x200B: "ZWSP",
+        0x200C: "ZWNJ",
+        0x200D: "ZWJ",
+        0x200E: "LRM",
+        0x200F: "RLM",
+    },
+    **{
+        0x2028: "LS",
+        0x2029: "PS",
+        0x202A: "LRE",
+        0x202B: "RLE",
+        0x202C: "PDF",
+        0x202D: "LRO",
+        0x202E: "RLO",
+    },
+    **{
+        0x2060: "WJ",
+        0x2066: "LRI",
+        0x2067: "RLI",
+        0x2068: "FSI",
+        0x2069: "PDI",
+        0x00AD: "SHY",
+        0xFEFF: "BOM",
+    },
     **{0xFE0E: "VS15", 0xFE0F: "VS16"},
 }
 _HIDDEN = f"\x00-\x08\x0b-\x1f\x7f-\x9f{IGNORABLE}\u2028\u2029\u2800\ud800-\udfff\ufff9-\ufffb\U00016fe4\U0001d159"
@@ -29,10 +55,12 @@ _JOINING = (
     "\u0600-\u0dff\u0f00-\u109f\u1700-\u18af\u1900-\u1c4f\ua800-\ua8ff\ua980-\uaaff\uabc0-\uabff\ufb50-\ufdff"
     "\ufe70-\ufefc\U00010a00-\U00010fff\U00011000-\U00011fff\U0001e900-\U0001e95f"
 )
-"""Scripts whose letters join: Arabic, Syriac, those of India and South East Asia, Mongolian, Adlam."""
+"""Scripts whose letters join: Arabic, Syriac, those of India and South East Asia, Mongolian,
+Adlam."""
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _RUN = re.compile(f"[{_HIDDEN}\u2800-\u28ff\U0001f3f4]+")
-"""Hidden characters, Braille and black flags. One set of characters: `re` looks for that thirty times as fast."""
+"""Hidden characters, Braille and black flags. One set of characters: `re` looks for that thirty
+times as fast."""
 _PIECE = re.compile(
     rf"(?P<kept>(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI}]\ufe0f)\u200d(?=[{_EMOJI}])"
     rf"|(?<=[{_EMOJI}])[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)"
@@ -50,14 +78,17 @@ def visible(text: str) -> str:
     return _RUN.sub(_marked, text.replace("\r\n", "\n"))
 
 
-_MARKUP = re.compile(r"<(?:(script|style|textarea)\b.*?</\1\s*>|[a-z/!][^>]*>)", re.DOTALL | re.IGNORECASE)
+_MARKUP = re.compile(
+    r"<(?:(script|style|textarea)\b.*?</\1\s*>|[a-z/!][^>]*>)", re.DOTALL | re.IGNORECASE
+)
 """A tag, or an element whose content is no text of the page."""
 _SPOKEN = re.compile(r'(?<=\s)(?:title|aria-label|alt)="[^"]*"')
 """Attributes that people read or hear."""
 
 
 def visible_html(page: str) -> str:
-    """Return HTML with marks in its texts. Links and the values of form controls are sent back, so they stay."""
+    """Return HTML with marks in its texts. Links and the values of form controls are sent back, so
+    they stay."""
     if visible(page) == page:  # nearly always, and a hundredth of the time of what follows
         return page
     pieces, end = [], 0

@@ -1,7 +1,8 @@
-"""A small HTTP/1.1 client for asyncio: a pool of connections to one server, and exchanges over them.
+"""A small HTTP/1.1 client for asyncio: a pool of connections to one server, and exchanges over
+them.
 
-It does what calls of remote environments need: JSON requests, responses that arrive in pieces, TLS, and limits on
-silence and size. It sends no cookies, follows no redirects and uses no proxies.
+It does what calls of remote environments need: JSON requests, responses that arrive in pieces, TLS,
+and limits on silence and size. It sends no cookies, follows no redirects and uses no proxies.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from environments.hosts.http_connection import NotConnected, OutboundConnection,
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 4.0
-"""How long an idle connection is kept. Servers close theirs after 5 s or more (uvicorn's default is the shortest), and
-a request that crosses with that is lost."""
+"""How long an idle connection is kept. Servers close theirs after 5 s or more (uvicorn's default is
+the shortest), and a request that crosses with that is lost."""
 END_SECONDS = 1.0
-"""How long the end of a response is awaited whose content is complete, so that its connection can be used again."""
+"""How long the end of a response is awaited whose content is complete, so that its connection can
+be used again."""
 
 
 class ConnectionPool:
@@ -33,11 +35,13 @@ class ConnectionPool:
         self._idle: list[OutboundConnection] = []
         self._context: ssl.SSLContext | None = None
 
-    def exchange(self, request: bytes, seconds: float, first_seconds: float | None = None) -> OutboundExchange:
+    def exchange(
+        self, request: bytes, seconds: float, first_seconds: float | None = None
+    ) -> OutboundExchange:
         """Return a context manager that sends `request` and holds its connection.
 
-        `seconds` is the longest silence: the time for which nothing may arrive. `first_seconds`: another limit until
-        the response begins.
+        `seconds` is the longest silence: the time for which nothing may arrive. `first_seconds`:
+        another limit until the response begins.
         """
         return OutboundExchange(self, request, seconds, first_seconds or seconds)
 
@@ -53,18 +57,23 @@ class ConnectionPool:
 
     async def _connect(self) -> OutboundConnection:
         if self._is_secure and self._context is None:
-            self._context = await asyncio.to_thread(ssl.create_default_context)  # reads the certificates: 20 ms
+            # reads the certificates: 20 ms
+            self._context = await asyncio.to_thread(ssl.create_default_context)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._path:
-                    _, connection = await loop.create_unix_connection(OutboundConnection, self._path)
+                    _, connection = await loop.create_unix_connection(
+                        OutboundConnection, self._path
+                    )
                 else:
                     _, connection = await loop.create_connection(
                         OutboundConnection, self._host, self._port, ssl=self._context
                     )
         except TimeoutError:
-            raise NotConnected(f"can't be reached: no connection within {CONNECT_SECONDS:g} s") from None
+            raise NotConnected(
+                f"can't be reached: no connection within {CONNECT_SECONDS:g} s"
+            ) from None
         except OSError as error:
             raise NotConnected(f"can't be reached: {_reason(error)}") from error
         return connection
@@ -111,7 +120,9 @@ class OutboundExchange:
 
     __slots__ = ("_connection", "_first_seconds", "_pool", "_request", "_seconds", "has_result")
 
-    def __init__(self, pool: ConnectionPool, request: bytes, seconds: float, first_seconds: float) -> None:
+    def __init__(
+        self, pool: ConnectionPool, request: bytes, seconds: float, first_seconds: float
+    ) -> None:
         self._pool, self._request = pool, request
         self._seconds, self._first_seconds = seconds, first_seconds
         self.has_result = False
@@ -127,7 +138,10 @@ class OutboundExchange:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._pool.release(self._connection, has_result=self.has_result)
 
@@ -149,7 +163,8 @@ class OutboundExchange:
         return await self._connection.read(self._seconds)
 
     async def read_all(self, max_bytes: int) -> bytes:
-        """Return the rest of the body. Raises: HttpError, ResponseTooLarge for more than `max_bytes`."""
+        """Return the rest of the body. Raises: HttpError, ResponseTooLarge for more than
+        `max_bytes`."""
         pieces, size = [], 0
         while piece := await self.read():
             pieces.append(piece)

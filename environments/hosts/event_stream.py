@@ -1,4 +1,5 @@
-"""Parses server-sent events as the protocol uses them: `event` and `data` fields, comments, either kind of line end."""
+"""Parses server-sent events as the protocol uses them: `event` and `data` fields, comments, either
+kind of line end."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from dataclasses import dataclass
 
 
 class EventParser:
-    """Collects the bytes of one stream. Fields other than `event` and `data` are ignored, and so are comments."""
+    """Collects the bytes of one stream. Fields other than `event` and `data` are ignored, and so
+    are comments."""
 
     __slots__ = ("_data", "_event", "_rest")
 
@@ -16,7 +18,8 @@ class EventParser:
         self._data: list[str] = []
 
     def feed(self, data: bytes) -> list[tuple[str, str]]:
-        """Return the name and the data of each event that is complete now. Raises: UnicodeDecodeError."""
+        """Return the name and the data of each event that is complete now. Raises:
+        UnicodeDecodeError."""
         self._rest.append(data)
         if b"\n" not in data:
             return []
@@ -43,7 +46,8 @@ class EventParser:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """The last event of a stream: `end` with the joined text of the result, or `error` with its message."""
+    """The last event of a stream: `end` with the joined text of the result, or `error` with its
+    message."""
 
     event: str
     data: str
@@ -61,10 +65,13 @@ class StreamReader:
         self.task_id = ""
 
     def feed(self, data: bytes) -> StreamEnd | None:
-        """Return the end of the stream once it has arrived. Raises: ValueError, OverflowError if it is too long."""
+        """Return the end of the stream once it has arrived. Raises: ValueError, OverflowError if it
+        is too long."""
         self._size += len(data)
         if self._size > self._max_bytes:
-            raise OverflowError(f"it has more than {self._max_bytes} bytes, which ORSWEB_MAX_RESULT_BYTES allows")
+            raise OverflowError(
+                f"it has more than {self._max_bytes} bytes, which ORSWEB_MAX_RESULT_BYTES allows"
+            )
         for event, text in self._parser.feed(data):
             if event == "task_id":
                 self.task_id = text

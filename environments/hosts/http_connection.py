@@ -1,6 +1,8 @@
-"""One connection of a small HTTP/1.1 client for asyncio; `connection_pool.py` keeps such connections open.
+"""One connection of a small HTTP/1.1 client for asyncio; `connection_pool.py` keeps such
+connections open.
 
-httptools parses, as in this server itself; docs/decisions/0022-hosts.md has the measurements that led to it.
+httptools parses, as in this server itself; docs/decisions/0022-hosts.md has the measurements that
+led to it.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from typing import cast
 import httptools
 
 MAX_BUFFERED_BYTES = 1024 * 1024
-"""Bytes of a response that may wait to be read before the connection stops reading from the socket."""
+"""Bytes of a response that may wait to be read before the connection stops reading from the
+socket."""
 
 
 class HttpError(Exception):
-    """No complete response arrived; the message says why, as the end of a sentence that begins with the URL."""
+    """No complete response arrived; the message says why, as the end of a sentence that begins with
+    the URL."""
 
 
 class NotConnected(HttpError):
@@ -60,7 +64,7 @@ class OutboundConnection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._buffered = 0
 
-    # --- asyncio ------------------------------------------------------------------------------------------------------
+    # --- asyncio ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -92,7 +96,7 @@ class OutboundConnection(asyncio.Protocol):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    # --- httptools ----------------------------------------------------------------------------------------------------
+    # --- httptools --------------------------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
@@ -112,7 +116,7 @@ class OutboundConnection(asyncio.Protocol):
         self.is_complete = True
         self.is_reusable = self._parser.should_keep_alive()
 
-    # --- one exchange -------------------------------------------------------------------------------------------------
+    # --- one exchange -----------------------------------------------------------------------------
 
     def send(self, request: bytes) -> None:
         """Send a request. The response of the one before must be complete."""
@@ -121,12 +125,14 @@ class OutboundConnection(asyncio.Protocol):
         self._transport.write(request)
 
     async def until_headers(self, seconds: float) -> None:
-        """Wait for the status and the headers, at most `seconds` for each piece. Raises: HttpError."""
+        """Wait for the status and the headers, at most `seconds` for each piece. Raises:
+        HttpError."""
         while not self.has_headers:
             await self._wait(seconds)
 
     async def read(self, seconds: float) -> bytes:
-        """Return the bytes that have arrived, after waiting for some; empty at the end. Raises: HttpError."""
+        """Return the bytes that have arrived, after waiting for some; empty at the end. Raises:
+        HttpError."""
         while not self._pieces:
             if self.is_complete:
                 return b""

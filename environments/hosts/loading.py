@@ -1,4 +1,5 @@
-"""What this server serves: the registry of all environments, and one host that plays each where it runs."""
+"""What this server serves: the registry of all environments, and one host that plays each where it
+runs."""
 
 from __future__ import annotations
 
@@ -36,10 +37,11 @@ MAX_PINGS = 32
 
 
 def load(specifications: Iterable[str], settings: LoadingSettings | None = None) -> Registry:
-    """Return the registry of what `specifications` name: `module:Class`, `module:Class@python`, repositories or URLs.
+    """Return the registry of what `specifications` name: `module:Class`, `module:Class@python`,
+    repositories or URLs.
 
-    Each may have `name=` before it. Classes are imported, by the interpreter `python` if one is named; remote
-    environments are not contacted.
+    Each may have `name=` before it. Classes are imported, by the interpreter `python` if one is
+    named; remote environments are not contacted.
 
     Raises: Unhostable with one sentence that says what to change.
     """
@@ -48,7 +50,8 @@ def load(specifications: Iterable[str], settings: LoadingSettings | None = None)
     registry = Registry([hosted for several in loaded for hosted in several])
     if registry.find(first := settings.path_prefix[1:].partition("/")[0]):
         raise Unhostable(
-            f"ORSWEB_PATH_PREFIX={settings.path_prefix} begins with the name of the environment {first!r}; "
+            f"ORSWEB_PATH_PREFIX={settings.path_prefix} begins with the name of the environment "
+            f"{first!r}; "
             "serve that as other_name=module:Class, or use another path."
         )
     return registry
@@ -60,29 +63,46 @@ def _load_each(specification: str, settings: LoadingSettings) -> list[HostedEnvi
         return [HostedRemote(parse(specification, settings.keys))]
     named, names_python, python = specification.partition("@")
     if repository := repository_in(named):
-        python = python or (python_of(repository, settings.interpreters) if settings.interpreters else "")
-        return [described(one, python, settings.import_seconds) for one in specifications_in(named, repository)]
+        python = python or (
+            python_of(repository, settings.interpreters) if settings.interpreters else ""
+        )
+        return [
+            described(one, python, settings.import_seconds)
+            for one in specifications_in(named, repository)
+        ]
     if names_python:
         return [described(named, python, settings.import_seconds)]
     with refusing_servers():
         hosted = load_class(specification)
-    return [described(specification, hosted.python, settings.import_seconds) if hosted.python else hosted]
+    return [
+        described(specification, hosted.python, settings.import_seconds)
+        if hosted.python
+        else hosted
+    ]
 
 
 class EveryHost:
     """The host of every environment of a registry. Use it on one event loop only."""
 
     def __init__(
-        self, registry: Registry, pool: ThreadPool, limits: Limits, workers: WorkerSettings | None = None
+        self,
+        registry: Registry,
+        pool: ThreadPool,
+        limits: Limits,
+        workers: WorkerSettings | None = None,
     ) -> None:
-        """Run classes in this process if `workers` is None, unless they need another interpreter; else as it and the
-        classes say.
+        """Run classes in this process if `workers` is None, unless they need another interpreter;
+        else as it and the classes say.
         """
         self._registry = registry
         self._local = LocalHost(registry, pool, limits)
-        self._remote = {hosted.name: RemoteHost(hosted, limits) for hosted in remote_environments(registry)}
+        self._remote = {
+            hosted.name: RemoteHost(hosted, limits) for hosted in remote_environments(registry)
+        }
         settings = workers or WorkerSettings()
-        self._launcher: Launcher = LocalLauncher() if settings.ray is None else RayLauncher(settings.ray)
+        self._launcher: Launcher = (
+            LocalLauncher() if settings.ray is None else RayLauncher(settings.ray)
+        )
         self.workers = {
             hosted.name: WorkerHost(hosted, limits, settings, self._launcher)
             for hosted in registry
@@ -90,7 +110,10 @@ class EveryHost:
         }
         """The hosts of the environments whose sessions worker processes play, by name."""
         if self.workers and limits.tool_timeout_seconds is None:
-            log.warning("a call that hangs keeps its worker process: set ORSWEB_TOOL_TIMEOUT", of=sorted(self.workers))
+            log.warning(
+                "a call that hangs keeps its worker process: set ORSWEB_TOOL_TIMEOUT",
+                of=sorted(self.workers),
+            )
 
     @property
     def on_loss(self) -> Callable[[PlayedInstance, str], None]:
@@ -131,7 +154,8 @@ class EveryHost:
         return self._remote[environment]
 
     async def keep_alive(self) -> None:
-        """Keep the sessions of remote environments alive, and watch worker processes and this one, until cancelled."""
+        """Keep the sessions of remote environments alive, and watch worker processes and this one,
+        until cancelled."""
         workers = [host.keep_alive() for host in self.workers.values()]
         remote = [host.keep_alive() for host in self._remote.values()]
         await asyncio.gather(self._local.keep_alive(), *workers, *remote)
@@ -166,7 +190,8 @@ class RemoteHost:
         return await describe(self._server)
 
     async def until_unreachable(self, seconds: float) -> None:
-        """Wait until the server seems to be down, at most `seconds`; what came before `describe` doesn't count."""
+        """Wait until the server seems to be down, at most `seconds`; what came before `describe`
+        doesn't count."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._server.is_unreachable.wait(), seconds)
 

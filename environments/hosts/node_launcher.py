@@ -1,6 +1,8 @@
-"""Starts a worker process on another machine, connected to the server. Everything here runs on that machine.
+"""Starts a worker process on another machine, connected to the server. Everything here runs on that
+machine.
 
-The two connections go from there to the server: one carries messages, the other what the process prints. The
+The two connections go from there to the server: one carries messages, the other what the process
+prints. The
 first line of each names its purpose with a token that the server has made for this process.
 """
 
@@ -23,14 +25,21 @@ Purpose = Literal["messages", "output"]
 
 
 class NodeLauncher:
-    """One worker process on this machine. Ray makes an actor of it; its methods run on one event loop."""
+    """One worker process on this machine. Ray makes an actor of it; its methods run on one event
+    loop."""
 
-    async def start(self, address: tuple[str, int], token: str, python: str, hash_seed: str) -> tuple[str, int]:
-        """Start the process, connected to the server at `address`. Return this machine's address and the pid.
+    async def start(
+        self, address: tuple[str, int], token: str, python: str, hash_seed: str
+    ) -> tuple[str, int]:
+        """Start the process, connected to the server at `address`. Return this machine's address
+        and the pid.
 
         `hash_seed`: the server's, which Ray does not pass on. Raises: OSError.
         """
-        with _connected(address, token, "messages") as messages, _connected(address, token, "output") as output:
+        with (
+            _connected(address, token, "messages") as messages,
+            _connected(address, token, "output") as output,
+        ):
             self._process = await asyncio.create_subprocess_exec(
                 *interpreter.command(python, str(messages.fileno())),
                 pass_fds=[messages.fileno()],
@@ -43,7 +52,8 @@ class NodeLauncher:
             return messages.getsockname()[0], self._process.pid
 
     async def wait(self) -> int:
-        """Return the exit status of the process, once it has ended; the programs that it has started end with it."""
+        """Return the exit status of the process, once it has ended; the programs that it has
+        started end with it."""
         status = await self._process.wait()
         self.kill()
         return status

@@ -26,19 +26,24 @@ class RunningProcess(Protocol):
         """Return how it ended, as the end of a sentence about it, once it has."""
 
     def kill(self) -> bool:
-        """End it with SIGKILL, and with it the programs that it has started. Return False if it has ended already."""
+        """End it with SIGKILL, and with it the programs that it has started. Return False if it has
+        ended already."""
 
 
 class Launcher(Protocol):
     """Starts worker processes. Used on one event loop."""
 
     async def open(self) -> None:
-        """Prepare to start processes. Raises: Unhostable with one sentence that says what to change."""
+        """Prepare to start processes. Raises: Unhostable with one sentence that says what to
+        change."""
 
-    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> RunningProcess:
+    async def launch(
+        self, python: str, resources: dict[str, float], pipe: MessagePipe
+    ) -> RunningProcess:
         """Start the program with an interpreter, empty for this one, and connect it to `pipe`.
 
-        Raises: OSError if that is not possible now; its text completes a sentence about the process.
+        Raises: OSError if that is not possible now; its text completes a sentence about the
+        process.
         """
 
     async def close(self) -> None:
@@ -53,7 +58,9 @@ class LocalLauncher:
     async def open(self) -> None:
         """Nothing is needed."""
 
-    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> LocalProcess:
+    async def launch(
+        self, python: str, resources: dict[str, float], pipe: MessagePipe
+    ) -> LocalProcess:
         ours, its = socket.socketpair()
         with its:
             await asyncio.get_running_loop().create_unix_connection(lambda: pipe, sock=ours)
@@ -98,7 +105,8 @@ class LocalProcess:
         return is_running
 
     def _kill_group(self) -> None:
-        """End the process with the programs that it has started, except for those in a session of their own."""
+        """End the process with the programs that it has started, except for those in a session of
+        their own."""
         with contextlib.suppress(ProcessLookupError):  # there are none
             os.killpg(self.pid, signal.SIGKILL)
 

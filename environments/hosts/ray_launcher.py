@@ -1,7 +1,9 @@
-"""Starts worker processes on the machines of a Ray cluster, which places them by the resources of their class.
+"""Starts worker processes on the machines of a Ray cluster, which places them by the resources of
+their class.
 
-Ray starts and ends processes, and notices when a machine is lost. Calls go over a connection of the process's own,
-because one that goes over Ray costs several times as much (docs/decisions/0044-ray.md).
+Ray starts and ends processes, and notices when a machine is lost. Calls go over a connection of the
+process's own, because one that goes over Ray costs several times as much
+(docs/decisions/0044-ray.md).
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from environments.hosts.worker_messages import MessagePipe
 PLACE_SECONDS = 60.0
 """How long a process may wait for a machine that has what its class asks for."""
 HOURS_WITHOUT_HEAD = 24
-"""How long the head of the cluster may be away before Ray ends the process that is connected to it: this server."""
+"""How long the head of the cluster may be away before Ray ends the process that is connected to it:
+this server."""
 PLACE_ATTEMPTS, PLACE_PAUSE_SECONDS = 5, 2.0
 STATUS_SECONDS = 5.0
 """How long after the end of a connection the exit status may arrive."""
@@ -36,8 +39,8 @@ class RayLauncher:
     """The machines of a Ray cluster. Used on one event loop."""
 
     def __init__(self, address: str) -> None:
-        """`address` is `host:port`; empty: as RAY_ADDRESS says, else a cluster on this machine, started if there is
-        none.
+        """`address` is `host:port`; empty: as RAY_ADDRESS says, else a cluster on this machine,
+        started if there is none.
         """
         self._address = address
         self._listener = WorkerListener()
@@ -52,13 +55,17 @@ class RayLauncher:
             await asyncio.to_thread(self._connect)
         except Exception as error:  # Ray has no base of all its errors
             where = self._address or "the address in RAY_ADDRESS, or on this machine"
-            raise Unhostable(f"The Ray cluster at {where} cannot be reached: {_last_line(error)}") from error
+            raise Unhostable(
+                f"The Ray cluster at {where} cannot be reached: {_last_line(error)}"
+            ) from error
         self._here = await self._listener.open(self._ray.util.get_node_ip_address())
 
     def _connect(self) -> None:
         """Import Ray, which takes a second, and connect to the cluster."""
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # or Ray reports to its makers
-        os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", str(HOURS_WITHOUT_HEAD * 3600))
+        os.environ.setdefault(
+            "RAY_gcs_rpc_server_reconnect_timeout_s", str(HOURS_WITHOUT_HEAD * 3600)
+        )
         self._ray = importlib.import_module("ray")
         self._ray.init(
             address=self._address or None,
@@ -69,7 +76,9 @@ class RayLauncher:
         )
         self._node_launcher = self._ray.remote(NodeLauncher)
 
-    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> RayProcess:
+    async def launch(
+        self, python: str, resources: dict[str, float], pipe: MessagePipe
+    ) -> RayProcess:
         with self._listener.expecting(pipe) as expected:
             try:
                 async with asyncio.timeout(PLACE_SECONDS):
@@ -77,13 +86,19 @@ class RayLauncher:
                     await expected.messages
                     output = await expected.output
             except TimeoutError:
-                wanted = ", ".join(f"{name} {amount:g}" for name, amount in resources.items()) or "CPU 1"
-                raise OSError(f"no machine of the Ray cluster had {wanted} free within {PLACE_SECONDS:g} s") from None
+                wanted = (
+                    ", ".join(f"{name} {amount:g}" for name, amount in resources.items()) or "CPU 1"
+                )
+                raise OSError(
+                    f"no machine of the Ray cluster had {wanted} free within {PLACE_SECONDS:g} s"
+                ) from None
             except self._ray.exceptions.RayError as error:
                 raise OSError(f"Ray could not start it ({_last_line(error)})") from error
         return RayProcess(self._ray, actor, machine, pid, expected, output, pipe)
 
-    async def _placed(self, resources: dict[str, float], token: str, python: str) -> tuple[Any, str, int]:
+    async def _placed(
+        self, resources: dict[str, float], token: str, python: str
+    ) -> tuple[Any, str, int]:
         """Start a process somewhere. Return its actor, the address of its machine and its pid.
 
         Ray may choose a machine that is lost, before it has noticed that, and is asked again.
@@ -102,8 +117,16 @@ class RayLauncher:
 
     def _actor(self, resources: dict[str, float]) -> Any:
         """Return an actor for one process. It waits for a machine that has the resources."""
-        own = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
-        options = {"num_cpus": resources.get("CPU", 1), "num_gpus": resources.get("GPU", 0), "resources": own}
+        own = {
+            name: amount
+            for name, amount in resources.items()
+            if name not in ("CPU", "GPU", "memory")
+        }
+        options = {
+            "num_cpus": resources.get("CPU", 1),
+            "num_gpus": resources.get("GPU", 0),
+            "resources": own,
+        }
         if "memory" in resources:
             options["memory"] = resources["memory"]
         return self._node_launcher.options(**options, scheduling_strategy="SPREAD").remote()
@@ -115,7 +138,8 @@ class RayLauncher:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise OSError if nothing listens at `address`, for which Ray itself would wait for minutes."""
+    """Raise OSError if nothing listens at `address`, for which Ray itself would wait for
+    minutes."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
 
@@ -125,7 +149,8 @@ def _last_line(error: Exception) -> str:
 
 
 class RayProcess:
-    """A worker process on a machine of the cluster. Its actor, which holds its resources, ends with it."""
+    """A worker process on a machine of the cluster. Its actor, which holds its resources, ends with
+    it."""
 
     def __init__(
         self,
@@ -148,7 +173,11 @@ class RayProcess:
         await asyncio.wait((self._status,), timeout=STATUS_SECONDS)
         asyncio.get_running_loop().call_later(LAST_OUTPUT_SECONDS, self._connections.close)
         self._end_actor()
-        if self._status.done() and not self._status.cancelled() and self._status.exception() is None:
+        if (
+            self._status.done()
+            and not self._status.cancelled()
+            and self._status.exception() is None
+        ):
             return how_it_ended(self._status.result())
         return f"was lost with its machine {self.machine} or the connection to it"
 

@@ -1,7 +1,9 @@
-"""An environment of another server, as this server describes it: what it said about itself when it was last asked.
+"""An environment of another server, as this server describes it: what it said about itself when it
+was last asked.
 
-`describe` asks it. Until that has succeeded once, the environment has no tools and is unavailable; whatever goes wrong
-later makes it unavailable again, with the reason, until it answers. Nothing that it says can stop this server.
+`describe` asks it. Until that has succeeded once, the environment has no tools and is unavailable;
+whatever goes wrong later makes it unavailable again, with the reason, until it answers. Nothing
+that it says can stop this server.
 """
 
 from __future__ import annotations
@@ -73,7 +75,10 @@ class HostedRemote(HostedEnvironment):
 
     @property
     def description(self) -> str:
-        return f"Plays on another server, {self.url}. This server passes sessions through and records them."
+        return (
+            f"Plays on another server, {self.url}. This server passes sessions through and records "
+            "them."
+        )
 
     @property
     def tools_json(self) -> str:
@@ -94,13 +99,18 @@ class HostedRemote(HostedEnvironment):
         """Describe the environment by what it said."""
         self.described, self.splits = description, list(description.splits)
         self._tools_json = wire.model_json(description.tools)
-        code = digest_of("remote", self.url.environment, *map(str, (description.key[0], description.key[1])))
+        code = digest_of(
+            "remote", self.url.environment, *map(str, (description.key[0], description.key[1]))
+        )
         versions = (("server", description.version),) if description.version else ()
-        self.revision = ClassRevision("", "", False, versions, digest_of(code, description.version), code)
+        self.revision = ClassRevision(
+            "", "", False, versions, digest_of(code, description.version), code
+        )
 
 
 async def describe(server: RemoteServer) -> Description:
-    """Ask the server about the environment. Raises: RemoteFault, whose text is a sentence without a full stop."""
+    """Ask the server about the environment. Raises: RemoteFault, whose text is a sentence without a
+    full stop."""
     try:
         tools, splits = await asyncio.gather(
             server.ask("GET", server.path("tools")), server.ask("GET", server.path("splits"))
@@ -126,7 +136,9 @@ async def _check_name(server: RemoteServer) -> None:
         listed = ", ".join(map(repr, names[:MAX_LISTED_NAMES])) or "nothing"
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
         hint = nearest(wanted, names).replace(" Did", "; did")
-        raise RemoteFault(f"{server.url.server} has no environment {wanted!r}; it has {listed}{more}{hint}", 404)
+        raise RemoteFault(
+            f"{server.url.server} has no environment {wanted!r}; it has {listed}{more}{hint}", 404
+        )
 
 
 async def _version(server: RemoteServer) -> str:
@@ -139,7 +151,9 @@ async def _version(server: RemoteServer) -> str:
         raise
     if not isinstance(answer, dict):
         return ""
-    parts = [str(answer[key]) for key in ("version", "build_sha") if isinstance(answer.get(key), str)]
+    parts = [
+        str(answer[key]) for key in ("version", "build_sha") if isinstance(answer.get(key), str)
+    ]
     return shorten(" ".join(parts), MAX_NAME_CHARACTERS)
 
 
@@ -158,50 +172,76 @@ async def count_tasks(server: RemoteServer, split: str) -> int:
     answer = await server.ask("POST", server.path("num_tasks"), body)
     count = answer.get("num_tasks") if isinstance(answer, dict) else None
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise RemoteFault(f"{server.url} says that split {split!r} has {_short(count)} tasks, which is no number")
+        raise RemoteFault(
+            f"{server.url} says that split {split!r} has {_short(count)} tasks, which is no number"
+        )
     return count
 
 
 def read_tools(server: RemoteServer, value: Any) -> wire.ListToolsOutput:
-    """Return a list of tools that the server sent. Keys that this server does not know are left out.
+    """Return a list of tools that the server sent. Keys that this server does not know are left
+    out.
 
     Raises: RemoteFault.
     """
     try:
         if not isinstance(value["tools"], list):
             raise TypeError("its tools aren't a list")
-        tools = {tool.name: tool for tool in map(_tool, reversed(value["tools"]))}  # of two, the first counts
+        # of two, the first counts
+        tools = {tool.name: tool for tool in map(_tool, reversed(value["tools"]))}
         known = {key: value[key] for key in wire.ListToolsOutput.model_fields if key in value}
         known["supports_score_group"] = bool(known.get("supports_score_group"))
-        known["message_block_types"] = wire.MESSAGE_BLOCK_TYPES  # this server offers messages whatever the other does
-        return wire.ListToolsOutput.model_validate({**known, "tools": list(reversed(tools.values()))})
+        # this server offers messages whatever the other does
+        known["message_block_types"] = wire.MESSAGE_BLOCK_TYPES
+        return wire.ListToolsOutput.model_validate(
+            {**known, "tools": list(reversed(tools.values()))}
+        )
     except (ValidationError, KeyError, TypeError, ValueError) as error:
-        raise RemoteFault(f"{server.url} sent a list of tools that is not valid: {_problem(error)}") from None
+        raise RemoteFault(
+            f"{server.url} sent a list of tools that is not valid: {_problem(error)}"
+        ) from None
 
 
 def _tool(value: Mapping[str, Any]) -> wire.ToolSpec:
     known = {key: value[key] for key in _TOOL_KEYS if key in value}
-    return wire.ToolSpec.model_validate({"description": "", "input_schema": None, **known}, strict=True)
+    return wire.ToolSpec.model_validate(
+        {"description": "", "input_schema": None, **known}, strict=True
+    )
 
 
 def read_splits(server: RemoteServer, value: Any) -> list[Split]:
-    """Return a list of splits that the server sent: objects, or names alone. Raises: RemoteFault."""
+    """Return a list of splits that the server sent: objects, or names alone. Raises:
+    RemoteFault."""
     try:
         if not isinstance(value, Sequence) or isinstance(value, str) or not value:
             raise ValueError(f"{_short(value)} is no list of splits")
         splits = [_split(one) for one in value]
     except (ValidationError, KeyError, TypeError, ValueError) as error:
-        raise RemoteFault(f"{server.url} sent a list of splits that is not valid: {_problem(error)}") from None
+        raise RemoteFault(
+            f"{server.url} sent a list of splits that is not valid: {_problem(error)}"
+        ) from None
     names = [split.name for split in splits]
-    odd = next((name for name in names if names.count(name) > 1 or not 0 < len(name) <= MAX_NAME_CHARACTERS), None)
+    odd = next(
+        (
+            name
+            for name in names
+            if names.count(name) > 1 or not 0 < len(name) <= MAX_NAME_CHARACTERS
+        ),
+        None,
+    )
     if odd is not None:
-        raise RemoteFault(f"{server.url} sent a list of splits with the name {_short(odd)}, twice or too long")
+        raise RemoteFault(
+            f"{server.url} sent a list of splits with the name {_short(odd)}, twice or too long"
+        )
     return splits
 
 
 def _split(value: Any) -> Split:
     if isinstance(value, str):
-        return Split(name=value, type=value if value in ("train", "validation", "test") else "validation")  # type: ignore[arg-type]
+        return Split(
+            name=value,
+            type=value if value in ("train", "validation", "test") else "validation",  # type: ignore[arg-type]
+        )
     return Split.model_validate({"name": value["name"], "type": value.get("type") or "validation"})
 
 

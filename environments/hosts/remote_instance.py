@@ -1,8 +1,10 @@
-"""A session of another server, behind the contract of `runtime/host.py`: one session here is one session there.
+"""A session of another server, behind the contract of `runtime/host.py`: one session here is one
+session there.
 
-Divergences from what the clients of the SDKs do: a call of which nothing was answered is not sent again, because the
-tool may have run; a result is checked more strictly, so that a reward is always a finite number or null; a listed tool
-that the server then does not know is its failure, not the agent's.
+Divergences from what the clients of the SDKs do: a call of which nothing was answered is not sent
+again, because the tool may have run; a result is checked more strictly, so that a reward is always
+a finite number or null; a listed tool that the server then does not know is its failure, not the
+agent's.
 """
 
 from __future__ import annotations
@@ -29,12 +31,19 @@ from environments.hosts.remote_server import (
     encoded,
     parsed,
 )
-from environments.runtime.call_outcome import UNSTATED, CallOutcome, failed, faulted, refused, refused_after_end
+from environments.runtime.call_outcome import (
+    UNSTATED,
+    CallOutcome,
+    failed,
+    faulted,
+    refused,
+    refused_after_end,
+)
 from environments.runtime.usercode import text_of
 
 PING_SECONDS = 20.0
-"""Interval of pings of a session without other requests. The specification lets sessions expire after 15 minutes; both
-SDKs ping every 10 s."""
+"""Interval of pings of a session without other requests. The specification lets sessions expire
+after 15 minutes; both SDKs ping every 10 s."""
 MAX_HEADER_CHARACTERS = 16_384
 """Longest header with secrets that is sent; servers refuse requests with longer ones."""
 GONE = frozenset((404, 410))
@@ -62,7 +71,9 @@ class RemoteInstance:
         "last_request",
     )
 
-    def __init__(self, hosted: HostedRemote, server: RemoteServer, on_close: Callable[[RemoteInstance], None]) -> None:
+    def __init__(
+        self, hosted: HostedRemote, server: RemoteServer, on_close: Callable[[RemoteInstance], None]
+    ) -> None:
         self._hosted, self._server, self._on_close = hosted, server, on_close
         self._headers: dict[str, str] | None = None  # those of the session, once it has an id
         self._is_finished = False
@@ -71,7 +82,7 @@ class RemoteInstance:
         self._tools: frozenset[str] | None = None  # the names that were listed to the agent
         self.last_request = 0.0
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
         """Open the session. Its setup is waited for by what needs it, so this returns False.
@@ -94,13 +105,17 @@ class RemoteInstance:
         answer = await self._server.ask("POST", "/create_session", None, STREAM_HEADERS)
         sid = _session_id(answer)
         if not sid or not sid.isascii() or not sid.isprintable():
-            raise RemoteFault(f"{self._server.url.server} answered POST /create_session without a session id")
+            raise RemoteFault(
+                f"{self._server.url.server} answered POST /create_session without a session id"
+            )
         return sid
 
     async def _create(self, values: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
-        """Create the session. Secrets go into the body and the header; a server that forbids the one reads the other.
+        """Create the session. Secrets go into the body and the header; a server that forbids the
+        one reads the other.
 
-        Source: ors-sdk 0.1.0 reads the body only; openreward 0.1.167 reads the header and answers 422 to the body.
+        Source: ors-sdk 0.1.0 reads the body only; openreward 0.1.167 reads the header and answers
+        422 to the body.
         """
         headers = {**self._session(), **JSON_HEADERS}
         seconds = self._server.limits.setup_wait_seconds
@@ -110,7 +125,9 @@ class RemoteInstance:
         if len(header := _secrets_header(secrets)) <= MAX_HEADER_CHARACTERS:
             headers["X-Secrets"] = header
         try:
-            await self._ask("POST", "/create", encoded({**values, "secrets": secrets}), headers, seconds)
+            await self._ask(
+                "POST", "/create", encoded({**values, "secrets": secrets}), headers, seconds
+            )
         except RemoteFault as fault:
             if fault.status != 422:
                 raise
@@ -128,20 +145,23 @@ class RemoteInstance:
         limit = self._server.limits.close_wait_seconds
         try:
             await self._server.ask("POST", "/delete", None, {**headers, **JSON_HEADERS}, limit)
-            await self._server.ask("POST", "/delete_session", None, {**headers, **JSON_HEADERS}, limit)
+            await self._server.ask(
+                "POST", "/delete_session", None, {**headers, **JSON_HEADERS}, limit
+            )
         except RemoteFault as fault:
             if fault.status not in GONE and not self._lost:
                 raise
 
     async def ping(self) -> None:
-        """Keep the session from expiring there. Notes when it is gone; other failures are for the next request."""
+        """Keep the session from expiring there. Notes when it is gone; other failures are for the
+        next request."""
         try:
             await self._ask("POST", "/ping", None, {**self._session(), **JSON_HEADERS})
         except RemoteFault as fault:
             if fault.status in GONE:
                 self._lost = fault.text
 
-    # --- what the agent reads -----------------------------------------------------------------------------------------
+    # --- what the agent reads ---------------------------------------------------------------------
 
     async def restore(self, state: bytes) -> None:
         """Raise EnvironmentFault: another server keeps its snapshots to itself."""
@@ -153,10 +173,13 @@ class RemoteInstance:
         try:
             return wire.adapted_json(wire.BLOCKS, wire.BLOCKS.validate_python(value))
         except ValidationError as error:
-            raise RemoteFault(f"{self._server.url} sent a prompt that is not valid: {text_of(error)}") from None
+            raise RemoteFault(
+                f"{self._server.url} sent a prompt that is not valid: {text_of(error)}"
+            ) from None
 
     async def messages_json(self) -> str:
-        """Return the prompt as a JSON array of messages; ors-sdk 0.1.0 has blocks only. Raises: RemoteFault."""
+        """Return the prompt as a JSON array of messages; ors-sdk 0.1.0 has blocks only. Raises:
+        RemoteFault."""
         try:
             value = await self._read("messages")
         except RemoteFault as fault:
@@ -167,7 +190,9 @@ class RemoteInstance:
         try:
             return wire.adapted_json(wire.MESSAGES, wire.MESSAGES.validate_python(value))
         except ValidationError as error:
-            raise RemoteFault(f"{self._server.url} sent messages that are not valid: {text_of(error)}") from None
+            raise RemoteFault(
+                f"{self._server.url} sent messages that are not valid: {text_of(error)}"
+            ) from None
 
     async def task_tools_json(self) -> str:
         """Return the tools of this session as JSON of ListToolsOutput. Raises: RemoteFault."""
@@ -183,11 +208,13 @@ class RemoteInstance:
 
     async def _read(self, name: str) -> Any:
         headers = {**self._session(), **JSON_HEADERS}
-        value = await self._ask("GET", self._server.path(name), None, headers, self._server.limits.setup_wait_seconds)
+        value = await self._ask(
+            "GET", self._server.path(name), None, headers, self._server.limits.setup_wait_seconds
+        )
         self._was_ready = self._was_ready or name in ("prompt", "messages")
         return value
 
-    # --- what the agent does ------------------------------------------------------------------------------------------
+    # --- what the agent does ----------------------------------------------------------------------
 
     async def run(self, tool: str, arguments: wire.JSONObject, /) -> CallOutcome:
         """Pass one tool call on. Raises only asyncio.CancelledError."""
@@ -199,23 +226,33 @@ class RemoteInstance:
                 end = await self._stream("call", {"name": tool, "input": arguments})
             return self._outcome(tool, end)
         except TimeoutError:
-            text = f"{tool!r} ran longer than {limit:g} s on {self._server.url} (ORSWEB_TOOL_TIMEOUT)"
+            text = (
+                f"{tool!r} ran longer than {limit:g} s on {self._server.url} (ORSWEB_TOOL_TIMEOUT)"
+            )
             return failed(text, "timeout")
         except EnvironmentFault as fault:
             return faulted(fault)
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
-        """Return JSON `{"scores": [...]}` with one score for each candidate, in their order. Raises: RemoteFault."""
+        """Return JSON `{"scores": [...]}` with one score for each candidate, in their order.
+        Raises: RemoteFault."""
         values = {"candidates": [candidate.model_dump() for candidate in candidates]}
         end = await self._stream("score_group", values)
         if end.event == "error":
             raise RemoteFault(f"{self._server.url} couldn't score the group: {end.data}")
         try:
             scores = [wire.GroupScore.model_validate(one) for one in parsed(end.data)["scores"]]
-            if len(scores) != len(candidates) or not all(math.isfinite(score.reward) for score in scores):
-                raise ValueError(f"{len(scores)} scores for {len(candidates)} candidates, or one that is not finite")
+            if len(scores) != len(candidates) or not all(
+                math.isfinite(score.reward) for score in scores
+            ):
+                raise ValueError(
+                    f"{len(scores)} scores for {len(candidates)} candidates, or one "
+                    "that is not finite"
+                )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise RemoteFault(f"{self._server.url} sent scores that are not valid: {_problem(error)}") from None
+            raise RemoteFault(
+                f"{self._server.url} sent scores that are not valid: {_problem(error)}"
+            ) from None
         return wire.value_json({"scores": [score.model_dump() for score in scores]})
 
     async def _stream(self, name: str, values: Mapping[str, Any]) -> StreamEnd:
@@ -223,7 +260,9 @@ class RemoteInstance:
         self.last_request = time.monotonic()
         headers = {**self._session(), **STREAM_HEADERS}
         try:
-            end = await self._server.stream(self._server.path(name), values, headers, was_ready=self._was_ready)
+            end = await self._server.stream(
+                self._server.path(name), values, headers, was_ready=self._was_ready
+            )
         except RemoteFault as fault:
             self._note(fault)
             raise
@@ -233,11 +272,15 @@ class RemoteInstance:
     def _outcome(self, tool: str, end: StreamEnd) -> CallOutcome:
         """Return the outcome that the end of a call's stream describes. Raises: RemoteFault."""
         if end.event == "error":
-            return failed(f"{self._server.url} reported that {tool!r} failed: {end.data}", REMOTE_ERROR)
+            return failed(
+                f"{self._server.url} reported that {tool!r} failed: {end.data}", REMOTE_ERROR
+            )
         try:
             value = parsed(end.data)
         except (ValueError, RecursionError) as error:
-            raise self._invalid(tool, f"{shorten(end.data, 80)!r} is not valid JSON ({error})") from None
+            raise self._invalid(
+                tool, f"{shorten(end.data, 80)!r} is not valid JSON ({error})"
+            ) from None
         if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
             raise self._invalid(tool, 'it has no "ok" that is true or false')
         if value["ok"]:
@@ -254,36 +297,50 @@ class RemoteInstance:
             checked = wire.ToolOutput.model_validate(known, strict=True)
         except ValidationError as error:
             raise self._invalid(tool, text_of(error)) from None
-        if isinstance(output.get("reward"), bool) or (checked.reward is not None and not math.isfinite(checked.reward)):
-            raise self._invalid(tool, f"reward: {output['reward']!r} is not a finite number or null")
+        if isinstance(output.get("reward"), bool) or (
+            checked.reward is not None and not math.isfinite(checked.reward)
+        ):
+            raise self._invalid(
+                tool, f"reward: {output['reward']!r} is not a finite number or null"
+            )
         if not checked.blocks:
             checked = checked.model_copy(update={"blocks": [wire.TextBlock(text="")]})
         self._is_finished = checked.finished
         return CallOutcome("ok", wire.model_json(checked), checked.reward, checked.finished)
 
     def _refusal(self, tool: str, value: Mapping[str, Any]) -> CallOutcome:
-        """Return the refusal of a call. Raises: RemoteFault when the server does not know a tool that it has listed."""
+        """Return the refusal of a call. Raises: RemoteFault when the server does not know a tool
+        that it has listed."""
         error, reason = value.get("error"), value.get("reason")
         if not isinstance(error, str):
             raise self._invalid(tool, "it is a refusal without a text")
         if reason not in _REASONS:  # ors-sdk 0.1.0 sends none
-            reason = next((name for start, name in _PREFIXES.items() if error.startswith(start)), None)
-            reason = reason or ("not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED)
+            reason = next(
+                (name for start, name in _PREFIXES.items() if error.startswith(start)), None
+            )
+            reason = reason or (
+                "not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED
+            )
         if reason == "not_found" and tool in self._listed():
-            raise RemoteFault(f"{self._server.url} lists the tool {tool!r}, but refused its call: {error}")
+            raise RemoteFault(
+                f"{self._server.url} lists the tool {tool!r}, but refused its call: {error}"
+            )
         return refused(error or reason, reason)
 
     def _listed(self) -> frozenset[str]:
-        """Return the names of the tools that the server has listed, for this session if the agent asked for those."""
+        """Return the names of the tools that the server has listed, for this session if the agent
+        asked for those."""
         described = self._hosted.described
         if self._tools is None and described is not None:
             return frozenset(tool.name for tool in described.tools.tools)
         return self._tools or frozenset()
 
     def _invalid(self, tool: str, problem: str) -> RemoteFault:
-        return RemoteFault(f"{self._server.url} answered the call of {tool!r} with an invalid result: {problem}")
+        return RemoteFault(
+            f"{self._server.url} answered the call of {tool!r} with an invalid result: {problem}"
+        )
 
-    # --- requests -----------------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def _session(self) -> dict[str, str]:
         if self._headers is None:
@@ -295,12 +352,18 @@ class RemoteInstance:
             raise RemoteFault(f"{self._server.url} lost the session: {self._lost}")
 
     def _note(self, fault: RemoteFault) -> None:
-        """Remember that the session is gone there, so that further requests fail at once with the same reason."""
+        """Remember that the session is gone there, so that further requests fail at once with the
+        same reason."""
         if fault.status in GONE:
             self._lost = fault.text
 
     async def _ask(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], seconds: float | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        seconds: float | None = None,
     ) -> Any:
         self._check_present()
         self.last_request = time.monotonic()
@@ -308,7 +371,8 @@ class RemoteInstance:
 
 
 def _session_id(answer: Any) -> str:
-    """Return the id in the answer to POST /create_session: JSON with `sid`, or events of which the first has the id."""
+    """Return the id in the answer to POST /create_session: JSON with `sid`, or events of which the
+    first has the id."""
     if isinstance(answer, list):
         data = dict(answer)
         try:

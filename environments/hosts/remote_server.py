@@ -1,7 +1,8 @@
-"""Requests to the server that runs a remote environment. Whatever goes wrong becomes a RemoteFault that names its URL.
+"""Requests to the server that runs a remote environment. Whatever goes wrong becomes a RemoteFault
+that names its URL.
 
-Responses are read as the clients of both SDKs read them, but only complete ones count: a stream has to end with an
-`end` or an `error` event.
+Responses are read as the clients of both SDKs read them, but only complete ones count: a stream has
+to end with an `end` or an `error` event.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Unsent(RemoteFault):
 
 
 class _Starting(RemoteFault):
-    """The server asks for the request to be repeated after a pause, because the session's setup has not ended."""
+    """The server asks for the request to be repeated after a pause, because the session's setup has
+    not ended."""
 
     def __init__(self, text: str, pause_seconds: float) -> None:
         super().__init__(text, 503)
@@ -60,7 +62,8 @@ class RemoteServer:
     def __init__(self, url: RemoteUrl, limits: Limits) -> None:
         self.url, self.limits = url, limits
         self.is_unreachable = asyncio.Event()
-        """Set when the server could not be reached, or closed a connection before it had answered."""
+        """Set when the server could not be reached, or closed a connection before it had
+        answered."""
         self._pool = ConnectionPool(url.host, url.port, is_secure=url.is_secure)
         fixed = {"Host": url.host_header, "User-Agent": "orsweb", **url.headers}
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
@@ -72,7 +75,7 @@ class RemoteServer:
         """Return the path of an endpoint of the environment."""
         return f"/{self.url.environment}/{name}"
 
-    # --- JSON ---------------------------------------------------------------------------------------------------------
+    # --- JSON -------------------------------------------------------------------------------------
 
     async def ask(
         self,
@@ -82,7 +85,8 @@ class RemoteServer:
         headers: Mapping[str, str] = JSON_HEADERS,
         seconds: float | None = None,
     ) -> Any:
-        """Return the parsed response, after waiting at most `seconds` (by default `remote_silence_seconds`) for it.
+        """Return the parsed response, after waiting at most `seconds` (by default
+        `remote_silence_seconds`) for it.
 
         A request with GET is repeated once if its connection breaks.
 
@@ -93,12 +97,15 @@ class RemoteServer:
             async with asyncio.timeout(seconds):
                 return await self._ask_until_started(method, path, body, headers, seconds)
         except TimeoutError:
-            raise RemoteFault(f"{self.url.server} didn't answer {method} {path} within {seconds:g} s") from None
+            raise RemoteFault(
+                f"{self.url.server} didn't answer {method} {path} within {seconds:g} s"
+            ) from None
 
     async def _ask_until_started(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], seconds: float
     ) -> Any:
-        """Return the response; repeat the request while the server says that the environment is starting."""
+        """Return the response; repeat the request while the server says that the environment is
+        starting."""
         request, repeats = self._request(method, path, body, headers), method == "GET"
         while True:
             try:
@@ -125,7 +132,9 @@ class RemoteServer:
         except (ValueError, RecursionError) as error:
             start = shorten(content[:200].decode("utf-8", "replace"), 80)
             raise RemoteFault(
-                f"{self.url.server} answered {method} {path} with {start!r}, which is not valid JSON ({error})", 200
+                f"{self.url.server} answered {method} {path} with {start!r}, which is not valid "
+                f"JSON ({error})",
+                200,
             ) from None
 
     async def _refuse(self, exchange: OutboundExchange, method: str, path: str) -> NoReturn:
@@ -140,20 +149,25 @@ class RemoteServer:
         detail = _detail_of(content)
         raise RemoteFault(f"{text}: {detail}" if detail else text, exchange.status)
 
-    # --- streams ------------------------------------------------------------------------------------------------------
+    # --- streams ----------------------------------------------------------------------------------
 
     async def stream(
         self, path: str, values: Mapping[str, Any], headers: Mapping[str, str], *, was_ready: bool
     ) -> StreamEnd:
-        """Return the end of the stream that answers `values`. A stream that breaks off is rejoined by its task_id.
+        """Return the end of the stream that answers `values`. A stream that breaks off is rejoined
+        by its task_id.
 
-        `was_ready`: the session's setup has ended. Otherwise the stream may begin as late as `setup_wait_seconds`,
-        because ors-sdk 0.1.0 sends nothing before that, and openreward 0.1.167 answers that it is starting.
+        `was_ready`: the session's setup has ended. Otherwise the stream may begin as late as
+        `setup_wait_seconds`, because ors-sdk 0.1.0 sends nothing before that, and openreward
+        0.1.167 answers that it is starting.
 
-        Raises: RemoteFault. A request of which nothing was answered is never sent twice: the tool may have run.
+        Raises: RemoteFault. A request of which nothing was answered is never sent twice: the tool
+        may have run.
         """
         if was_ready:
-            return await self._stream_to_end(path, values, headers, self.limits.remote_silence_seconds)
+            return await self._stream_to_end(
+                path, values, headers, self.limits.remote_silence_seconds
+            )
         limit = max(self.limits.setup_wait_seconds, self.limits.remote_silence_seconds)
         until = time.monotonic() + limit
         while True:
@@ -167,12 +181,15 @@ class RemoteServer:
     async def _stream_to_end(
         self, path: str, values: Mapping[str, Any], headers: Mapping[str, str], first_seconds: float
     ) -> StreamEnd:
-        """Return the end of the stream, which may begin as late as `first_seconds`, or of one that rejoins it."""
+        """Return the end of the stream, which may begin as late as `first_seconds`, or of one that
+        rejoins it."""
         body, task_id = encoded(values), ""
         for attempt in range(MAX_REJOINS + 1):
             reader = StreamReader(self.limits.max_result_bytes)
             try:
-                return await self._stream_once(self._request("POST", path, body, headers), path, reader, first_seconds)
+                return await self._stream_once(
+                    self._request("POST", path, body, headers), path, reader, first_seconds
+                )
             except ConnectionLost as error:
                 fault = self._lost(error, "POST", path)
             except Unsent as error:
@@ -186,16 +203,23 @@ class RemoteServer:
             await asyncio.sleep(REJOIN_SECONDS * 2**attempt)
         raise fault
 
-    async def _stream_once(self, request: bytes, path: str, reader: StreamReader, first_seconds: float) -> StreamEnd:
+    async def _stream_once(
+        self, request: bytes, path: str, reader: StreamReader, first_seconds: float
+    ) -> StreamEnd:
         try:
-            async with self._pool.exchange(request, self.limits.remote_silence_seconds, first_seconds) as exchange:
+            async with self._pool.exchange(
+                request, self.limits.remote_silence_seconds, first_seconds
+            ) as exchange:
                 if _is_starting(exchange):
                     raise _Starting(f"{self.url} is still starting", _pause_of(exchange))
                 if exchange.status != 200:
                     await self._refuse(exchange, "POST", path)
                 if exchange.content_type != "text/event-stream":
                     kind = exchange.content_type or "no content type"
-                    raise RemoteFault(f"{self.url.server} answered POST {path} with {kind}, not a stream of events")
+                    raise RemoteFault(
+                        f"{self.url.server} answered POST {path} with {kind}, not a "
+                        "stream of events"
+                    )
                 while data := await exchange.read():
                     if end := reader.feed(data):
                         exchange.has_result = True
@@ -206,11 +230,15 @@ class RemoteServer:
         except HttpError as error:
             raise self._lost(error, "POST", path) from None
         except (ValueError, OverflowError) as error:
-            raise RemoteFault(f"{self.url.server} answered POST {path} with an invalid stream: {error}") from None
+            raise RemoteFault(
+                f"{self.url.server} answered POST {path} with an invalid stream: {error}"
+            ) from None
 
-    # --- requests and faults ------------------------------------------------------------------------------------------
+    # --- requests and faults ----------------------------------------------------------------------
 
-    def _request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+    def _request(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bytes:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         if method == "POST":
             body = b"{}" if body is None else body
@@ -234,7 +262,8 @@ def encoded(values: Mapping[str, Any]) -> bytes:
 
 
 def parsed(text: str) -> Any:
-    """Return the value of JSON text. Raises: ValueError, also for NaN and for deep nesting; RecursionError."""
+    """Return the value of JSON text. Raises: ValueError, also for NaN and for deep nesting;
+    RecursionError."""
     value = _decode(text)
     check_depth(value)
     return value

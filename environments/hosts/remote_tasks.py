@@ -1,7 +1,9 @@
-"""The tasks of a remote environment. Short lists are read whole, in pieces, and stored; long ones are read by index.
+"""The tasks of a remote environment. Short lists are read whole, in pieces, and stored; long ones
+are read by index.
 
-A list is read with num_tasks and task_range where the server has them. If all splits together have more than
-MAX_LISTED_TASKS, the environment counts as procedural: nothing is listed, and each task is requested when it is played.
+A list is read with num_tasks and task_range where the server has them. If all splits together have
+more than MAX_LISTED_TASKS, the environment counts as procedural: nothing is listed, and each task
+is requested when it is played.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from environments.hosts.remote_server import RemoteFault, RemoteServer, encoded
 from environments.wire import object_json
 
 MAX_LISTED_TASKS = 100_000
-"""Most tasks of an environment that are listed and stored. Fetching and storing that many takes about a minute."""
+"""Most tasks of an environment that are listed and stored. Fetching and storing that many takes
+about a minute."""
 
 
 class RemoteTasks:
@@ -28,10 +31,15 @@ class RemoteTasks:
     async def listing(self, split: str) -> list[str]:
         """Return all tasks of the split, in order.
 
-        Raises: NotImplementedError when there are too many to list, or the server only returns tasks by index.
+        Raises: NotImplementedError when there are too many to list, or the server only returns
+        tasks by index.
         """
         described = self._hosted.described
-        counts = dict(zip((one.name for one in described.splits), described.counts, strict=True)) if described else {}
+        counts = (
+            dict(zip((one.name for one in described.splits), described.counts, strict=True))
+            if described
+            else {}
+        )
         if sum(count or 0 for count in counts.values()) > MAX_LISTED_TASKS:
             raise NotImplementedError
         if (count := counts.get(split)) is not None:
@@ -55,7 +63,8 @@ class RemoteTasks:
         return await count_tasks(self._server, split)
 
     async def get(self, split: str, index: int) -> str:
-        """Return the task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
+        """Return the task at `index`; a negative index counts from the end. Raises:
+        InvalidIndex."""
         try:
             answer = await self._request("task", {"split": split, "index": index})
         except RemoteFault as fault:
@@ -70,11 +79,16 @@ class RemoteTasks:
         place = index + await self.count(split) if index < 0 else index
         if place < 0 or place >= await self.count(split):
             raise InvalidIndex(index, split)
-        [text] = [text async for texts in self._chunks(split, range(place, place + 1)) for text in texts]
+        [text] = [
+            text async for texts in self._chunks(split, range(place, place + 1)) for text in texts
+        ]
         return text
 
-    async def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
-        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for it.
+    async def range(
+        self, split: str, start: int | None, stop: int | None
+    ) -> AsyncIterator[list[str]]:
+        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for
+        it.
 
         Raises: InvalidIndexRange when the server refuses a range that lies within its own count.
         """
@@ -89,26 +103,37 @@ class RemoteTasks:
     async def _chunks(self, split: str, indexes: Any) -> AsyncIterator[list[str]]:
         while indexes:
             part, indexes = indexes[:CHUNK_TASKS], indexes[CHUNK_TASKS:]
-            texts = await self._ask("task_range", {"split": split, "start": part[0], "stop": part[-1] + 1})
+            texts = await self._ask(
+                "task_range", {"split": split, "start": part[0], "stop": part[-1] + 1}
+            )
             if len(texts) != len(part):
                 asked = f"{len(part)} tasks of split {split!r} from index {part[0]}"
-                raise RemoteFault(f"{self._server.url} was asked for {asked}, and sent {len(texts)}")
+                raise RemoteFault(
+                    f"{self._server.url} was asked for {asked}, and sent {len(texts)}"
+                )
             yield texts
 
     async def _ask(self, path: str, body: dict[str, Any]) -> list[str]:
         tasks = (await self._request(path, body)).get("tasks")
         if not isinstance(tasks, list):
             raise RemoteFault(f"{self._server.url} answered /{path} without a list of tasks")
-        return [self._text(task, f"task {number} of its answer to /{path}") for number, task in enumerate(tasks)]
+        return [
+            self._text(task, f"task {number} of its answer to /{path}")
+            for number, task in enumerate(tasks)
+        ]
 
     async def _request(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = await self._server.ask("POST", self._server.path(path), encoded(body))
         if not isinstance(answer, dict):
-            raise RemoteFault(f"{self._server.url} answered /{path} with {type(answer).__name__}, not an object")
+            raise RemoteFault(
+                f"{self._server.url} answered /{path} with {type(answer).__name__}, not an object"
+            )
         return answer
 
     def _text(self, task: Any, what: str) -> str:
         try:
             return object_json(task)
         except (TypeError, ValueError, RecursionError) as error:
-            raise EnvironmentFault(REMOTE_ERROR, f"{self._server.url}: {what} is no JSON object: {error}") from None
+            raise EnvironmentFault(
+                REMOTE_ERROR, f"{self._server.url}: {what} is no JSON object: {error}"
+            ) from None

@@ -1,4 +1,5 @@
-"""The specification of a remote environment: `name=http://host:port/environment`, or the URL alone."""
+"""The specification of a remote environment: `name=http://host:port/environment`, or the URL
+alone."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ MAX_URL_CHARACTERS = 400
 """Longest URL: the width of its database column."""
 KEY_VARIABLE = "ORSWEB_REMOTE_KEY_"
 """First part of the names of environment variables that hold keys for remote environments."""
-_SPECIFICATION = re.compile(r"(?:(?P<alias>[^=/]*)=)?(?P<url>https?://.*)", re.DOTALL | re.IGNORECASE)
+_SPECIFICATION = re.compile(
+    r"(?:(?P<alias>[^=/]*)=)?(?P<url>https?://.*)", re.DOTALL | re.IGNORECASE
+)
 _UNSAFE = re.compile(r"[^!-~]|[\"<>\\^`{|}]")
 """Characters that a URL contains only when they are percent-encoded."""
 
@@ -63,7 +66,8 @@ def is_remote(specification: str) -> bool:
 
 
 def parse(specification: str, keys: Mapping[str, str]) -> RemoteUrl:
-    """Return what `specification` names; `keys` are the values of variables by what follows KEY_VARIABLE.
+    """Return what `specification` names; `keys` are the values of variables by what follows
+    KEY_VARIABLE.
 
     Raises: Unhostable with one sentence that says what to change, and that shows no credentials.
     """
@@ -71,36 +75,56 @@ def parse(specification: str, keys: Mapping[str, str]) -> RemoteUrl:
     assert match is not None, "is_remote() has not been asked"
     shown = _without_credentials(match["url"])
     if match["alias"] == "":
-        raise Unhostable(f"'={shown}' has no name before '='; write name=http://host:port/environment.")
+        raise Unhostable(
+            f"'={shown}' has no name before '='; write name=http://host:port/environment."
+        )
     if len(match["url"]) > MAX_URL_CHARACTERS:
-        raise Unhostable(f"The URL {shown[:60]}… is longer than {MAX_URL_CHARACTERS} characters; use a shorter one.")
+        raise Unhostable(
+            f"The URL {shown[:60]}… is longer than {MAX_URL_CHARACTERS} characters; "
+            "use a shorter one."
+        )
     try:
         parts = urlsplit(match["url"])
         port = parts.port
     except ValueError as error:
-        raise Unhostable(f"{shown} is not a URL ({error}); write http://host:port/environment.") from None
+        raise Unhostable(
+            f"{shown} is not a URL ({error}); write http://host:port/environment."
+        ) from None
     prefix, _, environment = parts.path.rstrip("/").rpartition("/")
     if not parts.hostname or parts.query or parts.fragment or _UNSAFE.search(parts.path):
-        raise Unhostable(f"{shown} is not the URL of an environment; write http://host:port/environment.")
+        raise Unhostable(
+            f"{shown} is not the URL of an environment; write http://host:port/environment."
+        )
     if not environment:
         raise Unhostable(
-            f"{shown} names no environment; write {shown.rstrip('/')}/NAME with a name of {shown.rstrip('/')}"
+            f"{shown} names no environment; write {shown.rstrip('/')}/NAME with a name of "
+            f"{shown.rstrip('/')}"
             "/list_environments."
         )
     is_secure = parts.scheme.lower() == "https"
     name = check_name(match["alias"] or unquote(environment), f"serve it as other_name={shown}")
     key = keys.get(variable_suffix(name), "")
     headers = _credentials(key, parts.username, parts.password)
-    return RemoteUrl(name, parts.hostname, port or (443 if is_secure else 80), is_secure, prefix, environment, headers)
+    return RemoteUrl(
+        name,
+        parts.hostname,
+        port or (443 if is_secure else 80),
+        is_secure,
+        prefix,
+        environment,
+        headers,
+    )
 
 
 def variable_suffix(name: str) -> str:
-    """Return what follows KEY_VARIABLE for the environment called `name`: `my-env` becomes `MY_ENV`."""
+    """Return what follows KEY_VARIABLE for the environment called `name`: `my-env` becomes
+    `MY_ENV`."""
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def _credentials(key: str, user: str | None, password: str | None) -> dict[str, str]:
-    """Return the headers with credentials: an API key, `Bearer …` as it is, or user and password of the URL."""
+    """Return the headers with credentials: an API key, `Bearer …` as it is, or user and password of
+    the URL."""
     headers = {}
     if user is not None or password is not None:
         pair = f"{unquote(user or '')}:{unquote(password or '')}"

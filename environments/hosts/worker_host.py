@@ -1,7 +1,8 @@
 """Plays the sessions of one class in worker processes, behind the contract of `runtime/host.py`.
 
-Code that holds the interpreter, a crash or a leak of memory in such a class stops neither the server nor the sessions
-of other environments. docs/decisions/0040-worker-processes.md says what crosses to a worker and what that costs.
+Code that holds the interpreter, a crash or a leak of memory in such a class stops neither the
+server nor the sessions of other environments. docs/decisions/0040-worker-processes.md says what
+crosses to a worker and what that costs.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ CHECK_SECONDS = 0.5
 IDLE_SECONDS = 300.0
 """How long a process that is not needed waits for another session."""
 ROOM_SECONDS = 5.0
-"""How long a session waits for the start of another process while it could be played in one that runs."""
+"""How long a session waits for the start of another process while it could be played in one that
+runs."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
 MAX_SHARES = 4
-"""Processes among which the calls are shared out that were made again in one, if that has ended too."""
+"""Processes among which the calls are shared out that were made again in one, if that has ended
+too."""
 MAX_FOR_SUSPECTS = 16
 """Processes that run at once for calls which are made again."""
 RECENT_SECONDS = 10.0
@@ -65,8 +68,11 @@ class WorkerLoad:
     """Longest time that one of them took, or takes, to answer a ping while it has a call."""
 
 
-def is_isolated(hosted: HostedEnvironment, settings: WorkerSettings | None) -> TypeGuard[WorkerClass]:
-    """Return whether worker processes play an environment. Without `settings`, only what cannot be played here."""
+def is_isolated(
+    hosted: HostedEnvironment, settings: WorkerSettings | None
+) -> TypeGuard[WorkerClass]:
+    """Return whether worker processes play an environment. Without `settings`, only what cannot be
+    played here."""
     if isinstance(hosted, DescribedClass):
         return True
     if not isinstance(hosted, HostedClass) or settings is None:
@@ -78,20 +84,31 @@ def is_isolated(hosted: HostedEnvironment, settings: WorkerSettings | None) -> T
 class WorkerHost:
     """The worker processes of one environment, started when they are needed.
 
-    A class with `isolation = "session"` has a process for each session, and one that waits for the next.
+    A class with `isolation = "session"` has a process for each session, and one that waits for the
+    next.
     """
 
     def __init__(
-        self, hosted: WorkerClass, limits: Limits, settings: WorkerSettings, launcher: Launcher | None = None
+        self,
+        hosted: WorkerClass,
+        limits: Limits,
+        settings: WorkerSettings,
+        launcher: Launcher | None = None,
     ) -> None:
-        self.hosted, self.limits, self._settings, self._launcher = hosted, limits, settings, launcher or LocalLauncher()
+        self.hosted, self.limits, self._settings, self._launcher = (
+            hosted,
+            limits,
+            settings,
+            launcher or LocalLauncher(),
+        )
         self.is_alone = hosted.isolation == "session"
         """Whether each session has a process of its own."""
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
         self.workers: dict[WorkerProcess, set[WorkerInstance]] = {}
         """The processes that run or start, each with the instances that it plays."""
         self.on_death: Callable[[IncidentReport], None] = lambda report: None
-        """Called when a process ends by itself, or for what its code does, while it has sessions."""
+        """Called when a process ends by itself, or for what its code does, while it has
+        sessions."""
         self.deaths = 0
         """Number of processes that ended while they had sessions."""
         self._looking: set[asyncio.Task[None]] = set()
@@ -110,7 +127,8 @@ class WorkerHost:
         return WorkerTasks(self)
 
     async def enter(self, instance: WorkerInstance) -> WorkerProcess:
-        """Return the process that plays `instance`, the one with the fewest sessions. Raises: EnvironmentFault."""
+        """Return the process that plays `instance`, the one with the fewest sessions. Raises:
+        EnvironmentFault."""
         worker = self._assigned.pop(instance, None)
         if worker is None:
             await self._pause_before_start()
@@ -132,13 +150,16 @@ class WorkerHost:
 
     async def _wait_in_line(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Wait until the process may start, if it is one for suspects."""
-        while instance in worker.suspects and worker not in islice(self._for_suspects(), MAX_FOR_SUSPECTS):  # noqa: ASYNC110
+        while instance in worker.suspects and worker not in islice(  # noqa: ASYNC110
+            self._for_suspects(), MAX_FOR_SUSPECTS
+        ):
             await asyncio.sleep(CHECK_SECONDS)
         if instance in worker.suspects and not worker.has_started:
             await asyncio.sleep(max(0.0, self._pause_seconds()))
 
     def _for_all(self) -> list[WorkerProcess]:
-        """Return the processes that new sessions may enter. Further ones, which were for suspects, end with theirs."""
+        """Return the processes that new sessions may enter. Further ones, which were for suspects,
+        end with theirs."""
         open_ones = [one for one in self.workers if one.is_open]
         return open_ones if self.is_alone else open_ones[: max(1, self._settings.count)]
 
@@ -146,7 +167,8 @@ class WorkerHost:
         return (one for one in self.workers if one.suspects)
 
     async def _instead_of(self, worker: WorkerProcess) -> WorkerProcess | None:
-        """Start the process. Return one that runs if there is no room for another now, as on a full cluster of Ray."""
+        """Start the process. Return one that runs if there is no room for another now, as on a full
+        cluster of Ray."""
         if worker.has_started or self.is_alone:
             return None
         starting = asyncio.get_running_loop().create_task(worker.start())
@@ -159,7 +181,8 @@ class WorkerHost:
         return None if worker.has_started or not running else min(running, key=self._sessions_in)
 
     async def ask(self, do: str, given: list[Any]) -> Any:
-        """Return the answer to a request that is about no session, asked once more if its process ends meanwhile.
+        """Return the answer to a request that is about no session, asked once more if its process
+        ends meanwhile.
 
         Raises: EnvironmentFault.
         """
@@ -178,8 +201,12 @@ class WorkerHost:
 
     def _least_loaded(self) -> WorkerProcess:
         open_ones = self._for_all()
-        late = {one for one in open_ones if one.is_late(ROOM_SECONDS)} if not self.is_alone else set()
-        free = min((one for one in open_ones if one not in late), key=self._sessions_in, default=None)
+        late = (
+            {one for one in open_ones if one.is_late(ROOM_SECONDS)} if not self.is_alone else set()
+        )
+        free = min(
+            (one for one in open_ones if one not in late), key=self._sessions_in, default=None
+        )
         has_room = len(open_ones) < max(1, self._settings.count)
         may_start = self.is_alone or (has_room and not late and self._pause_seconds() <= 0)
         if free is None and late:
@@ -191,8 +218,9 @@ class WorkerHost:
     async def _pause_before_start(self) -> None:
         """Wait, unless a process can take a session now, until another one may start.
 
-        Each start takes CPU time from all environments. Without pauses, code that ends its process again and again
-        would take a core. Sessions that go on to crash meanwhile do not prolong the wait.
+        Each start takes CPU time from all environments. Without pauses, code that ends its process
+        again and again would take a core. Sessions that go on to crash meanwhile do not prolong the
+        wait.
         """
         has_room = self._has_spare() if self.is_alone else any(one.is_open for one in self.workers)
         if not has_room:
@@ -203,8 +231,13 @@ class WorkerHost:
         return self._ends[-1] + self._pause() - time.monotonic() if self._ends else 0.0
 
     def _pause(self) -> float:
-        """Return how long after the last end the next start has to wait; 0.0 unless there were many lately."""
-        further = sum(time.monotonic() - end < RECENT_SECONDS for end in self._ends) - MAX_QUICK_STARTS - 1
+        """Return how long after the last end the next start has to wait; 0.0 unless there were many
+        lately."""
+        further = (
+            sum(time.monotonic() - end < RECENT_SECONDS for end in self._ends)
+            - MAX_QUICK_STARTS
+            - 1
+        )
         return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**further) if further >= 0 else 0.0
 
     def _has_spare(self) -> bool:
@@ -215,7 +248,11 @@ class WorkerHost:
 
     def _new(self) -> WorkerProcess:
         worker = WorkerProcess(
-            self.hosted, self.limits, self._settings, self._launcher, lambda reason: self._lose(worker, reason)
+            self.hosted,
+            self.limits,
+            self._settings,
+            self._launcher,
+            lambda reason: self._lose(worker, reason),
         )
         self.workers[worker] = set()
         return worker
@@ -232,13 +269,16 @@ class WorkerHost:
         if instance not in instances:
             return
         instances.remove(instance)
-        if not instances and (self.is_alone or worker.is_held or (worker.is_open and worker not in self._for_all())):
+        if not instances and (
+            self.is_alone or worker.is_held or (worker.is_open and worker not in self._for_all())
+        ):
             worker.kill("was ended after its last session")
 
     def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
         """End the process if the call of `instance` that was over its time goes on in it.
 
-        Plain code does so at once; async code has the time of a teardown for what its cancellation makes it do.
+        Plain code does so at once; async code has the time of a teardown for what its cancellation
+        makes it do.
         """
         if worker.is_held:
             self._retire(worker, instance)
@@ -255,7 +295,8 @@ class WorkerHost:
                 self._retire(worker, instance)
 
     def _retire(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
-        """End a process in which a call goes on; at once if one session has it, else when others had time to end."""
+        """End a process in which a call goes on; at once if one session has it, else when others
+        had time to end."""
         instance.give_up_revival()
         why = "was ended, because a call in it ran on after its time was over"
         if self.is_alone:
@@ -266,15 +307,22 @@ class WorkerHost:
     def _lose(self, worker: WorkerProcess, reason: str) -> None:
         """End the sessions of a process that has ended.
 
-        Those that wait for an answer get its end as that answer, and those that can be revived wait for a request.
+        Those that wait for an answer get its end as that answer, and those that can be revived wait
+        for a request.
         """
         instances = self.workers.pop(worker)
         if instances and worker.pid:
             self.deaths += 1
-            if not worker.suspects or len(instances) == 1:  # else others follow until the culprit is found
+            # else others follow until the culprit is found
+            if not worker.suspects or len(instances) == 1:
                 self._ends.append(time.monotonic())
         if instances:
-            log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
+            log.error(
+                "a worker process ended",
+                environment=self.hosted.name,
+                sessions=len(instances),
+                reason=reason,
+            )
             self._report(worker)
         if self.hosted.replayable and worker.has_started:
             self._look_for_culprit(worker, instances)
@@ -283,10 +331,12 @@ class WorkerHost:
                 self.on_loss(instance, reason + instance.why_lost)
 
     def _look_for_culprit(self, worker: WorkerProcess, instances: set[WorkerInstance]) -> None:
-        """Assign processes for themselves to the sessions whose calls ran in one that has ended, or give up the last.
+        """Assign processes for themselves to the sessions whose calls ran in one that has ended, or
+        give up the last.
 
-        At first all get one, because most ends happen once. If that ends too, they are shared out among several, and so
-        on. Those that had not yet come back stay together: one whose call ran is more likely to have ended it.
+        At first all get one, because most ends happen once. If that ends too, they are shared out
+        among several, and so on. Those that had not yet come back stay together: one whose call ran
+        is more likely to have ended it.
         """
         suspects = [one for one in instances if not one.is_idle and one.can_revive]
         groups = [suspects]
@@ -297,9 +347,17 @@ class WorkerHost:
         if worker.suspects:
             coming = [one for one in suspects if one.is_coming_back]
             likely = [one for one in suspects if not one.is_coming_back] or coming
-            groups = [likely[share::MAX_SHARES] for share in range(MAX_SHARES)] + [coming] * (likely is not coming)
+            groups = [likely[share::MAX_SHARES] for share in range(MAX_SHARES)] + [coming] * (
+                likely is not coming
+            )
         for group in filter(None, groups):
-            new = next((one for one, played in self.workers.items() if one.is_open and not played), None) or self._new()
+            new = (
+                next(
+                    (one for one, played in self.workers.items() if one.is_open and not played),
+                    None,
+                )
+                or self._new()
+            )
             new.suspects, self.workers[new] = set(group), set(group)
             self._assigned.update(dict.fromkeys(group, new))
 
@@ -308,13 +366,22 @@ class WorkerHost:
             is_certain = len(worker.running) <= 1
             self.on_death(
                 IncidentReport(
-                    "lost", time.time(), worker.how, 0.0, worker.running, is_certain, environment=self.hosted.name
+                    "lost",
+                    time.time(),
+                    worker.how,
+                    0.0,
+                    worker.running,
+                    is_certain,
+                    environment=self.hosted.name,
                 )
             )
 
     def load(self) -> WorkerLoad:
         running = [worker for worker in self.workers if worker.pid]
-        sessions, machines = sum(map(len, self.workers.values())), {worker.machine for worker in running}
+        sessions, machines = (
+            sum(map(len, self.workers.values())),
+            {worker.machine for worker in running},
+        )
         lag = max((worker.lag_seconds for worker in running), default=0.0)
         return WorkerLoad(len(running), sessions, self.deaths, len(machines), lag)
 
@@ -327,7 +394,8 @@ class WorkerHost:
             self._end_idle()
 
     def _end_idle(self) -> None:
-        """End processes that have had nothing to do for long, but keep one that is ready for the next session."""
+        """End processes that have had nothing to do for long, but keep one that is ready for the
+        next session."""
         ready = [one for one, played in self.workers.items() if one.is_open and not played]
         busy = [one for one, played in self.workers.items() if one.is_open and played]
         kept = 0 if busy and not self.is_alone else 1
@@ -359,7 +427,8 @@ class WorkerTasks:
         self._workers = workers
 
     async def listing(self, split: str) -> list[str]:
-        """Return all tasks of the split, in order. Raises: NotImplementedError when the class is procedural."""
+        """Return all tasks of the split, in order. Raises: NotImplementedError when the class is
+        procedural."""
         texts: list[str] | None = await self._ask("listing", split)
         if texts is None:
             raise NotImplementedError
@@ -370,14 +439,18 @@ class WorkerTasks:
         return int(await self._ask("count", split))
 
     async def get(self, split: str, index: int) -> str:
-        """Return the task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
+        """Return the task at `index`; a negative index counts from the end. Raises:
+        InvalidIndex."""
         text: str | None = await self._ask("get", split, index)
         if text is None:
             raise InvalidIndex(index, split, await self.count(split))
         return text
 
-    async def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
-        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for it.
+    async def range(
+        self, split: str, start: int | None, stop: int | None
+    ) -> AsyncIterator[list[str]]:
+        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for
+        it.
 
         Raises: InvalidIndexRange when the class refuses a range that lies within its own count.
         """

@@ -1,4 +1,5 @@
-"""One session in a worker process, which can come back in another one if its class is replayable, or saves."""
+"""One session in a worker process, which can come back in another one if its class is replayable,
+or saves."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ LATE_SECONDS = 2.0
 """How much longer than its limits the end of a session in a worker may take."""
 _PROMPTS = ("prompt_json", "messages_json")
 MAX_BEGINNINGS = 3
-"""How often one session is created, if its worker ends each time: several workers may be lost together."""
+"""How often one session is created, if its worker ends each time: several workers may be lost
+together."""
 MAX_REVIVALS = 5
 """How often one session comes back after the end of its worker."""
 MAX_PAST_CHARACTERS = 4_000_000
@@ -53,7 +55,8 @@ class WorkerPool(Protocol):
 
 @dataclass(slots=True)
 class _Past:
-    """What a session was asked, in the order of the answers, so that it can be asked again in another process."""
+    """What a session was asked, in the order of the answers, so that it can be asked again in
+    another process."""
 
     construction: tuple[Any, ...]
     is_set_up: bool
@@ -78,7 +81,10 @@ class _Past:
             self.characters += len(str(given)) + len(str(answer))
         elif answer[5] not in HARMLESS:
             problem = f": {snapshot[1]}" if snapshot else ""
-            self.unsaved = f"its class is not replayable, and a call of {given[0]!r} is in no snapshot{problem}"
+            self.unsaved = (
+                f"its class is not replayable, and a call of {given[0]!r} is in no "
+                f"snapshot{problem}"
+            )
 
 
 class WorkerInstance:
@@ -88,7 +94,8 @@ class WorkerInstance:
 
     def __init__(self, workers: WorkerPool, number: int) -> None:
         self._workers, self._number = workers, number
-        self._worker: WorkerProcess | None = None  # from the start of construction until the instance is closed
+        # from the start of construction until the instance is closed
+        self._worker: WorkerProcess | None = None
         self._past: _Past | None = None  # of a session that can be revived
         self._reviving: asyncio.Task[None] | None = None
         self.requests = 0
@@ -113,23 +120,30 @@ class WorkerInstance:
 
     @property
     def begins_again(self) -> bool:
-        """Return whether the session is created once more, in another process, if its own ends before it is set up."""
+        """Return whether the session is created once more, in another process, if its own ends
+        before it is set up."""
         return self._past is not None and not self._past.is_set_up
 
     @property
     def why_lost(self) -> str:
-        """Return, as a sentence after a space, why a session whose class saves cannot come back; empty if unknown."""
+        """Return, as a sentence after a space, why a session whose class saves cannot come back;
+        empty if unknown."""
         past = self._past
-        return f" The session did not come back, because {past.unsaved}." if past and past.unsaved else ""
+        return (
+            f" The session did not come back, because {past.unsaved}."
+            if past and past.unsaved
+            else ""
+        )
 
     @property
     def _replayable(self) -> bool:
         return self._workers.hosted.replayable
 
-    # --- the contract of a played instance ----------------------------------------------------------------------------
+    # --- the contract of a played instance --------------------------------------------------------
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        """Create the instance in a worker. A class whose sessions come back is asked again if the process ends.
+        """Create the instance in a worker. A class whose sessions come back is asked again if the
+        process ends.
 
         Raises: EnvironmentFault, InvalidRequest.
         """
@@ -149,7 +163,8 @@ class WorkerInstance:
         await self._ask("set_up", what="setup")
 
     async def _begun(self, begin: Callable[[bool], Awaitable[T]]) -> T:
-        """Return what `begin` returns, which gets whether it is called again because the process ended."""
+        """Return what `begin` returns, which gets whether it is called again because the process
+        ended."""
         beginning, beginnings = 1, MAX_BEGINNINGS if self._workers.hosted.comes_back else 1
         while True:
             try:
@@ -160,7 +175,8 @@ class WorkerInstance:
             beginning += 1
 
     async def set_up(self) -> None:
-        """Run the author's setup. If the process ends, a class whose sessions come back begins again in another one.
+        """Run the author's setup. If the process ends, a class whose sessions come back begins
+        again in another one.
 
         Raises: EnvironmentFault.
         """
@@ -207,8 +223,13 @@ class WorkerInstance:
         self._past = None
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
-        """Return JSON `{"scores": [...]}` with one score for each candidate. Raises: EnvironmentFault."""
-        return str(await self._answer("score", [one.model_dump() for one in candidates], what="the group score"))
+        """Return JSON `{"scores": [...]}` with one score for each candidate. Raises:
+        EnvironmentFault."""
+        return str(
+            await self._answer(
+                "score", [one.model_dump() for one in candidates], what="the group score"
+            )
+        )
 
     async def close(self) -> None:
         """Tear the instance down. Raises: EnvironmentFault."""
@@ -222,14 +243,17 @@ class WorkerInstance:
                     await worker.ask("close", self._number, (), "teardown")
         except TimeoutError:
             worker.kill(f"was ended, because it did not close a session within {limit:g} s")
-            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
+            raise EnvironmentFault(
+                "TimeoutError", f"teardown took over {limit:g} s and was given up"
+            ) from None
         finally:
             self._workers.leave(self, worker)
 
-    # --- requests and revival -----------------------------------------------------------------------------------------
+    # --- requests and revival ---------------------------------------------------------------------
 
     async def _answer(self, do: str, *given: Any, what: str) -> Any:
-        """Return the answer to a request, which is made again if the process ends before it answers.
+        """Return the answer to a request, which is made again if the process ends before it
+        answers.
 
         Raises: EnvironmentFault.
         """
@@ -241,7 +265,8 @@ class WorkerInstance:
             except EnvironmentFault as fault:
                 if fault.kind != WORKER_LOST or not self.can_revive:
                     raise
-                if do == "run" and not self._replayable:  # it fails, and the session goes on without it
+                # it fails, and the session goes on without it
+                if do == "run" and not self._replayable:
                     return packed(faulted(fault))
                 answer = await self._ask_again(do, *given, what=what)
         except EnvironmentFault as fault:
@@ -258,7 +283,8 @@ class WorkerInstance:
         return answer
 
     async def _ask_again(self, do: str, *given: Any, what: str) -> Any:
-        """Return the answer to a request during which the process has ended, perhaps because of another session's.
+        """Return the answer to a request during which the process has ended, perhaps because of
+        another session's.
 
         That of a replayable class is made again until its process ends that nobody else was in.
         """
@@ -295,18 +321,21 @@ class WorkerInstance:
             self._past = None
 
     async def _come_back(self) -> None:
-        """Play the past again in another process if the session's has ended, once for all requests that wait for it.
+        """Play the past again in another process if the session's has ended, once for all requests
+        that wait for it.
 
         Raises: EnvironmentFault, whose text says why the session did not come back.
         """
         while self._reviving is not None or self._must_revive:
             if self._reviving is None:
                 self._reviving = asyncio.get_running_loop().create_task(self._replay())
-                self._reviving.add_done_callback(consume_exception)  # those that wait for it raise it too
+                # those that wait for it raise it too
+                self._reviving.add_done_callback(consume_exception)
             try:
                 await asyncio.shield(self._reviving)
             except EnvironmentFault as fault:
-                if fault.kind != WORKER_LOST or not self._must_revive:  # else that process has ended too
+                # else that process has ended too
+                if fault.kind != WORKER_LOST or not self._must_revive:
                     raise
 
     @property
@@ -341,19 +370,29 @@ class WorkerInstance:
         finally:
             self.requests -= 1
             self._reviving = None
-        log.info("a session came back in another worker process", environment=self._workers.hosted.name, pid=worker.pid)
+        log.info(
+            "a session came back in another worker process",
+            environment=self._workers.hosted.name,
+            pid=worker.pid,
+        )
 
     def _difference(self, past: _Past, place: int, now: Any) -> str:
-        """Return what the answer `now` shows about a session that is not as it was; empty if it may be."""
+        """Return what the answer `now` shows about a session that is not as it was; empty if it may
+        be."""
         do, given, answer = past.answers[place]
         if do == "run" and _observed(now) != _observed(answer):
             step = sum(kind == "run" for kind, _, _ in past.answers[:place])
-            name = f"step {step} ({given[0]!r})" if past.snapshot is None else f"a call of {given[0]!r}"
+            name = (
+                f"step {step} ({given[0]!r})"
+                if past.snapshot is None
+                else f"a call of {given[0]!r}"
+            )
             return f"{name} had another outcome"
         is_new = not self._replayable and past.snapshot is None
         return "its prompt was another one" if is_new and do in _PROMPTS and now != answer else ""
 
 
 def _observed(outcome: list[Any]) -> list[Any]:
-    """Return what an agent sees of an outcome: status, output, reward, end of the episode, error and reason."""
+    """Return what an agent sees of an outcome: status, output, reward, end of the episode, error
+    and reason."""
     return outcome[:6]

@@ -20,9 +20,11 @@ MAX_HEADER_BYTES = 200
 
 
 class Expected:
-    """The two connections of one process that was asked to connect: for messages, and for what it prints.
+    """The two connections of one process that was asked to connect: for messages, and for what it
+    prints.
 
-    Keep this object as long as the process: connections are closed with the last reference to their writers.
+    Keep this object as long as the process: connections are closed with the last reference to their
+    writers.
     """
 
     def __init__(self, pipe: MessagePipe) -> None:
@@ -30,10 +32,14 @@ class Expected:
         self.token = secrets.token_urlsafe(32)
         self.messages: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when messages can be sent."""
-        self.output: asyncio.Future[asyncio.StreamReader] = asyncio.get_running_loop().create_future()
+        self.output: asyncio.Future[asyncio.StreamReader] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._writers: list[asyncio.StreamWriter] = []
 
-    def take(self, purpose: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    def take(
+        self, purpose: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
         """Use a connection for its purpose, or return False if nobody waits for it."""
         if purpose == "output" and not self.output.done():
             self.output.set_result(reader)
@@ -54,7 +60,8 @@ class Expected:
 
 
 class WorkerListener:
-    """A port of this machine that lets in only processes that are expected. Used on one event loop."""
+    """A port of this machine that lets in only processes that are expected. Used on one event
+    loop."""
 
     def __init__(self) -> None:
         self._expected: dict[str, Expected] = {}
@@ -63,7 +70,9 @@ class WorkerListener:
     async def open(self, address: str) -> tuple[str, int]:
         """Listen at an address of this machine. Return it with the port. Raises: OSError."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._meet, address, 0, limit=MAX_HEADER_BYTES)
+            self._server = await asyncio.start_server(
+                self._meet, address, 0, limit=MAX_HEADER_BYTES
+            )
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
@@ -83,11 +92,18 @@ class WorkerListener:
             async with asyncio.timeout(HEADER_SECONDS):
                 header = await reader.readline()
             purpose, _, token = header.decode("ascii").strip().partition(" ")
-        except (TimeoutError, ValueError, OSError):  # ValueError: a longer line, or one that is not ASCII
+        except (
+            TimeoutError,
+            ValueError,
+            OSError,
+        ):  # ValueError: a longer line, or one that is not ASCII
             purpose = token = ""  # nosec B105 # nobody expects it
         expected = self._expected.get(token)
         if expected is None or not expected.take(purpose, reader, writer):
-            log.warning("refused a connection to the port of worker processes", of=writer.get_extra_info("peername"))
+            log.warning(
+                "refused a connection to the port of worker processes",
+                of=writer.get_extra_info("peername"),
+            )
             writer.close()
             return
         notice_loss(writer.get_extra_info("socket"))

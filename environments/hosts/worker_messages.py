@@ -1,7 +1,9 @@
-"""Messages between the server and its worker processes: JSON values, each in a line of its own, over a socket.
+"""Messages between the server and its worker processes: JSON values, each in a line of its own,
+over a socket.
 
-The server sends requests, `{"id": 7, "do": "run", "of": 3, "with": […], "key": …}`, and cancellations, `{"cancel": 7}`.
-A worker answers in any order: `{"id": 7, "value": …}`, or `"fault"`, `"refused"` or `"cancelled"` instead of the value.
+The server sends requests, `{"id": 7, "do": "run", "of": 3, "with": […], "key": …}`, and
+cancellations, `{"cancel": 7}`. A worker answers in any order: `{"id": 7, "value": …}`, or
+`"fault"`, `"refused"` or `"cancelled"` instead of the value.
 docs/decisions/0040-worker-processes.md has the measurements behind the format.
 """
 
@@ -61,7 +63,8 @@ class MessagePipe(asyncio.Protocol):
         self.ended.set()
 
     def send(self, message: Message) -> None:
-        """Send a message, unless the connection is closed. Raises: TypeError, ValueError if it is no JSON value."""
+        """Send a message, unless the connection is closed. Raises: TypeError, ValueError if it is
+        no JSON value."""
         assert self._transport is not None
         if not self._transport.is_closing():
             self._transport.write(_encode(message).encode("ascii") + b"\n")

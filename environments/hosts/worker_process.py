@@ -25,7 +25,8 @@ from environments.sandbox.fair_turns import KEY
 log = structlog.get_logger(__name__)
 
 SILENCE_SECONDS = 2.0
-"""How much longer than a tool call may take a worker may leave pings unanswered before it is ended."""
+"""How much longer than a tool call may take a worker may leave pings unanswered before it is
+ended."""
 LAST_WORDS_SECONDS = 0.5
 """How long the rest of a worker's output is read after its end."""
 
@@ -63,11 +64,13 @@ class WorkerProcess:
         self.lost = ""
         """Why it has ended, as a sentence; empty while it runs."""
         self.how = ""
-        """The part of that sentence that says how it ended, such as "was ended by signal 11 (SIGSEGV)"."""
+        """The part of that sentence that says how it ended, such as "was ended by signal 11
+        (SIGSEGV)"."""
         self.running: tuple[NotedCall, ...] = ()
         """The code that it ran when it ended."""
         self.suspects: set[object] = set()
-        """Sessions whose calls are made again in it, which nobody else may enter, until they are answered."""
+        """Sessions whose calls are made again in it, which nobody else may enter, until they are
+        answered."""
         self.last_asked = self._made = time.monotonic()
         self.pid = 0
         self._why_killed = ""
@@ -82,22 +85,31 @@ class WorkerProcess:
         self._watching: asyncio.Task[None] | None = None
         self._pinging: asyncio.Task[None] | None = None
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     @property
     def machine(self) -> str:
-        """Address of the machine on which it runs; empty for this one, and before it has started."""
+        """Address of the machine on which it runs; empty for this one, and before it has
+        started."""
         return self._process.machine if self._process is not None else ""
 
     @property
     def is_open(self) -> bool:
         """Return whether a new session may be played in it."""
-        return not (self.lost or self._why_killed or self.is_held or self.suspects or self._pipe.ended.is_set())
+        return not (
+            self.lost
+            or self._why_killed
+            or self.is_held
+            or self.suspects
+            or self._pipe.ended.is_set()
+        )
 
     @property
     def has_started(self) -> bool:
         """Return whether it has imported its class."""
-        return self._starting is not None and self._starting.done() and not self._starting.exception()
+        return (
+            self._starting is not None and self._starting.done() and not self._starting.exception()
+        )
 
     def is_late(self, seconds: float) -> bool:
         """Return whether its start has taken longer than that, so far."""
@@ -106,8 +118,11 @@ class WorkerProcess:
 
     @property
     def lag_seconds(self) -> float:
-        """Time that its answer to a ping took, or takes, while it has a call; code that holds it up delays that."""
-        return self._lag if self._pinged is None else max(self._lag, time.monotonic() - self._pinged)
+        """Time that its answer to a ping took, or takes, while it has a call; code that holds it up
+        delays that."""
+        return (
+            self._lag if self._pinged is None else max(self._lag, time.monotonic() - self._pinged)
+        )
 
     def is_idle_for(self, seconds: float) -> bool:
         """Return whether it has been asked nothing for `seconds`, and is asked nothing now."""
@@ -120,21 +135,31 @@ class WorkerProcess:
         await asyncio.shield(self._starting)
 
     async def settle_end(self) -> None:
-        """Wait, if the process is being ended or its connection is over, until it is known how it ended."""
+        """Wait, if the process is being ended or its connection is over, until it is known how it
+        ended."""
         if (self._why_killed or self._pipe.ended.is_set()) and self._watching is not None:
             await asyncio.shield(self._watching)
 
     async def _start(self) -> None:
         try:
-            self._process = await self._launcher.launch(self._hosted.python, self._hosted.resources, self._pipe)
+            self._process = await self._launcher.launch(
+                self._hosted.python, self._hosted.resources, self._pipe
+            )
         except OSError as error:  # there are no more processes or descriptors
-            self.lost = f"A worker process of {self._hosted.name!r} could not be started: {error.strerror or error}."
+            self.lost = (
+                f"A worker process of {self._hosted.name!r} could not be started: "
+                f"{error.strerror or error}."
+            )
             self._on_end(self.lost)
             raise EnvironmentFault(WORKER_LOST, self.lost) from None
         self.pid = self._process.pid
         self._watching = asyncio.get_running_loop().create_task(self._watch(self._process))
         hosted = self._hosted
-        limits = self._settings.memory_bytes, self._settings.cpu_seconds, self._settings.import_seconds
+        limits = (
+            self._settings.memory_bytes,
+            self._settings.cpu_seconds,
+            self._settings.import_seconds,
+        )
         seconds = WALL_TIMES * self._settings.import_seconds
         given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), *limits]
         try:
@@ -151,13 +176,16 @@ class WorkerProcess:
         """Log what the process writes, note its end, and fail what it was asked."""
         logging = asyncio.get_running_loop().create_task(self._log(process.output))
         how_it_ended = await process.wait()
-        await asyncio.wait([logging], timeout=LAST_WORDS_SECONDS)  # a child of it may have its output
+        # a child of it may have its output
+        await asyncio.wait([logging], timeout=LAST_WORDS_SECONDS)
         logging.cancel()
         requests, self._requests = self._requests, {}
         running = sorted({request.what for request in requests.values() if request.do != "ping"})
         during = f" while it ran {', '.join(running)}" if running else ""
         self.how = self._why_killed or how_it_ended
-        self.running = tuple(call for request in requests.values() if request.note and (call := request.note.read()))
+        self.running = tuple(
+            call for request in requests.values() if request.note and (call := request.note.read())
+        )
         self.lost = self._sentence(f"{self.how}{during}")
         for request in requests.values():
             if not request.future.done():
@@ -194,10 +222,11 @@ class WorkerProcess:
     def _fault(self, what: str) -> EnvironmentFault:
         return EnvironmentFault(WORKER_LOST, self._sentence(what))
 
-    # --- requests -----------------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     async def ask(self, do: str, of: int, given: Sequence[Any] = (), what: str = "") -> Any:
-        """Return the answer to one request about the instance `of`. `what` names it in the reason of an end.
+        """Return the answer to one request about the instance `of`. `what` names it in the reason
+        of an end.
 
         Raises: EnvironmentFault, also when the process ends first; InvalidRequest.
         """
@@ -232,15 +261,20 @@ class WorkerProcess:
             request.future.cancel()
 
     def check_heard(self) -> None:
-        """End the process if it has not answered for longer than a tool call may take; ask it for a sign of life."""
+        """End the process if it has not answered for longer than a tool call may take; ask it for a
+        sign of life."""
         asked = {request.do for request in self._requests.values()}
         if not asked & {"run", "close"}:
-            self._last_heard = time.monotonic()  # it is not watched, so that nothing has to be heard
+            # it is not watched, so that nothing has to be heard
+            self._last_heard = time.monotonic()
             self._lag = 0.0
             return
         limit, silence = self._limits.tool_timeout_seconds, time.monotonic() - self._last_heard
         if limit is not None and silence > limit + SILENCE_SECONDS:
-            self.kill(f"was ended, because it did not respond for {silence:.1f} s (ORSWEB_TOOL_TIMEOUT={limit:g})")
+            self.kill(
+                f"was ended, because it did not respond for {silence:.1f} s "
+                f"(ORSWEB_TOOL_TIMEOUT={limit:g})"
+            )
         elif "ping" not in asked:
             self._pinging = asyncio.get_running_loop().create_task(self._ping())
 
@@ -249,5 +283,7 @@ class WorkerProcess:
         try:
             await self.ask("ping", 0)
         except EnvironmentFault:
-            log.debug("a worker process ended while it was asked for a sign of life", reason=self.lost)
+            log.debug(
+                "a worker process ended while it was asked for a sign of life", reason=self.lost
+            )
         self._lag, self._pinged = time.monotonic() - began, None

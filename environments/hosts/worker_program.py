@@ -1,11 +1,12 @@
-"""The program of a worker process: it plays sessions of one environment class and answers the server's messages.
+"""The program of a worker process: it plays sessions of one environment class and answers the
+server's messages.
 
     python -m environments.hosts.worker_program 5
     python -m environments.hosts.worker_program describe module:Class 60
 
-The number is the descriptor of a socket to the server. The first message names the class and the limits. `describe`
-prints what the server needs to know about a class that it cannot import itself; its import may take so many seconds of
-CPU time. The program needs neither Django nor a
+The number is the descriptor of a socket to the server. The first message names the class and the
+limits. `describe` prints what the server needs to know about a class that it cannot import itself;
+its import may take so many seconds of CPU time. The program needs neither Django nor a
 database, and ends with the server, however that ends.
 """
 
@@ -53,14 +54,15 @@ from environments.sandbox.fair_turns import KEY
 from environments.wire import GroupCandidate
 
 SWITCH_SECONDS = 0.0001
-"""Interval at which Python switches threads. A call waits for so long when another session's tool computes, each time
-it needs the interpreter; Python's own interval is fifty times as long."""
+"""Interval at which Python switches threads. A call waits for so long when another session's tool
+computes, each time it needs the interpreter; Python's own interval is fifty times as long."""
 ADVICE = "set ORSWEB_IMPORT_SECONDS to more, or move slow work to setup()"
 _PR_SET_PDEATHSIG = 1
 
 
 class WorkerProgram:
-    """The instances of this process and the requests that are being answered. Used on one event loop."""
+    """The instances of this process and the requests that are being answered. Used on one event
+    loop."""
 
     host: type[LocalHost] = LocalHost
 
@@ -69,13 +71,15 @@ class WorkerProgram:
         self._pool = ThreadPool()
         self.main_thread: MainThread = SimpleQueue()
         self.gives_main_thread = asyncio.Event()
-        """Set when a session is to get the main thread, so that this loop has to run in another one."""
+        """Set when a session is to get the main thread, so that this loop has to run in another
+        one."""
         self._limits = Limits()
         self._cpu_seconds = 0
         self._host: LocalHost | None = None
         self._name = ""
         self._instances: dict[int, Instance] = {}
-        self._tasks: dict[int, tuple[int, asyncio.Task[None]]] = {}  # by request: the instance, and what answers it
+        # by request: the instance, and what answers it
+        self._tasks: dict[int, tuple[int, asyncio.Task[None]]] = {}
 
     def _take(self, message: Message) -> None:
         if "cancel" in message:
@@ -126,11 +130,18 @@ class WorkerProgram:
             case "restore":
                 return await self._instances[number].restore(b64decode(given[0]))
             case "score":
-                return await self._instances[number].score([GroupCandidate.model_validate(one) for one in given[0]])
+                return await self._instances[number].score(
+                    [GroupCandidate.model_validate(one) for one in given[0]]
+                )
         return await getattr(self._instances[number], what)(*given)
 
     def _load(
-        self, specification: str, limits: dict[str, Any], memory_bytes: int, cpu_seconds: int, import_seconds: float
+        self,
+        specification: str,
+        limits: dict[str, Any],
+        memory_bytes: int,
+        cpu_seconds: int,
+        import_seconds: float,
     ) -> None:
         self._cpu_seconds = cpu_seconds
         if memory_bytes:
@@ -138,13 +149,17 @@ class WorkerProgram:
         self._limits = Limits(**limits)
         with limited_import(import_seconds, ADVICE):
             hosted = load_class(specification)
-        self._host, self._name = self.host(Registry([hosted]), self._pool, self._limits), hosted.name
+        self._host, self._name = (
+            self.host(Registry([hosted]), self._pool, self._limits),
+            hosted.name,
+        )
         if hosted.isolation == "session" and hosted.own_thread:
             self._pool.main = self.main_thread
             self.gives_main_thread.set()
 
     async def _close(self, number: int) -> None:
-        """Close an instance after the requests about it, which the server has cancelled, have ended."""
+        """Close an instance after the requests about it, which the server has cancelled, have
+        ended."""
         ours = asyncio.current_task()
         running = [task for of, task in self._tasks.values() if of == number and task is not ours]
         if running:
@@ -154,14 +169,18 @@ class WorkerProgram:
 
 
 def limit_cpu_time(seconds: int) -> None:
-    """Let the kernel end this process once it has taken `seconds` more of CPU time, all threads together."""
+    """Let the kernel end this process once it has taken `seconds` more of CPU time, all threads
+    together."""
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     soft = math.ceil(time.process_time()) + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (soft if most == resource.RLIM_INFINITY else min(soft, most), most))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (soft if most == resource.RLIM_INFINITY else min(soft, most), most)
+    )
 
 
 async def _tasks(tasks: ClassTasks, what: str, *given: Any) -> Any:
-    """Return what the server asks about tasks; None if the class lists none, or has none at these indexes."""
+    """Return what the server asks about tasks; None if the class lists none, or has none at these
+    indexes."""
     try:
         match what:
             case "listing":
@@ -176,7 +195,8 @@ async def _tasks(tasks: ClassTasks, what: str, *given: Any) -> Any:
 
 
 def _describe(specification: str, import_seconds: float) -> str:
-    """Return, as JSON, the description of a class, or why it cannot be served, for `interpreter.py`."""
+    """Return, as JSON, the description of a class, or why it cannot be served, for
+    `interpreter.py`."""
     answer: dict[str, Any] = {"version": __version__}
     try:
         with limited_import(import_seconds, ADVICE), refusing_servers():
@@ -191,21 +211,29 @@ def _describe(specification: str, import_seconds: float) -> str:
 
 def _print_description(specification: str, import_seconds: float) -> None:
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the author's module may print while it is imported
+        # the author's module may print while it is imported
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         answers.write(_describe(specification, import_seconds))
 
 
 async def _connected(connection: socket.socket, kind: type[WorkerProgram]) -> WorkerProgram:
     program = kind()
     loop = asyncio.get_running_loop()
-    connect = loop.create_unix_connection if connection.family == socket.AF_UNIX else loop.create_connection
+    connect = (
+        loop.create_unix_connection
+        if connection.family == socket.AF_UNIX
+        else loop.create_connection
+    )
     await connect(lambda: program.pipe, sock=connection)
     return program
 
 
 async def _serve(program: WorkerProgram) -> None:
     """Answer the server until its end of the socket is closed, or the main thread is needed."""
-    waiting = [asyncio.create_task(event.wait()) for event in (program.pipe.ended, program.gives_main_thread)]
+    waiting = [
+        asyncio.create_task(event.wait())
+        for event in (program.pipe.ended, program.gives_main_thread)
+    ]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
 
@@ -214,14 +242,17 @@ def _run(connection: socket.socket, kind: type[WorkerProgram]) -> None:
         program = runner.run(_connected(connection, kind))
         runner.run(_serve(program))
         if program.gives_main_thread.is_set():
-            serving = threading.Thread(target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True)
+            serving = threading.Thread(
+                target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True
+            )
             serving.start()
             while True:
                 program.main_thread.get()()
 
 
 def _serve_elsewhere(loop: asyncio.AbstractEventLoop, program: WorkerProgram) -> None:
-    """Run the loop in this thread from now on, and end the process with it, whatever its main thread does."""
+    """Run the loop in this thread from now on, and end the process with it, whatever its main
+    thread does."""
     loop.run_until_complete(program.pipe.ended.wait())
     os._exit(0)
 
@@ -231,7 +262,8 @@ def main(kind: type[WorkerProgram] = WorkerProgram) -> None:
     if sys.argv[1] == "describe":
         _print_description(sys.argv[2], float(sys.argv[3]))
         return
-    if sys.platform == "linux":  # while code holds the interpreter, nothing else ends it with the server
+    # while code holds the interpreter, nothing else ends it with the server
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the server, which ends its workers
     faulthandler.enable()

@@ -1,4 +1,5 @@
-"""What the API key of a request may do: scopes, environments, splits, and the run that it belongs to."""
+"""What the API key of a request may do: scopes, environments, splits, and the run that it belongs
+to."""
 
 from __future__ import annotations
 
@@ -47,11 +48,13 @@ class AgentKey:
     """Name of the only run that the key may record; empty: any."""
     expires: float | None = None
     digest: bytes = b""
-    """The hash of its text, which `rotate_key` replaces; empty for what is no key of the keyring."""
+    """The hash of its text, which `rotate_key` replaces; empty for what is no key of the
+    keyring."""
     row: int | None = None
     """Number of its row; None for a key of ORSWEB_API_KEYS."""
     usage: KeyUsage = field(default_factory=KeyUsage)
-    """What it uses now; the same object as long as the key is in force, also when its quotas change."""
+    """What it uses now; the same object as long as the key is in force, also when its quotas
+    change."""
     last_client: Client | None = None
     """Sender of the last request whose use of the key is not recorded yet."""
     clients_of_day: set[Client] = field(default_factory=set)
@@ -80,7 +83,9 @@ class AgentKey:
         if scopes and self.scopes.isdisjoint(scopes):
             held = ", ".join(name for name in SCOPES if name in self.scopes) or "none"
             needed = " or ".join(map(repr, scopes))
-            raise Forbidden(f"The API key {self.label!r} needs the scope {needed} for this; it has: {held}")
+            raise Forbidden(
+                f"The API key {self.label!r} needs the scope {needed} for this; it has: {held}"
+            )
 
     def may_all_of(self, other: AgentKey) -> bool:
         """Return whether the key may do all that `other` may."""
@@ -103,13 +108,16 @@ class AgentKey:
         return self.splits is None or name in self.splits
 
     def check_environment(self, name: str) -> None:
-        """Raises: Forbidden if the key is restricted to other environments, whether or not this one exists.
+        """Raises: Forbidden if the key is restricted to other environments, whether or not this one
+        exists.
 
-        A hidden environment passes unless the key is restricted: the caller then finds that it is unknown.
+        A hidden environment passes unless the key is restricted: the caller then finds that it is
+        unknown.
         """
         if self.environments is not None and name.lower() not in self.environments:
             raise Forbidden(
-                f"The API key {self.label!r} may not use the environment {name[:200]!r}; it may use "
+                f"The API key {self.label!r} may not use the environment {name[:200]!r}; it may "
+                "use "
                 f"{_listing(self.environments)}"
             )
 
@@ -117,14 +125,16 @@ class AgentKey:
         """Raises: Forbidden unless the key may use splits of the name `name`."""
         if self.splits is not None and name not in self.splits:
             raise Forbidden(
-                f"The API key {self.label!r} may not use the split {name[:200]!r}; it may use {_listing(self.splits)}"
+                f"The API key {self.label!r} may not use the split {name[:200]!r}; it may use "
+                f"{_listing(self.splits)}"
             )
 
     def check_run(self, name: str) -> None:
         """Raises: Forbidden unless the key may record the run `name`."""
         if self.run and name != self.run:
             raise Forbidden(
-                f"The API key {self.label!r} belongs to the run {self.run!r} and may not use {name[:200]!r}"
+                f"The API key {self.label!r} belongs to the run {self.run!r} and may not use "
+                f"{name[:200]!r}"
             )
 
 
@@ -135,7 +145,8 @@ def scopes_of(names: Iterable[str]) -> frozenset[str]:
 
 
 def sent_key(meta: Mapping[str, str]) -> str:
-    """Return the API key in the headers X-API-Key or `Authorization: Bearer`; empty if neither has one."""
+    """Return the API key in the headers X-API-Key or `Authorization: Bearer`; empty if neither has
+    one."""
     if key := meta.get("HTTP_X_API_KEY", ""):
         return key
     kind, _, token = meta.get("HTTP_AUTHORIZATION", "").partition(" ")

@@ -14,7 +14,8 @@ QUOTAS_HELP = "; ".join(f"{name}: {text}" for name, text in DESCRIPTIONS.items()
 
 
 class KeyCommand(TerminalCommand):
-    """A command whose first argument is a key's name. It ends with the sentences of a ValidationError."""
+    """A command whose first argument is a key's name. It ends with the sentences of a
+    ValidationError."""
 
     name_help: ClassVar = "name of the key, as list_keys shows it"
 

@@ -1,7 +1,8 @@
 """The API keys that are in force, in memory: those of ORSWEB_API_KEYS and those of the database.
 
-Checking a key is a lookup in a dict. A thread compares the dict with the database every REFRESH_SECONDS, so a key that
-any process revokes is refused within a second. While the database is away, keys stay as they were, and still expire.
+Checking a key is a lookup in a dict. A thread compares the dict with the database every
+REFRESH_SECONDS, so a key that any process revokes is refused within a second. While the database is
+away, keys stay as they were, and still expire.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from django.utils import timezone
 from environments import conf, security_log
 from environments.access.privacy import private_names
 from environments.errors import KeyRefused, shorten
-from environments.keys.agent_key import ADMIN, EVERYBODY, SETTINGS_SCOPES, AgentKey, Client, scopes_of, sent_key
+from environments.keys.agent_key import (
+    ADMIN,
+    EVERYBODY,
+    SETTINGS_SCOPES,
+    AgentKey,
+    Client,
+    scopes_of,
+    sent_key,
+)
 from environments.keys.making import hash_key
 from environments.keys.wrong_keys import WrongKeys
 from environments.models import ApiKey
@@ -39,9 +48,11 @@ REFUSED = "; keys are set by ORSWEB_API_KEYS or made in the admin"
 log = structlog.get_logger(__name__)
 
 OnGone = Callable[[set[str]], None]
-"""Called on the keyring's thread with the labels of keys that are no longer in force, or may do less than before."""
+"""Called on the keyring's thread with the labels of keys that are no longer in force, or may do
+less than before."""
 OnLost = Callable[[set[str]], None]
-"""Called like OnGone, also for keys that only have another text now: their sessions go on, what is open does not."""
+"""Called like OnGone, also for keys that only have another text now: their sessions go on, what is
+open does not."""
 
 
 class Keyring:
@@ -50,7 +61,8 @@ class Keyring:
     def __init__(self) -> None:
         self._in_force: dict[bytes, AgentKey] = {}
         self._reasons: dict[bytes, str] = {}
-        self._usages: dict[str, KeyUsage] = {}  # by label; a key that was gone and is back finds what it has used
+        # by label; a key that was gone and is back finds what it has used
+        self._usages: dict[str, KeyUsage] = {}
         self._state: tuple[Any, ...] | None = None
         self._read_at = self._noted_at = 0.0
         self._first_uses: deque[tuple[str, Client]] = deque()
@@ -67,11 +79,13 @@ class Keyring:
         self._on_lost = list[OnLost]()
 
     def check(self, meta: Mapping[str, str], client: Client) -> AgentKey:
-        """Return the key that the headers of a request name, and note its use; for a server that needs keys.
+        """Return the key that the headers of a request name, and note its use; for a server that
+        needs keys.
 
         Raises: KeyRefused.
         """
-        if self._thread is None:  # no service is open in this process, so nothing keeps the keys up to date
+        # no service is open in this process, so nothing keeps the keys up to date
+        if self._thread is None:
             self.read()
         text = sent_key(meta)
         digest = hash_key(text)
@@ -89,7 +103,9 @@ class Keyring:
         problem = (reason or UNKNOWN) if text else "header is required"
         security_log.note("key_refused", who="", address=address, detail=f"The key {problem}.")
         if text and not reason and (wait := self.wrong.add(address, conf.max_wrong_keys())):
-            return KeyRefused(f"Too many unknown keys came from this address; try again in {wait} s", wait)
+            return KeyRefused(
+                f"Too many unknown keys came from this address; try again in {wait} s", wait
+            )
         return KeyRefused(f"X-API-Key {problem}{REFUSED}")
 
     @property
@@ -98,7 +114,8 @@ class Keyring:
         return [EVERYBODY.usage, *(key.usage for key in self._in_force.values())]
 
     def usage_of(self, label: str) -> KeyUsage | None:
-        """Return what a key in force uses; None if this process serves nothing, or the key is not in force."""
+        """Return what a key in force uses; None if this process serves nothing, or the key is not
+        in force."""
         key = self.named(label) if self._thread else None
         return None if key is None else key.usage
 
@@ -107,17 +124,20 @@ class Keyring:
         return next((key for key in list(self._in_force.values()) if key.label == label), None)
 
     def current(self, key: AgentKey) -> AgentKey | None:
-        """Return what a key that was checked before may do now; None if it, or its text, is no longer in force."""
+        """Return what a key that was checked before may do now; None if it, or its text, is no
+        longer in force."""
         return self._in_force.get(key.digest) if key.digest else key
 
-    # --- keeping up with the database ---------------------------------------------------------------------------------
+    # --- keeping up with the database -------------------------------------------------------------
 
     def start(self, on_gone: OnGone) -> Future[None]:
         """Start the thread; the returned future is done once the keys have been read."""
         ready: Future[None] = Future()
         self._stopping.clear()
         self._on_gone, self._on_lost = on_gone, []
-        self._thread = threading.Thread(target=self._follow, args=(ready,), name="keys", daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(ready,), name="keys", daemon=True
+        )
         self._thread.start()
         return ready
 
@@ -150,7 +170,11 @@ class Keyring:
         self._expire()
         self._attempt(self._read_changes)
         now = {key.label: key for key in self._in_force.values()}
-        gone = {key.label for key in before if key.label not in now or not now[key.label].may_all_of(key)}
+        gone = {
+            key.label
+            for key in before
+            if key.label not in now or not now[key.label].may_all_of(key)
+        }
         if gone:
             log.warning("keys_gone", keys=sorted(gone))
             self._on_gone(gone)
@@ -209,17 +233,25 @@ class Keyring:
                 reasons[digest] = reason
             elif problem := _problem_of(row):
                 self._note_unreadable(row, problem)
-                reasons[digest] = "has limits that cannot be understood, which the operator finds in the log"
+                reasons[digest] = (
+                    "has limits that cannot be understood, which the operator finds in the log"
+                )
             else:
                 usage = self._usage(row.name, default.replaced(row.quotas))
                 in_force[digest] = _key_of(row, private, usage, self._in_force.get(digest))
         for digest, key in in_force.items():
             if before := self._in_force.get(digest):
                 key.clients_of_day = before.clients_of_day
-        self._in_force, self._reasons, self._state, self._read_at = in_force, reasons, state, time.monotonic()
+        self._in_force, self._reasons, self._state, self._read_at = (
+            in_force,
+            reasons,
+            state,
+            time.monotonic(),
+        )
 
     def _note_unreadable(self, row: ApiKey, problem: str) -> None:
-        """Log once that the row, which somebody has written around the admin and the commands, is no key."""
+        """Log once that the row, which somebody has written around the admin and the commands, is
+        no key."""
         if (version := (row.pk, row.version)) not in self._unreadable:
             self._unreadable.add(version)
             log.error("key_not_understood", key=row.name, problem=problem)
@@ -237,10 +269,13 @@ class Keyring:
         for key in list(self._in_force.values()):
             client, key.last_client = key.last_client, None
             if client is not None and key.row is not None:
-                ApiKey.objects.filter(pk=key.row).update(last_used=now, last_address=conf.address_of(*client)[:64])
+                ApiKey.objects.filter(pk=key.row).update(
+                    last_used=now, last_address=conf.address_of(*client)[:64]
+                )
 
     def note_first_uses(self) -> None:
-        """Tell the security log of each key and address that were not seen together before on this day (UTC)."""
+        """Tell the security log of each key and address that were not seen together before on this
+        day (UTC)."""
         if (today := timezone.now().date()) != self._day:
             self._day = today
             self._addresses_of_day.clear()
@@ -262,8 +297,10 @@ _PRIVATE = "SELECT id, name FROM environments_environment WHERE is_private ORDER
 
 
 def _state() -> tuple[Any, ...]:
-    """Return figures that change with every change of a key, of an owner's activity, and of what is private."""
-    with connection.cursor() as cursor:  # plain SQL, because Django's would cost several times the query
+    """Return figures that change with every change of a key, of an owner's activity, and of what is
+    private."""
+    # plain SQL, because Django's would cost several times the query
+    with connection.cursor() as cursor:
         cursor.execute(_STATE)
         keys = cursor.fetchone()
         cursor.execute(_PRIVATE)
@@ -289,25 +326,32 @@ def _digest_of(row: ApiKey) -> bytes | None:
 
 
 def _problem_of(row: ApiKey) -> str:
-    """Return what in the row's JSON cannot be understood, so that the key must not be in force; empty if all can."""
+    """Return what in the row's JSON cannot be understood, so that the key must not be in force;
+    empty if all can."""
     for name in ("scopes", "environments", "splits"):
         value = getattr(row, name)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             return f"{name} is {shorten(repr(value), 80)}; it has to be a list of texts"
     quotas = row.quotas
-    if not isinstance(quotas, dict) or not all(type(limit) is int and limit >= 0 for limit in quotas.values()):
+    if not isinstance(quotas, dict) or not all(
+        type(limit) is int and limit >= 0 for limit in quotas.values()
+    ):
         return f"quotas is {shorten(repr(quotas), 80)}; it has to be an object of whole numbers"
     return ""
 
 
-def _key_of(row: ApiKey, private: Mapping[str, int], usage: KeyUsage, before: AgentKey | None) -> AgentKey:
+def _key_of(
+    row: ApiKey, private: Mapping[str, int], usage: KeyUsage, before: AgentKey | None
+) -> AgentKey:
     scopes = scopes_of(row.scopes)
     environments = frozenset(name.lower() for name in row.environments)
     return AgentKey(
         label=row.name,
         scopes=scopes,
         environments=environments or None,
-        hidden={} if ADMIN in scopes else {name: pk for name, pk in private.items() if name not in environments},
+        hidden={}
+        if ADMIN in scopes
+        else {name: pk for name, pk in private.items() if name not in environments},
         splits=frozenset(row.splits) if row.splits else None,
         run=row.run,
         expires=row.expires.timestamp() if row.expires else None,

@@ -1,4 +1,5 @@
-"""Making, changing and revoking API keys. The text of a key exists only in the answer to the one who makes it."""
+"""Making, changing and revoking API keys. The text of a key exists only in the answer to the one
+who makes it."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def make_key(name: str, **values: Any) -> tuple[ApiKey, str]:
     Raises: ValidationError with a sentence about each wrong field.
     """
     text, values = _new_text(), _each_once(values)
-    row = ApiKey(name=name.strip(), digest=hash_key(text).hex(), hint=text[:HINT_CHARACTERS], **values)
+    row = ApiKey(
+        name=name.strip(), digest=hash_key(text).hex(), hint=text[:HINT_CHARACTERS], **values
+    )
     row.clean_fields(exclude=["owner"])
     check_key(row, is_new_expiry=True)
     with _named(row):
@@ -49,9 +52,13 @@ def make_key(name: str, **values: Any) -> tuple[ApiKey, str]:
 def check_key(row: ApiKey, *, is_new_expiry: bool) -> None:
     """Check the values of a key that is to be stored. Raises: ValidationError."""
     problems = dict[str, str]()
-    if row.name.startswith("@"):  # owners of people's sessions start with @, and no key may open those
+    # owners of people's sessions start with @, and no key may open those
+    if row.name.startswith("@"):
         problems["name"] = f"The name {row.name!r} starts with @, which is reserved for people."
-    if row.name in conf.settings_keys() or ApiKey.objects.filter(name=row.name).exclude(pk=row.pk).exists():
+    if (
+        row.name in conf.settings_keys()
+        or ApiKey.objects.filter(name=row.name).exclude(pk=row.pk).exists()
+    ):
         problems["name"] = _taken(row.name)
     if unknown := sorted(set(row.scopes) - set(SCOPES)):
         problems["scopes"] = f"There is no scope {unknown[0]!r}; use one of {', '.join(SCOPES)}."
@@ -66,7 +73,8 @@ def check_key(row: ApiKey, *, is_new_expiry: bool) -> None:
 
 
 def revoke_key(row: ApiKey, author: str) -> bool:
-    """Revoke the key, and return whether it was not revoked before. The server refuses it within a second."""
+    """Revoke the key, and return whether it was not revoked before. The server refuses it within a
+    second."""
     rows = ApiKey.objects.filter(pk=row.pk, revoked=None)
     if not rows.update(revoked=timezone.now(), revoked_by=author[:150], version=F("version") + 1):
         return False
@@ -78,11 +86,15 @@ def find_key(name: str) -> ApiKey:
     """Return a key of the database that was not revoked. Raises: ValidationError."""
     row = ApiKey.objects.filter(name=name).first()
     if row is None:
-        where = " It is in ORSWEB_API_KEYS: change it there." if name in conf.settings_keys() else ""
+        where = (
+            " It is in ORSWEB_API_KEYS: change it there." if name in conf.settings_keys() else ""
+        )
         hint = where or nearest(name, ApiKey.objects.values_list("name", flat=True))
         raise ValidationError(f"There is no API key named {name!r} in the database.{hint}")
     if row.revoked is not None:
-        raise ValidationError(f"The API key {name!r} was revoked on {row.revoked:%Y-%m-%d %H:%M} UTC already.")
+        raise ValidationError(
+            f"The API key {name!r} was revoked on {row.revoked:%Y-%m-%d %H:%M} UTC already."
+        )
     return row
 
 
@@ -95,7 +107,9 @@ def quotas_in(texts: Sequence[str]) -> dict[str, int | None]:
     for text in texts:
         name, _, value = text.partition("=")
         if value != "default" and id_in(value) is None:
-            raise ValidationError(f"{text!r} is no quota; write it like requests=600, requests=0 or requests=default.")
+            raise ValidationError(
+                f"{text!r} is no quota; write it like requests=600, requests=0 or requests=default."
+            )
         found[name] = None if value == "default" else int(value)
     if problem := _problem_of({name: value or 0 for name, value in found.items()}):
         raise ValidationError(problem)
@@ -105,8 +119,8 @@ def quotas_in(texts: Sequence[str]) -> dict[str, int | None]:
 def change_key(row: ApiKey, **values: Any) -> str:
     """Change fields of the key, which is in force within a second; return what changed, in words.
 
-    A key that was used keeps its name: what was recorded with it belongs to that name, so nobody may take it later.
-    Raises: ValidationError with a sentence about each wrong value.
+    A key that was used keeps its name: what was recorded with it belongs to that name, so nobody
+    may take it later. Raises: ValidationError with a sentence about each wrong value.
     """
     before, old_name, old_expiry, values = facts_of(row), row.name, row.expires, _each_once(values)
     for field, value in values.items():
@@ -114,10 +128,14 @@ def change_key(row: ApiKey, **values: Any) -> str:
     row.clean_fields(exclude=["owner"])
     check_key(row, is_new_expiry=row.expires != old_expiry)
     if row.name != old_name and row.last_used is not None:
-        raise ValidationError({"name": f"The key {old_name!r} was used already, so it keeps its name."})
+        raise ValidationError(
+            {"name": f"The key {old_name!r} was used already, so it keeps its name."}
+        )
     after = facts_of(row)
     changes = "; ".join(
-        f"{name}: {value} (was {before[name]})" for name, value in after.items() if value != before[name]
+        f"{name}: {value} (was {before[name]})"
+        for name, value in after.items()
+        if value != before[name]
     )
     if changes:
         with _named(row):
@@ -127,7 +145,8 @@ def change_key(row: ApiKey, **values: Any) -> str:
 
 
 def rotate_key(row: ApiKey) -> str:
-    """Give the key another text, and return it. The server refuses the old one within a second; sessions go on."""
+    """Give the key another text, and return it. The server refuses the old one within a second;
+    sessions go on."""
     text = _new_text()
     changed = {"digest": hash_key(text).hex(), "hint": text[:HINT_CHARACTERS]}
     ApiKey.objects.filter(pk=row.pk).update(**changed, version=F("version") + 1)
@@ -146,23 +165,31 @@ def status_of(row: ApiKey) -> str:
 
 
 def keys_naming(environment: str) -> list[ApiKey]:
-    """Return the keys that name the environment and were not revoked, by name. One query, of all keys."""
+    """Return the keys that name the environment and were not revoked, by name. One query, of all
+    keys."""
     rows = ApiKey.objects.filter(revoked=None).order_by("name")
     return [row for row in rows if environment.lower() in map(str.lower, row.environments)]
 
 
 def facts_of(row: ApiKey, unseen: Collection[str] = ()) -> Mapping[str, str]:
-    """Return what a list shows of a key, by heading. `unseen`: environments not to be named, in lower case."""
+    """Return what a list shows of a key, by heading. `unseen`: environments not to be named, in
+    lower case."""
     environments = [name for name in row.environments if name.lower() not in unseen]
     return {
         "name": row.name,
         "key": f"{row.hint}…",
         "status": status_of(row),
         "scopes": ", ".join(scope for scope in SCOPES if scope in row.scopes),
-        "environments": ", ".join(environments + ["others"] * (len(environments) < len(row.environments))) or "all",
+        "environments": ", ".join(
+            environments + ["others"] * (len(environments) < len(row.environments))
+        )
+        or "all",
         "splits": ", ".join(row.splits) or "all",
         "run": row.run or "any",
-        "quotas": ", ".join(f"{name} {row.quotas[name]:,}" for name in DESCRIPTIONS if name in row.quotas) or "default",
+        "quotas": ", ".join(
+            f"{name} {row.quotas[name]:,}" for name in DESCRIPTIONS if name in row.quotas
+        )
+        or "default",
         "owner": row.owner.get_username() if row.owner else "",
         "expires": _day(row.expires) or "never",
         "last used": f"{_day(row.last_used)} from {row.last_address}" if row.last_used else "never",
@@ -175,7 +202,10 @@ def _new_text() -> str:
 
 def _each_once(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields, with each scope, environment and split once."""
-    return {name: list(dict.fromkeys(value)) if isinstance(value, list) else value for name, value in values.items()}
+    return {
+        name: list(dict.fromkeys(value)) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
 
 
 def _problem_of(quotas: Any) -> str:
@@ -184,14 +214,19 @@ def _problem_of(quotas: Any) -> str:
         if name not in DESCRIPTIONS:
             return f"There is no quota {name!r}; use one of {', '.join(DESCRIPTIONS)}."
         if type(value) is not int or not 0 <= value <= MAX_QUOTA:
-            return f"The quota {name} is {value!r}; it must be a whole number up to {MAX_QUOTA:,}, and 0 for no limit."
+            return (
+                f"The quota {name} is {value!r}; it must be a whole number up to {MAX_QUOTA:,}, "
+                "and 0 for no limit."
+            )
     return ""
 
 
 def _limits_of(row: ApiKey) -> str:
     """Return what the key may do, in words."""
     names = ("scopes", "environments", "splits", "run", "owner", "expires")
-    return "; ".join(f"{name}: {value}" for name, value in facts_of(row).items() if name in names and value)
+    return "; ".join(
+        f"{name}: {value}" for name, value in facts_of(row).items() if name in names and value
+    )
 
 
 def _day(moment: Any) -> str:
@@ -200,7 +235,8 @@ def _day(moment: Any) -> str:
 
 @contextmanager
 def _named(row: ApiKey) -> Iterator[None]:
-    """Store the key in the block. Raises: ValidationError if its name was taken since it was checked."""
+    """Store the key in the block. Raises: ValidationError if its name was taken since it was
+    checked."""
     try:
         with transaction.atomic():
             yield

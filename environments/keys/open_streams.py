@@ -15,7 +15,8 @@ from environments.errors import OverQuota
 
 RETRY_SECONDS = 5.0
 STREAMS_PER_DOWNLOAD = 50
-"""A download counts as so many streams, or a client with a key could take all connections that PostgreSQL allows."""
+"""A download counts as so many streams, or a client with a key could take all connections that
+PostgreSQL allows."""
 
 
 class OpenStream:
@@ -53,10 +54,12 @@ class OpenStreams:
         self._of_network: Counter[str] = Counter()
 
     def enter(self, owner: str, address: str, size: int = 1) -> OpenStream:
-        """Count a stream of `owner`: the label of a key, empty without one, or a person's name after an @.
+        """Count a stream of `owner`: the label of a key, empty without one, or a person's name
+        after an @.
 
-        `address`: the client's; empty if it has none, as on a Unix socket. `size`: as how many streams it counts; what
-        counts as more than the limit may be the only one. Raises: OverQuota.
+        `address`: the client's; empty if it has none, as on a Unix socket. `size`: as how many
+        streams it counts; what counts as more than the limit may be the only one. Raises:
+        OverQuota.
         """
         network = conf.network_of(address)
         most_of_owner, most_of_address = conf.max_streams()
@@ -85,7 +88,8 @@ def _named(owner: str) -> str:
 
 def _over(whose: str, most: int, limit: str) -> OverQuota:
     return OverQuota(
-        f"{whose}: no more event streams, sockets and downloads may be open, as ORSWEB_MAX_STREAMS_PER_{limit} "
+        f"{whose}: no more event streams, sockets and downloads may be open, as "
+        f"ORSWEB_MAX_STREAMS_PER_{limit} "
         f"is {most:,} and a download counts as {STREAMS_PER_DOWNLOAD}; close some of them",
         RETRY_SECONDS,
     )

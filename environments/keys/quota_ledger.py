@@ -1,8 +1,10 @@
-"""The clock of the quotas: begins their minutes, and keeps what was recorded on a day over a restart.
+"""The clock of the quotas: begins their minutes, and keeps what was recorded on a day over a
+restart.
 
-Recorded bytes are counted in memory. Once a second the ledger adds what is new to their rows, of keys with a quota of
-them; a kill loses the count of the last second. Several servers of one database add to the same row, and each learns
-from it what the others have recorded, also when it has nothing to add.
+Recorded bytes are counted in memory. Once a second the ledger adds what is new to their rows, of
+keys with a quota of them; a kill loses the count of the last second. Several servers of one
+database add to the same row, and each learns from it what the others have recorded, also when it
+has nothing to add.
 """
 
 from __future__ import annotations
@@ -95,12 +97,16 @@ class QuotaLedger:
             new = [
                 (usage, usage.day, usage.bytes)
                 for usage in ring.usages
-                if usage.quotas.bytes != NO_LIMIT and (usage.bytes > self._known(usage) or self._grows_elsewhere(usage))
+                if usage.quotas.bytes != NO_LIMIT
+                and (usage.bytes > self._known(usage) or self._grows_elsewhere(usage))
             ]
             if not new:
                 return
             try:
-                added = [(usage.label[:200], day, count - self._known(usage)) for usage, day, count in new]
+                added = [
+                    (usage.label[:200], day, count - self._known(usage))
+                    for usage, day, count in new
+                ]
                 totals = await self._workers.run(_add, added)
             except Error as error:  # the next tick tries again
                 log.debug("recorded_bytes_not_written", error=type(error).__name__)
@@ -128,8 +134,8 @@ def _read() -> dict[str, tuple[int, int]]:
 
 
 def _add(counts: list[Count]) -> list[tuple[int, int]]:
-    """Add bytes to the rows of keys, in the order in which every server locks them; return what each holds then: the
-    day and its bytes.
+    """Add bytes to the rows of keys, in the order in which every server locks them; return what
+    each holds then: the day and its bytes.
     """
     totals = {}
     with transaction.atomic(), connection.cursor() as cursor:

@@ -29,6 +29,12 @@ def quota_lines(own: Mapping[str, int], usage: KeyUsage | None) -> list[QuotaLin
     quotas: Quotas = usage.quotas if usage else conf.quotas().replaced(own)
     used = usage.used if usage else {}
     return [
-        QuotaLine(name, what, getattr(quotas, name) or None, used.get(name), "key" if name in own else "server")
+        QuotaLine(
+            name,
+            what,
+            getattr(quotas, name) or None,
+            used.get(name),
+            "key" if name in own else "server",
+        )
         for name, what in DESCRIPTIONS.items()
     ]

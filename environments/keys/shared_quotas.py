@@ -70,14 +70,19 @@ class SharedQuotas:
         return label in self._keys and bool(self._keys[label].others)
 
     def texts(self) -> list[str]:
-        """Return what has to be told: the keys that use something, and those that do not any more. Once a second."""
+        """Return what has to be told: the keys that use something, and those that do not any more.
+        Once a second."""
         now, told = time.monotonic(), list[tuple[str, *Used]]()
         for usage in self._usages():
             quotas = usage.quotas
             if quotas.sessions == quotas.calls == quotas.requests == quotas.bytes == NO_LIMIT:
                 continue
             key = self._keys[usage.label]
-            key.others = {server: one for server, one in key.others.items() if now < one.at + MAX_SILENCE_SECONDS}
+            key.others = {
+                server: one
+                for server, one in key.others.items()
+                if now < one.at + MAX_SILENCE_SECONDS
+            }
             _count_others(usage, key)
             used = self._used(usage, key)
             if used != NOTHING or key.last != NOTHING:

@@ -1,8 +1,10 @@
-"""What a key without the scope `curate` may read of a task, and how it names one that it cannot read.
+"""What a key without the scope `curate` may read of a task, and how it names one that it cannot
+read.
 
-It reads a task without its hidden fields, and nothing of a task of a sealed split. In their place it gets a reference,
-`{"orsweb_task": {"split", "index", "hash"}}`. A session that is opened with a reference plays the task that it names,
-so a client that lists tasks and opens sessions with what it got works without a change.
+It reads a task without its hidden fields, and nothing of a task of a sealed split. In their place
+it gets a reference, `{"orsweb_task": {"split", "index", "hash"}}`. A session that is opened with a
+reference plays the task that it names, so a client that lists tasks and opens sessions with what it
+got works without a change.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ REFERENCE = "orsweb_task"
 def public_hash(content_hash: str) -> str:
     """Return a hash that identifies a task on this server, made with the server's secret.
 
-    Somebody who sees the rest of a task could find a short answer by trying all answers against the task's own hash.
+    Somebody who sees the rest of a task could find a short answer by trying all answers against the
+    task's own hash.
     """
     return salted_hmac("orsweb.task", content_hash, algorithm="sha256").hexdigest()
 
@@ -55,23 +58,30 @@ class TaskReference:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any] | None) -> TaskReference | None:
-        """Return the reference in the task of a request; None if it has none. Raises: InvalidRequest."""
+        """Return the reference in the task of a request; None if it has none. Raises:
+        InvalidRequest."""
         if not spec or REFERENCE not in spec:
             return None
         value = spec[REFERENCE]
         kinds = {"split": str, "index": int, "hash": str}
-        if not isinstance(value, Mapping) or {name: type(value.get(name)) for name in kinds} != kinds:
+        if (
+            not isinstance(value, Mapping)
+            or {name: type(value.get(name)) for name in kinds} != kinds
+        ):
             raise InvalidRequest(
-                f"{REFERENCE} in task_spec is {shorten(value_json(value), 100)}; it must be as the task was listed, "
+                f"{REFERENCE} in task_spec is {shorten(value_json(value), 100)}; it must be as the "
+                "task was listed, "
                 "with split, index and hash"
             )
         return cls(value["split"], value["index"], value["hash"])
 
     def check(self, content_hash: str) -> None:
-        """Check that the task at this place is still the one that was listed. Raises: InvalidRequest."""
+        """Check that the task at this place is still the one that was listed. Raises:
+        InvalidRequest."""
         if not constant_time_compare(self.hash, public_hash(content_hash)):
             raise InvalidRequest(
-                f"Split {self.split!r} has another task at index {self.index} than the one that was listed; list its "
+                f"Split {self.split!r} has another task at index {self.index} than the one that "
+                "was listed; list its "
                 "tasks again"
             )
 

@@ -1,8 +1,9 @@
 """The addresses that the client of openreward calls for a sandbox, as an ASGI application.
 
-Each request names its sandbox in `X-Session-ID` and proves by the user's part of the address (Basic) that it comes from
-code that this server hosts; the client's API key means nothing here. `create_sandbox` and `run` answer with an event
-stream, which has comments while nothing happens, because the client gives up after 30 s of silence.
+Each request names its sandbox in `X-Session-ID` and proves by the user's part of the address
+(Basic) that it comes from code that this server hosts; the client's API key means nothing here.
+`create_sandbox` and `run` answer with an event stream, which has comments while nothing happens,
+because the client gives up after 30 s of silence.
 
 Source: openreward 0.1.167, api/sandboxes/client.py and api/_session/.
 """
@@ -28,7 +29,8 @@ from environments.local_sandboxes.service import USER
 
 COMMENT_SECONDS = 10.0
 SILENCE_SECONDS = 120.0
-"""Time without a request, such as the ping that the client sends every 10 s, after which a sandbox is closed."""
+"""Time without a request, such as the ping that the client sends every 10 s, after which a sandbox
+is closed."""
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_CHUNK_BYTES = 4 * 1024 * 1024
 """The most that the client reads or writes of a file at once."""
@@ -84,7 +86,8 @@ class Door:
         self._authorization = b"Basic " + base64.b64encode(f"{USER}:{token}".encode())
         self._machines: dict[str, Machine] = {}
         self._runs: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        """What was asked for, by the client's `task_id`, with which it asks again after a lost connection."""
+        """What was asked for, by the client's `task_id`, with which it asks again after a lost
+        connection."""
         self._answers: dict[str, Callable[[_Request], Awaitable[Any]]] = {
             "/ping": self._ping,
             "/delete_session": self._delete,
@@ -125,7 +128,10 @@ class Door:
             more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
                 raise _Wrong(413, f"The body is larger than {MAX_BODY_BYTES >> 20} MB.")
-        query = {name: values[-1] for name, values in parse_qs(scope["query_string"].decode(errors="replace")).items()}
+        query = {
+            name: values[-1]
+            for name, values in parse_qs(scope["query_string"].decode(errors="replace")).items()
+        }
         return _Request(query, bytes(body), headers.get(b"x-session-id", b"").decode("latin-1"))
 
     async def end_forgotten(self) -> None:
@@ -142,10 +148,13 @@ class Door:
         for machine in self._machines.values():
             machine.close("the server stops")
 
-    # --- what the client asks for ----------------------------------------------------------------------------------
+    # --- what the client asks for -----------------------------------------------------------------
 
     async def _stream(
-        self, request: _Request, function: Callable[[_Request], Awaitable[dict[str, Any]]], send: Send
+        self,
+        request: _Request,
+        function: Callable[[_Request], Awaitable[dict[str, Any]]],
+        send: Send,
     ) -> None:
         """Answer with the events of a task: its id, comments, and the result or the error."""
         task_id = str(request.json.get("task_id") or "")
@@ -160,7 +169,13 @@ class Door:
         if done and (error := task.exception()) is not None:
             del self._runs[task_id]
             raise error
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", b"text/event-stream")],
+            }
+        )
         await _event(send, "task_id", task_id)
         while not done:
             done, _ = await asyncio.wait([task], timeout=COMMENT_SECONDS)
@@ -176,7 +191,9 @@ class Door:
     async def _create(self, request: _Request) -> dict[str, Any]:
         plan = plan_of(request.json, self._directory, self._max_gb)
         if sum(not machine.end for machine in self._machines.values()) >= self._most:
-            raise SandboxRefused(f"{self._most} sandboxes are open, which is what ORSWEB_SANDBOXES_AT_ONCE allows.")
+            raise SandboxRefused(
+                f"{self._most} sandboxes are open, which is what ORSWEB_SANDBOXES_AT_ONCE allows."
+            )
         sid, machine = secrets.token_hex(16), Machine(plan)
         self._machines[sid] = machine
         await machine.start()
@@ -184,7 +201,11 @@ class Door:
 
     async def _run(self, request: _Request) -> dict[str, Any]:
         asked = request.json
-        command, seconds, max_bytes = asked.get("cmd"), asked.get("timeout_s"), asked.get("max_bytes")
+        command, seconds, max_bytes = (
+            asked.get("cmd"),
+            asked.get("timeout_s"),
+            asked.get("max_bytes"),
+        )
         if not isinstance(command, str) or "\0" in command:
             raise _Wrong(400, "cmd has to be a text without NUL.")
         if not isinstance(seconds, int | float | None) or not isinstance(max_bytes, int | None):
@@ -193,7 +214,8 @@ class Door:
         return (await machine.run(command, seconds, max_bytes)).as_json()
 
     async def _ping(self, request: _Request) -> Any:
-        """Also for a sandbox that has ended: the client logs failed pings with their address, and so with the token."""
+        """Also for a sandbox that has ended: the client logs failed pings with their address, and
+        so with the token."""
         if machine := self._machines.get(request.sid):
             machine.used = time.monotonic()
         return {}
@@ -218,7 +240,12 @@ class Door:
         if "commit" in request.query:
             return {"sha256": await machine.commit(request.path, request.number("size"))}
         makes_directories = "mkdirs" in request.query
-        await machine.write(request.path, request.number("offset"), request.body, makes_directories=makes_directories)
+        await machine.write(
+            request.path,
+            request.number("offset"),
+            request.body,
+            makes_directories=makes_directories,
+        )
         return {}
 
     def _machine(self, request: _Request) -> Machine:
@@ -237,7 +264,18 @@ async def _event(send: Send, name: str, data: str) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _respond(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    content_type = (b"content-type", b"application/octet-stream" if headers else b"application/json")
-    await send({"type": "http.response.start", "status": status, "headers": [content_type, *(headers or [])]})
+async def _respond(
+    send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    content_type = (
+        b"content-type",
+        b"application/octet-stream" if headers else b"application/json",
+    )
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [content_type, *(headers or [])],
+        }
+    )
     await send({"type": "http.response.body", "body": body})

@@ -1,8 +1,9 @@
 """What a sandbox consists of: an image and files, which are directories that the operator has made.
 
-Below the directory of `ORSWEB_SANDBOXES`, `images/NAME` is the root of the image that environments call NAME, and
-`images/default` that of all others. It holds what `podman export` writes; without `usr`, the programs are this
-machine's. `files/OWNER/NAME` is the bucket of the environment OWNER/NAME.
+Below the directory of `ORSWEB_SANDBOXES`, `images/NAME` is the root of the image that environments
+call NAME, and `images/default` that of all others. It holds what `podman export` writes; without
+`usr`, the programs are this machine's. `files/OWNER/NAME` is the bucket of the environment
+OWNER/NAME.
 """
 
 from __future__ import annotations
@@ -69,14 +70,20 @@ def plan_of(settings: Any, directory: Path, max_gb: float) -> SandboxPlan:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "body"
-        raise SandboxRefused(f"The settings of the sandbox are wrong: {where}: {first['msg']}.") from None
+        raise SandboxRefused(
+            f"The settings of the sandbox are wrong: {where}: {first['msg']}."
+        ) from None
     if r"\u0000" in json.dumps(settings):  # it would end a word of bubblewrap's
         raise SandboxRefused("The settings of the sandbox contain a NUL character.")
     for name, value in (("sidecars", request.sidecars), ("host_aliases", request.host_aliases)):
         if value:
-            raise SandboxRefused(f"The sandbox asks for {name}, which this server's sandboxes don't have.")
+            raise SandboxRefused(
+                f"The sandbox asks for {name}, which this server's sandboxes don't have."
+            )
     if request.network is not None:
-        raise SandboxRefused("The sandbox asks for a network policy; this server's sandboxes have no network at all.")
+        raise SandboxRefused(
+            "The sandbox asks for a network policy; this server's sandboxes have no network at all."
+        )
     bucket = request.bucket_config
     return SandboxPlan(
         _image(request.image, directory / "images"),
@@ -93,8 +100,10 @@ def _image(name: str, images: Path) -> Path:
             if path.is_dir() and path.resolve() != Path("/"):
                 return path.resolve()
     raise SandboxRefused(
-        f"The sandbox asks for the image {shorten(name, 100)!r}, and this server has no directory {images}/{name} or "
-        f"{images}/default. Make one with the image's files, or an empty one for this machine's own programs."
+        f"The sandbox asks for the image {shorten(name, 100)!r}, and this server has no directory "
+        f"{images}/{name} or "
+        f"{images}/default. Make one with the image's files, or an empty one for this machine's "
+        "own programs."
     )
 
 
@@ -102,7 +111,8 @@ def _memory_bytes(machine_size: str, max_gb: float) -> int:
     match = _MACHINE_SIZE.fullmatch(machine_size)
     if match is None:
         raise SandboxRefused(
-            f"The sandbox asks for the machine {shorten(machine_size, 40)!r}; this server has machines such as '1:2' "
+            f"The sandbox asks for the machine {shorten(machine_size, 40)!r}; this server has "
+            "machines such as '1:2' "
             "only, of processors and GB of memory."
         )
     if (gb := float(match[2])) > max_gb:
@@ -117,17 +127,27 @@ def _files(environment: str, only_dir: str, files: Path) -> Path:
     root = files / environment
     if not _NAME.fullmatch(environment) or not root.is_dir():
         raise SandboxRefused(
-            f"The sandbox asks for the bucket of the environment {shorten(environment, 100)!r}, and this server has no "
+            f"The sandbox asks for the bucket of the environment {shorten(environment, 100)!r}, "
+            "and this server has no "
             f"directory {root}. Make it, with the files of the bucket."
         )
     path = (root / only_dir.lstrip("/")).resolve()
     if not path.is_relative_to(root.resolve()) or not path.is_dir():
-        raise SandboxRefused(f"The sandbox asks for {shorten(only_dir, 100)!r} in its bucket; {root} has none.")
+        raise SandboxRefused(
+            f"The sandbox asks for {shorten(only_dir, 100)!r} in its bucket; {root} has none."
+        )
     return path
 
 
 def _mount_path(path: str) -> str:
     normal = posixpath.normpath(path)
-    if not normal.startswith("/") or normal.startswith("//") or normal in _TAKEN or normal.startswith("/run/"):
-        raise SandboxRefused(f"The sandbox asks for its bucket at {shorten(path, 100)!r}; name another path.")
+    if (
+        not normal.startswith("/")
+        or normal.startswith("//")
+        or normal in _TAKEN
+        or normal.startswith("/run/")
+    ):
+        raise SandboxRefused(
+            f"The sandbox asks for its bucket at {shorten(path, 100)!r}; name another path."
+        )
     return normal

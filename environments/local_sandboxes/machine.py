@@ -1,12 +1,13 @@
-"""One sandbox: an image's programs in namespaces of their own, with a disk that lasts until it is closed.
+"""One sandbox: an image's programs in namespaces of their own, with a disk that lasts until it is
+closed.
 
-bubblewrap starts a shell (`_KEEPER`) that stays and runs the commands: it reads their numbers, and a command's number
-with its exit status comes back. What a command is and what it prints go through a directory of this machine that the
-sandbox sees read-only, /run/sandbox: a file with the command, and a named pipe. Programs that a command leaves in the
-background go on, as in a container.
+bubblewrap starts a shell (`_KEEPER`) that stays and runs the commands: it reads their numbers, and
+a command's number with its exit status comes back. What a command is and what it prints go through
+a directory of this machine that the sandbox sees read-only, /run/sandbox: a file with the command,
+and a named pipe. Programs that a command leaves in the background go on, as in a container.
 
-A program in the sandbox can disturb the shell that started it, as root in a container can; it gains nothing by that
-outside. A sandbox that no longer answers is closed.
+A program in the sandbox can disturb the shell that started it, as root in a container can; it gains
+nothing by that outside. A sandbox that no longer answers is closed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from environments.local_sandboxes.images import SandboxPlan
 from environments.sandbox import bubblewrap, processes
 
 _READ_ONLY = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix")
-"""Entries of an image's root that are mounted. All others are copied, so that commands can write there."""
+"""Entries of an image's root that are mounted. All others are copied, so that commands can write
+there."""
 _NOT_TAKEN = ("dev", "proc", "sys", "run", "tmp", "lost+found")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_FILES = 200_000
@@ -116,7 +118,7 @@ class Machine:
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    # --- life ------------------------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start it. Raises: SandboxClosed with the reason, if that is not possible."""
@@ -127,7 +129,9 @@ class Machine:
             bubblewrap.system_call_filter(has_debuggers=True) as system_calls,
             os.fdopen(os.memfd_create("arguments"), "w+b") as file,
         ):
-            file.write(b"".join(os.fsencode(word) + b"\0" for word in self._arguments(system_calls)))
+            file.write(
+                b"".join(os.fsencode(word) + b"\0" for word in self._arguments(system_calls))
+            )
             file.seek(0)
             process = self._process = await asyncio.create_subprocess_exec(
                 *[*bubblewrap.outside(), *bubblewrap.namespaces(), "--args", str(file.fileno())],
@@ -149,7 +153,10 @@ class Machine:
             printed = (line + await process.stderr.read()).decode(errors="replace").strip()
             why = printed.partition("\n")[0] or "it was not ready in time"
             raise SandboxClosed(f"The sandbox did not start: {why.rstrip('.')}.")
-        self._tasks = [asyncio.create_task(self._read_statuses()), asyncio.create_task(self._watch())]
+        self._tasks = [
+            asyncio.create_task(self._read_statuses()),
+            asyncio.create_task(self._watch()),
+        ]
 
     def close(self, reason: str) -> None:
         """End it with all its processes and files. Commands that run raise SandboxClosed."""
@@ -173,12 +180,26 @@ class Machine:
     @property
     def _copied(self) -> list[str]:
         """Return the entries of the image's root that are copied into the sandbox."""
-        return sorted({path.name for path in self._plan.image.iterdir()} - {*_READ_ONLY, *_NOT_TAKEN})
+        return sorted(
+            {path.name for path in self._plan.image.iterdir()} - {*_READ_ONLY, *_NOT_TAKEN}
+        )
 
     def _arguments(self, system_calls: int) -> list[str]:
-        """Return what bubblewrap reads from a file, because its command line shows what may be secret."""
+        """Return what bubblewrap reads from a file, because its command line shows what may be
+        secret."""
         plan, image = self._plan, self._plan.image
-        words = ["--uid", "0", "--gid", "0", "--size", str(plan.memory_bytes), "--perms", "0755", "--tmpfs", "/"]
+        words = [
+            "--uid",
+            "0",
+            "--gid",
+            "0",
+            "--size",
+            str(plan.memory_bytes),
+            "--perms",
+            "0755",
+            "--tmpfs",
+            "/",
+        ]
         if not (image / "usr").exists():
             words += bubblewrap.programs()
         for entry in (image / name for name in _READ_ONLY):
@@ -186,22 +207,54 @@ class Machine:
                 words += ["--symlink", str(entry.readlink()), f"/{entry.name}"]
             elif entry.exists():
                 words += ["--ro-bind", str(entry), f"/{entry.name}"]
-        words += ["--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # nosec B108 # the sandbox's own
-        words += ["--proc", "/proc", "--perms", "1777", "--dir", "/tmp", "--perms", "0755", "--dir", "/run"]  # nosec B108 # the sandbox's own
-        words += ["--ro-bind", str(self._directory), "/run/sandbox", "--ro-bind", str(image), "/run/image"]
+        words += [
+            "--dev",
+            "/dev",
+            "--size",
+            str(_SHM_BYTES),
+            "--tmpfs",
+            "/dev/shm",
+            "--remount-ro",
+            "/dev",
+        ]  # nosec B108 # the sandbox's own
+        words += [
+            "--proc",
+            "/proc",
+            "--perms",
+            "1777",
+            "--dir",
+            "/tmp",
+            "--perms",
+            "0755",
+            "--dir",
+            "/run",
+        ]  # nosec B108 # the sandbox's own
+        words += [
+            "--ro-bind",
+            str(self._directory),
+            "/run/sandbox",
+            "--ro-bind",
+            str(image),
+            "/run/image",
+        ]
         if plan.files is not None:
             words += ["--ro-bind", str(plan.files), plan.mount_path]
         variables = {"PATH": _PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **plan.variables}
         words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
         return [*words, "--seccomp", str(system_calls)]
 
-    # --- commands --------------------------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
-    async def run(self, command: str, seconds: float | None = None, max_bytes: int | None = None) -> CommandResult:
+    async def run(
+        self, command: str, seconds: float | None = None, max_bytes: int | None = None
+    ) -> CommandResult:
         """Run a command line of bash. Raises: SandboxClosed, CommandFailed."""
         self.check()
         number, limit = next(self._numbers), MAX_OUTPUT_BYTES if max_bytes is None else max_bytes
-        text, pipe = self._put(f"{number}.command", command.encode()), self._directory / f"{number}.output"
+        text, pipe = (
+            self._put(f"{number}.command", command.encode()),
+            self._directory / f"{number}.output",
+        )
         os.mkfifo(pipe)
         pipe.chmod(0o666)
         output = _Output(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), limit)
@@ -215,7 +268,9 @@ class Machine:
             output.read()
             if max_bytes is None and output.is_cut and done:
                 raise CommandFailed(f"The command wrote more than {MAX_OUTPUT_BYTES >> 20} MB.")
-            return CommandResult(status.result() if done else TIMED_OUT, bytes(output.kept), not done)
+            return CommandResult(
+                status.result() if done else TIMED_OUT, bytes(output.kept), not done
+            )
         finally:
             del self._statuses[number]
             output.close()
@@ -232,7 +287,8 @@ class Machine:
         status.exception()  # it was looked at
 
     def _put(self, name: str, content: bytes) -> Path:
-        """Write a file that the sandbox sees in /run/sandbox. Only its user can enter the directory."""
+        """Write a file that the sandbox sees in /run/sandbox. Only its user can enter the
+        directory."""
         path = self._directory / name
         path.write_bytes(content)
         path.chmod(0o644)
@@ -261,7 +317,8 @@ class Machine:
             processes.be_nice(inside)
             sizes = {pid: processes.resident_bytes(pid) for pid in inside}
             excess = sum(sizes.values()) - self._plan.memory_bytes
-            for pid in sorted(inside[3:], key=sizes.__getitem__, reverse=True):  # bubblewrap and the shell stay
+            # bubblewrap and the shell stay
+            for pid in sorted(inside[3:], key=sizes.__getitem__, reverse=True):
                 if excess <= 0:
                     break
                 excess -= sizes[pid]
@@ -270,12 +327,17 @@ class Machine:
             if processes.count_files(inside[-1], "") > MAX_FILES:
                 self.close(f"it made more than {MAX_FILES} files")
 
-    # --- files -----------------------------------------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
     async def stat(self, path: str, *, has_sum: bool) -> dict[str, Any]:
-        """Return the size of a file, and its SHA-256 on request. Raises: SandboxClosed, CommandFailed."""
+        """Return the size of a file, and its SHA-256 on request. Raises: SandboxClosed,
+        CommandFailed."""
         asked = f"; sha256sum < {shlex.quote(path)}" if has_sum else ""
-        size, _, digest = (await self._file(path, f"stat -c %s -- {shlex.quote(path)}{asked}")).decode().partition("\n")
+        size, _, digest = (
+            (await self._file(path, f"stat -c %s -- {shlex.quote(path)}{asked}"))
+            .decode()
+            .partition("\n")
+        )
         return {"size": int(size), **({"sha256": digest.split()[0]} if has_sum else {})}
 
     async def read(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
@@ -286,28 +348,41 @@ class Machine:
         return int(size), data
 
     async def write(self, path: str, offset: int, data: bytes, *, makes_directories: bool) -> None:
-        """Write a part of a file beside it, until `commit`. Raises: SandboxClosed, CommandFailed."""
+        """Write a part of a file beside it, until `commit`. Raises: SandboxClosed,
+        CommandFailed."""
         name = f"{next(self._numbers)}.data"
         file = self._put(name, data)
         part = shlex.quote(f"{path}.part")
-        make = f"mkdir -p -- {shlex.quote(posixpath.dirname(path))} && " if makes_directories else ""
+        make = (
+            f"mkdir -p -- {shlex.quote(posixpath.dirname(path))} && " if makes_directories else ""
+        )
         start = f"rm -f -- {part}; " if not offset else ""
-        copy = f"dd if=/run/sandbox/{name} of={part} oflag=seek_bytes seek={offset} conv=notrunc bs=1M status=none"
+        copy = (
+            f"dd if=/run/sandbox/{name} of={part} oflag=seek_bytes seek={offset} conv=notrunc "
+            "bs=1M status=none"
+        )
         try:
             await self._succeed(f"{make}{{ {start}{copy}; }}", path)
         finally:
             file.unlink(missing_ok=True)
 
     async def commit(self, path: str, size: int) -> str:
-        """Put a written file in its place and return its SHA-256. Raises: SandboxClosed, CommandFailed."""
+        """Put a written file in its place and return its SHA-256. Raises: SandboxClosed,
+        CommandFailed."""
         part, quoted = shlex.quote(f"{path}.part"), shlex.quote(path)
-        shell = f'[ "$(stat -c %s -- {part})" = {size} ] || {{ echo "it has another size"; exit 1; }}; '
+        shell = (
+            f'[ "$(stat -c %s -- {part})" = {size} ] || {{ echo "it has another size"; exit 1; }}; '
+        )
         shell += f"mv -fT -- {part} {quoted} && sha256sum < {quoted}"
         return (await self._succeed(shell, path)).decode().split()[0]
 
     async def _file(self, path: str, shell: str, max_bytes: int = 4096) -> bytes:
         quoted = shlex.quote(path)
-        checks = (("-L", "it is a symlink", 0), ("-e", "no such file", 1), ("-f", "it is not a regular file", 1))
+        checks = (
+            ("-L", "it is a symlink", 0),
+            ("-e", "no such file", 1),
+            ("-f", "it is not a regular file", 1),
+        )
         tests = "".join(
             f"[ {test} {quoted} ] {'||' if wanted else '&&'} {{ echo '{why}'; exit 1; }}; "
             for test, why, wanted in checks
@@ -322,7 +397,8 @@ class Machine:
 
 
 class _Output:
-    """What a command prints, of which the beginning is kept; the rest is read and forgotten, so that it can go on."""
+    """What a command prints, of which the beginning is kept; the rest is read and forgotten, so
+    that it can go on."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self.kept = bytearray()

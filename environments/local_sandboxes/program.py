@@ -1,4 +1,5 @@
-"""The program that has the sandboxes: `python -m environments.local_sandboxes.program`, started by `service.py`.
+"""The program that has the sandboxes: `python -m environments.local_sandboxes.program`, started by
+`service.py`.
 
 It ends, with every sandbox, when its standard input does, or the server, however that ends.
 """
@@ -24,7 +25,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     parent = os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, whose code may still need its sandboxes
+    # Ctrl-C is for the server, whose code may still need its sandboxes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)  # uvicorn takes SIGTERM for itself
     settings = sys.stdin.readline()
     if settings and os.getppid() == parent:
@@ -32,7 +34,9 @@ def main() -> None:
 
 
 async def _serve(settings: dict[str, Any]) -> None:
-    door = Door(Path(settings["directory"]), settings["max_gb"], settings["most"], settings["token"])
+    door = Door(
+        Path(settings["directory"]), settings["max_gb"], settings["most"], settings["token"]
+    )
     config = uvicorn.Config(door, lifespan="off", log_level="warning", access_log=False)
     server, loop, end = uvicorn.Server(config), asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, end.set)

@@ -20,7 +20,8 @@ END_SECONDS = 5.0
 USER = "sandboxes"
 """Name before the token in the address that hosted code gets."""
 KEY_SECRETS = ("api_key", "OPENREWARD_API_KEY")
-"""Secrets in which environments look for a key of openreward.ai, without which they open no session."""
+"""Secrets in which environments look for a key of openreward.ai, without which they open no
+session."""
 
 _token = ""  # nosec B105 # none yet
 
@@ -38,7 +39,8 @@ class SandboxSettings:
 
 
 def local_secrets() -> dict[str, str]:
-    """Return secrets for sessions that have no key of openreward.ai, while there are sandboxes here."""
+    """Return secrets for sessions that have no key of openreward.ai, while there are sandboxes
+    here."""
     return dict.fromkeys(KEY_SECRETS, _token) if _token else {}
 
 
@@ -46,15 +48,17 @@ def local_secrets() -> dict[str, str]:
 def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
     """Have sandboxes for hosted code, until the end of the block. None: it has none.
 
-    Code finds them by an environment variable, so that classes are imported and processes are started in the block.
-    Raises: Unhostable.
+    Code finds them by an environment variable, so that classes are imported and processes are
+    started in the block. Raises: Unhostable.
     """
     global _token
     if settings is None:
         yield
         return
     if reason := unavailable({"bash": "bash"}):
-        raise Unhostable(f"ORSWEB_SANDBOXES={str(settings.directory)!r} asks for sandboxes. {reason}")
+        raise Unhostable(
+            f"ORSWEB_SANDBOXES={str(settings.directory)!r} asks for sandboxes. {reason}"
+        )
     if not settings.directory.is_dir():
         raise Unhostable(f"ORSWEB_SANDBOXES={str(settings.directory)!r} is no directory.")
     token = secrets.token_urlsafe(24)
@@ -78,8 +82,11 @@ def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
         process.stdin.flush()
         _token = token
         others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
-        os.environ["no_proxy"] = ",".join(filter(None, (others, "127.0.0.1")))  # the client asks proxies, too
-        os.environ["OPENREWARD_SESSION_URL"] = f"http://{USER}:{token}@127.0.0.1:{listener.getsockname()[1]}"
+        # the client asks proxies, too
+        os.environ["no_proxy"] = ",".join(filter(None, (others, "127.0.0.1")))
+        os.environ["OPENREWARD_SESSION_URL"] = (
+            f"http://{USER}:{token}@127.0.0.1:{listener.getsockname()[1]}"
+        )
     try:
         yield
     finally:

@@ -1,9 +1,11 @@
-"""What two spellings of a text have in common: no case, accents and invisible characters, in every script.
+"""What two spellings of a text have in common: no case, accents and invisible characters, in every
+script.
 
 All searches compare it.
 
-Databases fold the case of ASCII letters alike, and all others differently or not at all. So a text with other letters
-is folded here, before it is stored or after it is read; a text in ASCII is left to the database.
+Databases fold the case of ASCII letters alike, and all others differently or not at all. So a text
+with other letters is folded here, before it is stored or after it is read; a text in ASCII is left
+to the database.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 _PIECE = re.compile(
     r'(?:[^"\\]{1,64}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^u]){1,4096}'
 )
-"""A part of a string in JSON, which takes a millisecond at most. Both halves of a surrogate pair are in one."""
+"""A part of a string in JSON, which takes a millisecond at most. Both halves of a surrogate pair
+are in one."""
 _COLON = re.compile(r"\s*:")
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that JSON can write and PostgreSQL cannot read."""
@@ -33,8 +36,8 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 def fold(text: str) -> str:
     """Return the text without case, accents and invisible characters.
 
-    ß is ss, ligatures are their letters, and a capital I with a dot is i. The Turkish i without one is a letter of its
-    own.
+    ß is ss, ligatures are their letters, and a capital I with a dot is i. The Turkish i without one
+    is a letter of its own.
     """
     if text.isascii():
         return text.lower()
@@ -47,7 +50,8 @@ def _folded(text: str) -> str:
 
 
 def _slices(text: str) -> Iterator[str]:
-    """Yield slices of a text that can be folded alone, because no other thread runs while one of them is folded."""
+    """Yield slices of a text that can be folded alone, because no other thread runs while one of
+    them is folded."""
     start = 0
     while start < len(text):
         end = start + SLICE_CHARACTERS
@@ -58,7 +62,8 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _joins(character: str) -> bool:
-    """Return whether a character may become one with that before it, such as an accent or the vowel of a syllable."""
+    """Return whether a character may become one with that before it, such as an accent or the vowel
+    of a syllable."""
     first = unicodedata.normalize("NFKD", character)[0]
     return unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
 
@@ -66,15 +71,16 @@ def _joins(character: str) -> bool:
 def fold_json(text: str) -> str | None:
     """Return the JSON text with its strings folded and without escapes of readable characters.
 
-    None if it is in ASCII without such escapes, so that a database can fold it. Names in ASCII stay as they are,
-    because tests of fields tell their case apart; others get a blank before them, so that none becomes the name of a
-    field.
+    None if it is in ASCII without such escapes, so that a database can fold it. Names in ASCII stay
+    as they are, because tests of fields tell their case apart; others get a blank before them, so
+    that none becomes the name of a field.
     """
     return None if is_ascii_json(text) else _replaced(text, _as_in_column)
 
 
 def fold_all_json(text: str) -> str:
-    """Return the JSON text with all its strings folded, names too, and without escapes of readable characters."""
+    """Return the JSON text with all its strings folded, names too, and without escapes of readable
+    characters."""
     if is_ascii_json(text):
         return text.lower()
     return _replaced(text, lambda value, is_name: fold(value))
@@ -129,7 +135,8 @@ def _written(text: str) -> str:
 
 
 class FoldedJSON(models.TextField):  # type: ignore[type-arg]  # Django has none at run time
-    """`fold_json` of the field `spec`, which saving a row fills in; statements that insert rows pass it themselves."""
+    """`fold_json` of the field `spec`, which saving a row fills in; statements that insert rows
+    pass it themselves."""
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:  # of Django
         folded = fold_json(model_instance.spec)  # type: ignore[attr-defined]  # of the models that have this field

@@ -10,7 +10,8 @@ from environments.models.tasks import Environment, Split, Task
 
 
 class CurationAction(models.Model):
-    """One action of a person, a command or the server: a bulk change, an edit, an import, a freeze, a switch-off.
+    """One action of a person, a command or the server: a bulk change, an edit, an import, a freeze,
+    a switch-off.
 
     `environments/curation/work.py` writes it. Its revisions have its token as their `change`.
     """
@@ -41,7 +42,8 @@ class CurationAction(models.Model):
     stage = models.CharField(
         max_length=8,
         choices=STAGES,
-        help_text="staging: nothing has changed yet; applying: decided, and labels are being written",
+        help_text="staging: nothing has changed yet; applying: decided, and labels are being "
+        "written",
     )
     environment = models.ForeignKey(
         Environment,
@@ -53,13 +55,22 @@ class CurationAction(models.Model):
         help_text="null: tasks of several environments",
     )
     split = models.ForeignKey(
-        Split, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", help_text="What it made or filled"
+        Split,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="What it made or filled",
     )
-    author = models.CharField(max_length=150, help_text="User name, 'operator' without accounts, or a command's name")
+    author = models.CharField(
+        max_length=150, help_text="User name, 'operator' without accounts, or a command's name"
+    )
     title = models.TextField(help_text="What was done, as a sentence")
     reason = models.TextField(blank=True)
     changed = models.PositiveIntegerField(default=0, help_text="Number of tasks that it changed")
-    before = models.TextField(blank=True, help_text="JSON of the settings before, where it changed no tasks")
+    before = models.TextField(
+        blank=True, help_text="JSON of the settings before, where it changed no tasks"
+    )
     after = models.TextField(blank=True, help_text="The same settings after it")
     undoes = models.OneToOneField(
         "self",
@@ -76,7 +87,8 @@ class CurationAction(models.Model):
         verbose_name_plural = "activity"
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
-            models.Index(fields=["environment", "-id"], name="action_environment"),  # the list of one environment
+            # the list of one environment
+            models.Index(fields=["environment", "-id"], name="action_environment"),
             models.Index(fields=["kind", "-id"], name="action_kind"),  # the list of one kind
             models.Index(  # what a dead process left
                 fields=["stage"], name="action_unfinished", condition=~models.Q(stage="done")
@@ -92,10 +104,23 @@ class TaskRevision(models.Model):
 
     KINDS: ClassVar = [
         (kind, kind)
-        for kind in ["edit", "merge", "quarantine", "release", "tag", "splits", "import", "restore", "undo", "sync"]
+        for kind in [
+            "edit",
+            "merge",
+            "quarantine",
+            "release",
+            "tag",
+            "splits",
+            "import",
+            "restore",
+            "undo",
+            "sync",
+        ]
     ]
 
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="revisions", db_index=False)
+    task = models.ForeignKey(
+        Task, on_delete=models.CASCADE, related_name="revisions", db_index=False
+    )
     successor = models.ForeignKey(
         Task,
         on_delete=models.SET_NULL,
@@ -106,9 +131,13 @@ class TaskRevision(models.Model):
     )
     kind = models.CharField(max_length=10, choices=KINDS)
     change = models.CharField(max_length=32, help_text="Shared by all revisions of one action")
-    author = models.CharField(max_length=150, help_text="User name, 'operator' without accounts, or a command's name")
+    author = models.CharField(
+        max_length=150, help_text="User name, 'operator' without accounts, or a command's name"
+    )
     reason = models.TextField(blank=True)
-    before = models.TextField(help_text="Exact spec of an edit; else JSON of what changed: state, reason, tags, splits")
+    before = models.TextField(
+        help_text="Exact spec of an edit; else JSON of what changed: state, reason, tags, splits"
+    )
     after = models.TextField()
     created = models.DateTimeField()
 
@@ -116,7 +145,8 @@ class TaskRevision(models.Model):
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
             models.Index(fields=["task", "id"], name="taskrevision_task"),  # a task's history
-            models.Index(fields=["change", "id"], name="taskrevision_change"),  # what one action did
+            # what one action did
+            models.Index(fields=["change", "id"], name="taskrevision_change"),
         ]
 
     def __str__(self) -> str:
@@ -124,18 +154,30 @@ class TaskRevision(models.Model):
 
 
 class SyncConflict(models.Model):
-    """A task of a class that people edited, took out or quarantined, and that its class then changed or dropped.
+    """A task of a class that people edited, took out or quarantined, and that its class then
+    changed or dropped.
 
     The class may have listed the former task in another split, or list it still.
-    What people did stays in force. A sync writes it, and `environments/curation/conflicts.py` settles it.
+    What people did stays in force. A sync writes it, and `environments/curation/conflicts.py`
+    settles it.
     """
 
-    DECISIONS: ClassVar = [("edit", "edited"), ("removal", "taken out"), ("quarantine", "quarantined")]
+    DECISIONS: ClassVar = [
+        ("edit", "edited"),
+        ("removal", "taken out"),
+        ("quarantine", "quarantined"),
+    ]
 
     split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="conflicts")
-    decision = models.CharField(max_length=10, choices=DECISIONS, help_text="What people did to the former task")
+    decision = models.CharField(
+        max_length=10, choices=DECISIONS, help_text="What people did to the former task"
+    )
     former = models.ForeignKey(
-        Task, on_delete=models.CASCADE, related_name="+", db_index=False, help_text="What the class listed before"
+        Task,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,
+        help_text="What the class listed before",
     )
     kept = models.ForeignKey(
         Task,

@@ -1,10 +1,12 @@
 """Who looks: the value that every query set takes at its door, `Episode.objects.seen_by(viewer)`.
 
-It says what does not exist for a person or an API key: private environments, the tasks of splits that are sealed for
-people, and studies that are not closed yet. `environments/access/privacy.py` has the rules and makes it for a person,
-`episodes/models/privacy.py` has the conditions on what was played.
+It says what does not exist for a person or an API key: private environments, the tasks of splits
+that are sealed for people, and studies that are not closed yet. `environments/access/privacy.py`
+has the rules and makes it for a person, `episodes/models/privacy.py` has the conditions on what was
+played.
 
-A condition is empty if nothing is hidden from the viewer, so that queries and their plans stay as they are.
+A condition is empty if nothing is hidden from the viewer, so that queries and their plans stay as
+they are.
 """
 
 from __future__ import annotations
@@ -25,22 +27,26 @@ class Viewer:
     hidden_environments: frozenset[int] = frozenset()
     """Ids of the private environments that do not exist for the viewer."""
     sealed_splits: Mapping[int, int] = field(default_factory=dict, hash=False)
-    """Environment by split, as ids, of the splits that are sealed for people and that the viewer may not read."""
+    """Environment by split, as ids, of the splits that are sealed for people and that the viewer
+    may not read."""
     sees_open_studies: bool = True
     """Whether studies that are not closed exist for the viewer."""
     reads_hidden_fields: bool = True
     """Whether the viewer reads tasks completely."""
     is_key: bool = False
-    """Whether an API key looks. Splits that are sealed for keys are sealed for it, unless it reads hidden fields."""
+    """Whether an API key looks. Splits that are sealed for keys are sealed for it, unless it reads
+    hidden fields."""
     key_label: str | None = None
-    """Label of the API key that looks, which reads only what was recorded with it. None: a person, or a key that reads
-    all records."""
+    """Label of the API key that looks, which reads only what was recorded with it. None: a person,
+    or a key that reads all records."""
     open_studies: list[int] | None = field(default=None, compare=False)
-    """Ids of the studies that do not exist for the viewer, once `episodes/models/privacy.py` has read them."""
+    """Ids of the studies that do not exist for the viewer, once `episodes/models/privacy.py` has
+    read them."""
 
     @property
     def hides_anything(self) -> bool:
-        """Whether texts that may be about anything, such as those of logs, may be about what the viewer may not see.
+        """Whether texts that may be about anything, such as those of logs, may be about what the
+        viewer may not see.
 
         Open studies aside, which such texts do not name.
         """
@@ -56,32 +62,42 @@ UNRESTRICTED = Viewer()
 
 
 def visible_environments(viewer: Viewer, path: str = "environment") -> Q:
-    """Return the condition that leaves out rows of hidden environments. `path`: from a row to its environment."""
+    """Return the condition that leaves out rows of hidden environments. `path`: from a row to its
+    environment."""
     hidden = viewer.hidden_environments
     return ~Q(**{f"{path}__in": hidden}) if hidden else Q()
 
 
 def visible_splits(viewer: Viewer, path: str = "") -> Q:
-    """Return the condition on splits whose tasks a person may choose or change. `path`: from a row to its split, with
-    the underscores after it.
+    """Return the condition on splits whose tasks a person may choose or change. `path`: from a row
+    to its split, with the underscores after it.
     """
     sealed = list(viewer.sealed_splits)
-    return visible_environments(viewer, f"{path}environment") & (~Q(**{f"{path}pk__in": sealed}) if sealed else Q())
+    return visible_environments(viewer, f"{path}environment") & (
+        ~Q(**{f"{path}pk__in": sealed}) if sealed else Q()
+    )
 
 
 def visible_tasks(viewer: Viewer, path: str = "") -> Q:
-    """Return the condition on tasks. `path`: from a row to its task, with the underscores after it."""
+    """Return the condition on tasks. `path`: from a row to its task, with the underscores after
+    it."""
     environment = f"{path}environment"
-    return visible_environments(viewer, environment) & outside_sealed_splits(viewer, environment, f"{path}pk")
+    return visible_environments(viewer, environment) & outside_sealed_splits(
+        viewer, environment, f"{path}pk"
+    )
 
 
-def outside_sealed_splits(viewer: Viewer, environment: str, task: str, split: str | None = None) -> Q:
-    """Return the condition on rows whose task the person may read, by the paths to its environment and to the task.
+def outside_sealed_splits(
+    viewer: Viewer, environment: str, task: str, split: str | None = None
+) -> Q:
+    """Return the condition on rows whose task the person may read, by the paths to its environment
+    and to the task.
 
     `split`: path to the split that it was played from, which must not be sealed either.
 
-    A task in a sealed split is sealed, and so is what it was before an edit, and what was in the split or played there
-    while it was sealed. But what also stands in another split that is served can be read there by everybody.
+    A task in a sealed split is sealed, and so is what it was before an edit, and what was in the
+    split or played there while it was sealed. But what also stands in another split that is served
+    can be read there by everybody.
     """
     sealed = viewer.sealed_splits
     split_or_none = Value(None) if split is None else F(split)
@@ -89,11 +105,13 @@ def outside_sealed_splits(viewer: Viewer, environment: str, task: str, split: st
 
 
 class IsReadable(Func):
-    """Whether a person may read a task, by its environment, its id, and the split that it was played from.
+    """Whether a person may read a task, by its environment, its id, and the split that it was
+    played from.
 
-    It is SQL because Django takes a millisecond to make such a condition, which a page has several times. Most rows are
-    decided by what comes first. Places that have ended count as sealed (`SplitChange`). Episodes are looked up by their
-    task, because those of a split are more. PostgreSQL may make a table of all tasks for an EXISTS, so there is none.
+    It is SQL because Django takes a millisecond to make such a condition, which a page has several
+    times. Most rows are decided by what comes first. Places that have ended count as sealed
+    (`SplitChange`). Episodes are looked up by their task, because those of a split are more.
+    PostgreSQL may make a table of all tasks for an EXISTS, so there is none.
     """
 
     SQL = """({environment} IS NULL OR {environment} NOT IN ({environments})
@@ -119,12 +137,18 @@ class IsReadable(Func):
     arity = 3
     output_field = BooleanField()
 
-    def __init__(self, environment: F, task: F, split: F | Value, *, sealed: Mapping[int, int]) -> None:
+    def __init__(
+        self, environment: F, task: F, split: F | Value, *, sealed: Mapping[int, int]
+    ) -> None:
         super().__init__(environment, task, split)
         self.splits = ", ".join(map(str, sorted(sealed)))
         self.environments = ", ".join(map(str, sorted(set(sealed.values()))))
 
-    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any) -> Any:
-        environment, task, split = (compiler.compile(one)[0] for one in self.get_source_expressions())
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any
+    ) -> Any:
+        environment, task, split = (
+            compiler.compile(one)[0] for one in self.get_source_expressions()
+        )
         ids = {"splits": self.splits, "environments": self.environments}
         return self.SQL.format(environment=environment, task=task, split=split, **ids), []

@@ -26,14 +26,22 @@ log = structlog.get_logger(__name__)
 
 
 def secrets_of_operator() -> dict[str, dict[str, str]]:
-    """Return the secrets of all environments, by name: those of the file, and those of the admin that are readable."""
+    """Return the secrets of all environments, by name: those of the file, and those of the admin
+    that are readable."""
     stored, in_file = stored_secrets(), conf.environment_secrets()
-    readable = {name: {key: text for key, text in one.items() if text is not None} for name, one in stored.items()}
-    return {name: {**readable.get(name, {}), **in_file.get(name, {})} for name in readable.keys() | in_file.keys()}
+    readable = {
+        name: {key: text for key, text in one.items() if text is not None}
+        for name, one in stored.items()
+    }
+    return {
+        name: {**readable.get(name, {}), **in_file.get(name, {})}
+        for name in readable.keys() | in_file.keys()
+    }
 
 
 def may_use(owner: str) -> bool:
-    """Return whether sessions of `owner`, a key's label or a person, may be played with the operator's secrets."""
+    """Return whether sessions of `owner`, a key's label or a person, may be played with the
+    operator's secrets."""
     if owner.startswith(_OF_PEOPLE) or not conf.has_keys():
         return True
     key = ring.named(owner)
@@ -41,18 +49,28 @@ def may_use(owner: str) -> bool:
 
 
 def warn_of_unusable(hosted: Iterable[str]) -> None:
-    """Log the environments of the file that this server does not host, and the secrets that it cannot decrypt."""
+    """Log the environments of the file that this server does not host, and the secrets that it
+    cannot decrypt."""
     names = list(hosted)
     for name in sorted(conf.environment_secrets().keys() - set(names)):
         hint = nearest(name, names).strip()
-        log.warning("ORSWEB_ENVIRONMENT_SECRETS_FILE names no hosted environment", name=name, hint=hint or None)
+        log.warning(
+            "ORSWEB_ENVIRONMENT_SECRETS_FILE names no hosted environment",
+            name=name,
+            hint=hint or None,
+        )
     for environment, secrets in stored_secrets().items():
         if unreadable := [name for name, text in secrets.items() if text is None]:
-            log.warning("secrets cannot be decrypted; set them again", environment=environment, names=unreadable)
+            log.warning(
+                "secrets cannot be decrypted; set them again",
+                environment=environment,
+                names=unreadable,
+            )
 
 
 class OperatorSecrets:
-    """Implements `environments.runtime.operator_secrets.SecretsSource`. For use from one event loop."""
+    """Implements `environments.runtime.operator_secrets.SecretsSource`. For use from one event
+    loop."""
 
     def __init__(self) -> None:
         self._reader = Workers(1, "secrets")
@@ -65,7 +83,8 @@ class OperatorSecrets:
         Sandboxes of this machine add a key.
         """
         if time.monotonic() >= self._until:
-            with suppress(DatabaseError, InterfaceError):  # while the database is away, those are used that were read
+            # while the database is away, those are used that were read
+            with suppress(DatabaseError, InterfaceError):
                 self._secrets = await self._reader.run(secrets_of_operator)
             self._until = time.monotonic() + FRESH_SECONDS
         secrets = self._secrets.get(environment)

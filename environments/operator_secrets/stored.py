@@ -1,4 +1,5 @@
-"""The secrets of environments in the database, encrypted under a key that is made of the server's secret key.
+"""The secrets of environments in the database, encrypted under a key that is made of the server's
+secret key.
 
 A backup has them only encrypted, as the secret key is in the data directory.
 """
@@ -29,7 +30,8 @@ def unavailable() -> str:
     if find_spec("cryptography") is not None:
         return ""
     return (
-        "Secrets are stored encrypted, which needs a package: pip install 'cryptography>=45'. Or give them in the "
+        "Secrets are stored encrypted, which needs a package: pip install 'cryptography>=45'. Or "
+        "give them in the "
         "file ORSWEB_ENVIRONMENT_SECRETS_FILE."
     )
 
@@ -39,9 +41,13 @@ def keep(environment: Environment, name: str, value: str) -> None:
     if problem := problem_of(name, value):
         raise SecretRefused(problem)
     if name in conf.environment_secrets().get(environment.name, {}):
-        raise SecretRefused(f"{name!r} comes from the file ORSWEB_ENVIRONMENT_SECRETS_FILE. Change it there.")
+        raise SecretRefused(
+            f"{name!r} comes from the file ORSWEB_ENVIRONMENT_SECRETS_FILE. Change it there."
+        )
     sealed = _vault().seal({name: value}, ())
-    EnvironmentSecret.objects.update_or_create(environment=environment, name=name, defaults={"sealed": sealed})
+    EnvironmentSecret.objects.update_or_create(
+        environment=environment, name=name, defaults={"sealed": sealed}
+    )
 
 
 def remove(environment: Environment, name: str) -> None:
@@ -71,4 +77,6 @@ def _vault() -> SecretsVault:
     """Raises: SecretRefused if the package is not installed that encrypts."""
     if problem := unavailable():
         raise SecretRefused(problem)
-    return SecretsVault([base64.urlsafe_b64encode(salted_hmac(SALT, "", algorithm="sha256").digest()).decode()])
+    return SecretsVault(
+        [base64.urlsafe_b64encode(salted_hmac(SALT, "", algorithm="sha256").digest()).decode()]
+    )

@@ -9,7 +9,8 @@ from itertools import accumulate
 
 
 class BucketCounts:
-    """Counts values by the first of `bounds` that they don't exceed. Written by one thread; any may read a snapshot."""
+    """Counts values by the first of `bounds` that they don't exceed. Written by one thread; any may
+    read a snapshot."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -46,7 +47,12 @@ class CountedValues:
         return list(accumulate(self.counts))
 
     def quantile(self, share: float) -> float | None:
-        """Return the bound that `share` of the values don't exceed; None without values, infinity beyond all bounds."""
+        """Return the bound that `share` of the values don't exceed; None without values, infinity
+        beyond all bounds."""
         wanted = share * self.count
         bounds = zip(self.cumulated(), (*self.bounds, float("inf")), strict=True)
-        return next((bound for reached, bound in bounds if reached >= wanted), None) if wanted else None
+        return (
+            next((bound for reached, bound in bounds if reached >= wanted), None)
+            if wanted
+            else None
+        )

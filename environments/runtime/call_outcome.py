@@ -1,4 +1,5 @@
-"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the record.
+"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the
+record.
 
 Like the rows of `records`, neither changes once it is made, and neither is frozen.
 """
@@ -14,13 +15,15 @@ from environments.runtime.records import Cause, StepStatus, StepTaken
 from environments.wire import value_json
 
 MAX_ERROR_CHARACTERS = 32_000
-"""Longest text of an `error` event. It is never empty either: clients would report "Unknown SSE error"."""
+"""Longest text of an `error` event. It is never empty either: clients would report "Unknown SSE
+error"."""
 
 _WIRE_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
 _SERVER_REASONS = frozenset({"timeout", "deleted", "interrupted", "limit", "result_size"})
 """Reasons of failures whose text this server wrote itself, so the agent may always see it."""
 UNSTATED = "unstated"
-"""Reason of a refusal for which the server of a remote environment gave none; agents get none either."""
+"""Reason of a refusal for which the server of a remote environment gave none; agents get none
+either."""
 QUOTA = "quota"
 """Reason of a refusal because the key has used what it may use for now."""
 HARMLESS = _WIRE_REASONS | {QUOTA}
@@ -42,7 +45,8 @@ CUT = CallResult("cut", "")
 
 @dataclass(slots=True)
 class Snapshot:
-    """What the author's `save` returned after a call, from which `load` can make the session again."""
+    """What the author's `save` returned after a call, from which `load` can make the session
+    again."""
 
     state: bytes = b""
     problem: str = ""
@@ -57,9 +61,9 @@ NO_NUMBER = "reward was not a number"
 class CallOutcome:
     """The result of a tool call.
 
-    With status ok, `output_json` is the text of the ToolOutput; otherwise `error` and `reason` say what went wrong. The
-    `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted", "limit" or "result_size";
-    those of a refusal are listed at `StepTaken.reason`.
+    With status ok, `output_json` is the text of the ToolOutput; otherwise `error` and `reason` say
+    what went wrong. The `reason` of a failure is the exception's type name, "timeout", "deleted",
+    "interrupted", "limit" or "result_size"; those of a refusal are listed at `StepTaken.reason`.
     """
 
     status: StepStatus
@@ -88,23 +92,31 @@ def refused_after_end(tool: str, *, waited_ms: float = 0.0) -> CallOutcome:
 
 
 def refused_after_limit(tool: str, limit: str) -> CallOutcome:
-    """Return the refusal of a call that came after the server has ended the episode; `limit` says why it did."""
-    return refused(f"{tool!r} was not run: the episode has ended, because {limit}.", "episode_finished")
+    """Return the refusal of a call that came after the server has ended the episode; `limit` says
+    why it did."""
+    return refused(
+        f"{tool!r} was not run: the episode has ended, because {limit}.", "episode_finished"
+    )
 
 
 def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> CallOutcome:
-    return CallOutcome("failed", error=error.strip() or reason, reason=reason, trace=trace, waited_ms=waited_ms)
+    return CallOutcome(
+        "failed", error=error.strip() or reason, reason=reason, trace=trace, waited_ms=waited_ms
+    )
 
 
 def cut_short(cause: Cause | None, detail: str = "") -> CallOutcome:
-    """Return the outcome of a call that was stopped by the end of its session; `detail` says why it was interrupted."""
+    """Return the outcome of a call that was stopped by the end of its session; `detail` says why it
+    was interrupted."""
     if cause == "interrupted":
         return failed(detail or "The server is stopping", "interrupted")
     return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
 
 
 def recorded_outcome(step: StepTaken) -> CallOutcome:
-    return CallOutcome(step.status, step.output_json, step.reward, step.finished, step.error, step.reason)
+    return CallOutcome(
+        step.status, step.output_json, step.reward, step.finished, step.error, step.reason
+    )
 
 
 def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:
@@ -116,15 +128,21 @@ def result_of(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
     if outcome.status == "ok" and outcome.output_json is not None:
         return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
-        # the protocol has no reason for a ToolError, and the openreward client reads a missing one as "not_found"
+        # the protocol has no reason for a ToolError, and the openreward client reads a missing one
+        # as "not_found"
         reason = outcome.reason if outcome.reason in _WIRE_REASONS else "input_validation"
         given = {} if outcome.reason == UNSTATED else {"reason": reason}
-        return CallResult("end", value_json({"ok": False, "error": truncate_error(outcome.error), **given}))
+        return CallResult(
+            "end", value_json({"ok": False, "error": truncate_error(outcome.error), **given})
+        )
     if mode == "none" and outcome.reason not in _SERVER_REASONS:
         return CallResult("error", "Internal Server Error")
-    return CallResult("error", truncate_error((outcome.trace if mode == "stacktrace" else "") or outcome.error))
+    return CallResult(
+        "error", truncate_error((outcome.trace if mode == "stacktrace" else "") or outcome.error)
+    )
 
 
 def truncate_error(text: str) -> str:
-    """Return `text` truncated to MAX_ERROR_CHARACTERS. Mask secrets first: the mask does not find half a secret."""
+    """Return `text` truncated to MAX_ERROR_CHARACTERS. Mask secrets first: the mask does not find
+    half a secret."""
     return shorten(text, MAX_ERROR_CHARACTERS)

@@ -1,11 +1,13 @@
-"""The running and finished tool calls of sessions. A call outlives the connection of the request that started it.
+"""The running and finished tool calls of sessions. A call outlives the connection of the request
+that started it.
 
-A client rejoins a call by its task_id, which is unique within a session. A call is an orphan when it lost all its
-readers (the requests that wait for its result) before the result was delivered. A client that repeats the request
-without knowing the task_id adopts the orphan, so the tool does not run twice.
+A client rejoins a call by its task_id, which is unique within a session. A call is an orphan when
+it lost all its readers (the requests that wait for its result) before the result was delivered. A
+client that repeats the request without knowing the task_id adopts the orphan, so the tool does not
+run twice.
 
-Divergences from the references: ids are per session; an unknown id from a client starts a call under that id; a used id
-never starts another call.
+Divergences from the references: ids are per session; an unknown id from a client starts a call
+under that id; a used id never starts another call.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from environments.wire import JSONObject, value_json
 
 MAX_TASK_ID_CHARACTERS = 255
 LOSS_TURNS = 2
-"""Iterations of the event loop after which a connection reset that preceded a request has been noticed."""
+"""Iterations of the event loop after which a connection reset that preceded a request has been
+noticed."""
 
 
 class Call:
@@ -62,7 +65,8 @@ class Call:
         self._has_left: Callable[[], bool] | None = None
 
     def join(self, has_left: Callable[[], bool] | None = None) -> None:
-        """Add a reader, to be removed by `Calls.leave`. `has_left` returns True when it is gone but not yet removed."""
+        """Add a reader, to be removed by `Calls.leave`. `has_left` returns True when it is gone but
+        not yet removed."""
         self.readers += 1
         self._has_left = has_left
 
@@ -74,7 +78,8 @@ class Call:
         if not self.readers:
             self._has_left = None  # it refers to the reader's request
             if self.is_delivered:
-                self.arguments = {}  # only a call whose result was not delivered is looked for by what was sent
+                # only a call whose result was not delivered is looked for by what was sent
+                self.arguments = {}
 
     def forget_note(self) -> None:
         """Delete the note of a call that nobody will repeat."""
@@ -91,10 +96,14 @@ class Call:
             return value_json({"not recorded": str(error)})
 
     def matches(self, tool: str, arguments: JSONObject) -> bool:
-        """Return whether the call was started with this tool and these arguments; in JSON 1, 1.0 and true are
-        different.
+        """Return whether the call was started with this tool and these arguments; in JSON 1, 1.0
+        and true are different.
         """
-        return self.tool == tool and self.arguments == arguments and value_json(self.arguments) == value_json(arguments)
+        return (
+            self.tool == tool
+            and self.arguments == arguments
+            and value_json(self.arguments) == value_json(arguments)
+        )
 
     @property
     def is_lost(self) -> bool:
@@ -133,16 +142,19 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Calls:
-    """The calls of one session by task_id. The value is None once a call's result was removed from memory."""
+    """The calls of one session by task_id. The value is None once a call's result was removed from
+    memory."""
 
     __slots__ = ("_by_id", "_orphans", "lost", "running", "streaming")
 
     def __init__(self) -> None:
-        self.lost: list[NotedCall] = []  # that ran when an earlier server died, and are not made again
+        # that ran when an earlier server died, and are not made again
+        self.lost: list[NotedCall] = []
         self._by_id: dict[str, Call | None] = {}
         self._orphans: list[Call] = []
         self.running: set[Call] = set()
-        self.streaming: set[Call] = set()  # answered by a stream, whose reader may be lost after the call has ended
+        # answered by a stream, whose reader may be lost after the call has ended
+        self.streaming: set[Call] = set()
 
     def is_used(self, task_id: str) -> bool:
         return task_id in self._by_id
@@ -168,18 +180,24 @@ class Calls:
         return call
 
     def take_lost(self, call: Call) -> bool:
-        """Return whether the call is one that ran when an earlier server died; its answer says so once."""
+        """Return whether the call is one that ran when an earlier server died; its answer says so
+        once."""
         digest = hash_of(call.input_json)
-        lost = next((noted for noted in self.lost if (noted.what, noted.input_hash) == (call.tool, digest)), None)
+        lost = next(
+            (noted for noted in self.lost if (noted.what, noted.input_hash) == (call.tool, digest)),
+            None,
+        )
         if lost is not None:
             self.lost.remove(lost)
         return lost is not None
 
     async def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
-        """Return the oldest call that was the same request and has lost its readers, if there is one.
+        """Return the oldest call that was the same request and has lost its readers, if there is
+        one.
 
-        The reset of a connection and the repeated request may reach the event loop in the same iteration, in either
-        order. So while a call of the same request still has readers, wait the iterations in which a reset is noticed.
+        The reset of a connection and the repeated request may reach the event loop in the same
+        iteration, in either order. So while a call of the same request still has readers, wait the
+        iterations in which a reset is noticed.
         """
         if not (self._orphans or self.running or self.streaming):
             return None
@@ -201,11 +219,13 @@ class Calls:
         return next((call for call in self._same_requests(tool, arguments) if call.is_lost), None)
 
     def _same_requests(self, tool: str, arguments: JSONObject) -> Iterator[Call]:
-        """Return the calls that were made by the same request and have not been answered completely."""
+        """Return the calls that were made by the same request and have not been answered
+        completely."""
         return (call for call in (*self.running, *self.streaming) if call.matches(tool, arguments))
 
     def leave(self, call: Call) -> None:
-        """Remove a reader. The call becomes an orphan if it was the last one and the result was not delivered."""
+        """Remove a reader. The call becomes an orphan if it was the last one and the result was not
+        delivered."""
         call.leave()
         if not call.readers:
             self.streaming.discard(call)
@@ -225,7 +245,8 @@ class Calls:
 class LingeringCalls:
     """Finished calls of all sessions whose results are still in memory, oldest first.
 
-    A result is removed after `linger_seconds`, or earlier when all of them together exceed `max_bytes`.
+    A result is removed after `linger_seconds`, or earlier when all of them together exceed
+    `max_bytes`.
     """
 
     def __init__(self, linger_seconds: float, max_bytes: int) -> None:
@@ -258,13 +279,17 @@ def _size(call: Call) -> int:
 def checked_task_id(task_id: str | None) -> str:
     """Return the client's task_id; empty if it sent none. Raises: InvalidRequest."""
     if task_id and len(task_id) > MAX_TASK_ID_CHARACTERS:
-        raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {MAX_TASK_ID_CHARACTERS} are allowed")
+        raise InvalidRequest(
+            f"task_id has {len(task_id)} characters; at most {MAX_TASK_ID_CHARACTERS} are allowed"
+        )
     return task_id or ""
 
 
 def recalled_call(task_id: str, recalled: RecalledCall, errors: ReturnErrors) -> Call:
     """Return the finished call whose step is on record."""
-    outcome = CallOutcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
+    outcome = CallOutcome(
+        recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason
+    )
     call = Call(task_id, "", {})
     call.finish(result_of(outcome, errors))
     return call

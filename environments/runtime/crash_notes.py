@@ -1,8 +1,9 @@
-"""Which code of environments runs at this moment, noted where it outlives the process: in a file that is mapped to
-memory.
+"""Which code of environments runs at this moment, noted where it outlives the process: in a file
+that is mapped to memory.
 
-Code of an environment may end the process at any instruction. The kernel keeps what was written to the map, so the next
-server, or the supervisor of this one, can say what ran. A note costs no system call. It holds no input, only its
+Code of an environment may end the process at any instruction. The kernel keeps what was written to
+the map, so the next server, or the supervisor of this one, can say what ran. A note costs no system
+call. It holds no input, only its
 hash, because inputs may hold secrets and are not recorded yet.
 """
 
@@ -29,9 +30,11 @@ MAX_HASHED_CHARACTERS = 1_000_000
 
 _RAN = -2
 """Episode in the note of a call of episode 0 that has run; those of others are lower."""
-_NOTE = struct.Struct("<qdQQ16sH78s")  # episode, since, thread, its number in the system, hash, environment, what
+# episode, since, thread, its number in the system, hash, environment, what
+_NOTE = struct.Struct("<qdQQ16sH78s")
 _EPISODE = struct.Struct("<q")
-_STEP = struct.Struct("<qd")  # the first two fields of a note: of a call that has run, its episode and the step's index
+# the first two fields of a note: of a call that has run, its episode and the step's index
+_STEP = struct.Struct("<qd")
 _THREAD = struct.Struct("<QQ")
 _THREAD_OFFSET = 16
 
@@ -48,7 +51,8 @@ class NotedCall:
     input_hash: str
     """BLAKE2b-128 of the recorded input, in hexadecimal; empty if there is none."""
     thread: int
-    """Identifier of the thread that runs it, as `threading.get_ident` returns it; 0: the event loop."""
+    """Identifier of the thread that runs it, as `threading.get_ident` returns it; 0: the event
+    loop."""
     thread_number: int
     """The thread's number in the operating system; 0: the event loop."""
 
@@ -72,7 +76,10 @@ class CallNote:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         assert self._token is not None
         CURRENT.reset(self._token)
@@ -108,22 +115,32 @@ CURRENT: ContextVar[CallNote | None] = ContextVar("running_call", default=None)
 class RunningCalls:
     """The notes of this process. Used on the event loop, except for `CallNote.enter_thread`."""
 
-    def __init__(self, directory: Path | None = None, sources: dict[str, list[str]] | None = None) -> None:
-        """Replace the notes in `directory`; without one, keep them in memory that ends with the process.
+    def __init__(
+        self, directory: Path | None = None, sources: dict[str, list[str]] | None = None
+    ) -> None:
+        """Replace the notes in `directory`; without one, keep them in memory that ends with the
+        process.
 
         `sources`: the files with the code of each environment.
         """
         names = list(sources or ())
         self._numbers = {name: number for number, name in enumerate(names, 1)}
         size = (MAX_NOTES + 1) * _NOTE.size
-        self._memory = mmap.mmap(-1, size) if directory is None else mapped_file(directory / "running_calls", size)
+        self._memory = (
+            mmap.mmap(-1, size)
+            if directory is None
+            else mapped_file(directory / "running_calls", size)
+        )
         self._next = _NOTE.size  # 0 is the place of calls that are not noted
         self._free: list[int] = []
         if directory is not None:
-            (directory / "environments.json").write_text(json.dumps({"names": names, "sources": sources or {}}))
+            (directory / "environments.json").write_text(
+                json.dumps({"names": names, "sources": sources or {}})
+            )
 
     def note(self, episode: int, environment: str, what: str, input_json: str = "") -> CallNote:
-        """Note that code of `environment` is about to run: a context manager, to be entered at once."""
+        """Note that code of `environment` is about to run: a context manager, to be entered at
+        once."""
         offset = self._free.pop() if self._free else self._take_new()
         digest = _digest_of(input_json)
         _NOTE.pack_into(
@@ -143,7 +160,9 @@ class RunningCalls:
         _STEP.pack_into(self._memory, offset, _RAN - episode, index)
 
     def note_thread(self, offset: int) -> None:
-        _THREAD.pack_into(self._memory, offset + _THREAD_OFFSET, threading.get_ident(), threading.get_native_id())
+        _THREAD.pack_into(
+            self._memory, offset + _THREAD_OFFSET, threading.get_ident(), threading.get_native_id()
+        )
 
     def _take_new(self) -> int:
         offset = self._next
@@ -185,7 +204,8 @@ def read_running_calls(directory: Path) -> list[NotedCall]:
 
 
 def read_unsent_steps(directory: Path) -> dict[int, dict[int, NotedCall]]:
-    """Return the steps whose results that process had not sent when it died: their calls by index, by episode."""
+    """Return the steps whose results that process had not sent when it died: their calls by index,
+    by episode."""
     found: dict[int, dict[int, NotedCall]] = {}
     for episode, index, *fields in _notes(directory):
         if episode <= _RAN:
@@ -205,7 +225,14 @@ def _notes(directory: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _noted(
-    names: list[str], episode: int, since: float, thread: int, number: int, digest: bytes, name: int, what: bytes
+    names: list[str],
+    episode: int,
+    since: float,
+    thread: int,
+    number: int,
+    digest: bytes,
+    name: int,
+    what: bytes,
 ) -> NotedCall:
     return NotedCall(
         environment=names[name - 1] if 0 < name <= len(names) else "",
@@ -219,7 +246,8 @@ def _noted(
 
 
 def read_sources(directory: Path) -> dict[str, list[str]]:
-    """Return the files with the code of each environment, as the process wrote them at its start."""
+    """Return the files with the code of each environment, as the process wrote them at its
+    start."""
     try:
         return dict(json.loads((directory / "environments.json").read_text())["sources"])
     except (OSError, ValueError):

@@ -1,7 +1,8 @@
-"""Log entries for exceptions of an author's code, with the session in which they happened and without its secrets.
+"""Log entries for exceptions of an author's code, with the session in which they happened and
+without its secrets.
 
-All such exceptions are logged here and nowhere else, and from here they get to Incidents. Agents can cause many, so
-those of a kind are counted once there are MAX_A_MINUTE.
+All such exceptions are logged here and nowhere else, and from here they get to Incidents. Agents
+can cause many, so those of a kind are counted once there are MAX_A_MINUTE.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from environments.runtime.live_episode import LiveEpisode
 
 MINUTE_SECONDS = 60.0
 MAX_A_MINUTE = 60
-"""Entries of one kind of failure of an environment in a minute. Those beyond are a number in the next one."""
+"""Entries of one kind of failure of an environment in a minute. Those beyond are a number in the
+next one."""
 
 log = structlog.get_logger(__name__)
 _reports: FaultReports | None = None
@@ -39,7 +41,8 @@ class _Entries:
         """When the minute of a kind began, on the monotonic clock, and the failures since."""
 
     def take(self, *kind: *tuple[str, str]) -> dict[str, int] | None:
-        """Return what an entry adds: how many were left out before it, if any; None if it is left out."""
+        """Return what an entry adds: how many were left out before it, if any; None if it is left
+        out."""
         now = time.monotonic()
         with self._lock:
             began, count = self._kinds.get(kind, (now, 0))
@@ -58,7 +61,9 @@ _entries = _Entries()
 def log_fault(event: str, episode: LiveEpisode, fault: EnvironmentFault) -> None:
     """Log an exception of the author's code; `event` says which part of `episode` failed."""
     _log(event, episode, str(fault), fault)
-    _report(episode.environment, episode.number, event.removesuffix(" failed"), episode.masked(fault))
+    _report(
+        episode.environment, episode.number, event.removesuffix(" failed"), episode.masked(fault)
+    )
 
 
 def log_failed_call(episode: LiveEpisode, step: int, tool: str, fault: EnvironmentFault) -> None:
@@ -68,7 +73,9 @@ def log_failed_call(episode: LiveEpisode, step: int, tool: str, fault: Environme
     _report(episode.environment, episode.number, tool, episode.masked(fault), step)
 
 
-def _log(event: str, episode: LiveEpisode, error: str, fault: EnvironmentFault, **about: str) -> None:
+def _log(
+    event: str, episode: LiveEpisode, error: str, fault: EnvironmentFault, **about: str
+) -> None:
     if (left_out := _entries.take(event, episode.environment)) is None:
         return
     log.warning(
@@ -84,13 +91,18 @@ def _log(event: str, episode: LiveEpisode, error: str, fault: EnvironmentFault, 
 
 
 def log_class_fault(event: str, environment: str, split: str, fault: EnvironmentFault) -> None:
-    """Log an exception of a class method, which belongs to no session; `event` says what was requested."""
+    """Log an exception of a class method, which belongs to no session; `event` says what was
+    requested."""
     if (left_out := _entries.take(event, environment)) is not None:
         trace = fault.trace or None
-        log.warning(event, environment=environment, split=split, error=str(fault), trace=trace, **left_out)
+        log.warning(
+            event, environment=environment, split=split, error=str(fault), trace=trace, **left_out
+        )
     _report(environment, 0, "tasks", fault)
 
 
-def _report(environment: str, episode: int, what: str, fault: EnvironmentFault, step: int | None = None) -> None:
+def _report(
+    environment: str, episode: int, what: str, fault: EnvironmentFault, step: int | None = None
+) -> None:
     if _reports is not None and fault.trace:
         _reports.add(NotedCall(environment, episode, what, time.time(), "", 0, 0), fault, step)

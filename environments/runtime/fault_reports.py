@@ -1,4 +1,5 @@
-"""Collects the exceptions of authors' code for Incidents, those at the same line as one, however often it raises."""
+"""Collects the exceptions of authors' code for Incidents, those at the same line as one, however
+often it raises."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class FaultReports:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: NotedCall, fault: EnvironmentFault, step: int | None) -> None:
-        """Note that `call` raised `fault`, whose texts have no secrets; `step`: the index of its step, if it is one."""
+        """Note that `call` raised `fault`, whose texts have no secrets; `step`: the index of its
+        step, if it is one."""
         how = f"{fault.kind} in {fault.place}" if fault.place else fault.kind
         key = (call.environment, call.what, how)
         known = self._reports.get(key)
@@ -39,7 +41,9 @@ class FaultReports:
         )
         where = f"episode {call.episode}" + ("" if step is None else f", step {step}")
         occurrences = (*report.occurrences, *([where] if call.episode else []))[-MAX_OCCURRENCES:]
-        self._reports[key] = replace(report, at=time.time(), count=report.count + 1, occurrences=occurrences)
+        self._reports[key] = replace(
+            report, at=time.time(), count=report.count + 1, occurrences=occurrences
+        )
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(STORE_SECONDS, self.flush)
 

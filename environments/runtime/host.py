@@ -1,9 +1,11 @@
-"""The contract between live play and whatever runs environments, and LocalHost, which runs classes in this process.
+"""The contract between live play and whatever runs environments, and LocalHost, which runs classes
+in this process.
 
-Live play (`sessions.py`, `service.py`, `task_trial.py`) opens an instance for each session and keeps it with the
-session's state, so that a tool call costs no lookup. Only plain data crosses the contract: tasks and results as JSON
-values or text, failures as EnvironmentFault. `environments/hosts` plays environments of other servers behind it;
-processes and machines of this server's own fit behind it in the same way.
+Live play (`sessions.py`, `service.py`, `task_trial.py`) opens an instance for each session and
+keeps it with the session's state, so that a tool call costs no lookup. Only plain data crosses the
+contract: tasks and results as JSON values or text, failures as EnvironmentFault.
+`environments/hosts` plays environments of other servers behind it; processes and machines of this
+server's own fit behind it in the same way.
 """
 
 from __future__ import annotations
@@ -27,21 +29,25 @@ from environments.runtime.usercode import UserCode
 
 
 class PlayedInstance(Protocol):
-    """What plays one session: created empty, constructed for a task, called, and closed exactly once.
+    """What plays one session: created empty, constructed for a task, called, and closed exactly
+    once.
 
-    `construct` comes first and `close` last; if `construct` raises or is cancelled, only `close` may follow. Every
-    method runs the environment's code, wherever that is, and may raise EnvironmentFault. Failures that the host itself
-    detects, such as a connection that is lost, are EnvironmentFaults too, whose text says where and what.
+    `construct` comes first and `close` last; if `construct` raises or is cancelled, only `close`
+    may follow. Every method runs the environment's code, wherever that is, and may raise
+    EnvironmentFault. Failures that the host itself detects, such as a connection that is lost, are
+    EnvironmentFaults too, whose text says where and what.
     """
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        """Create the instance for the task `spec`; return whether it needs `set_up`. Raises: InvalidRequest."""
+        """Create the instance for the task `spec`; return whether it needs `set_up`. Raises:
+        InvalidRequest."""
 
     async def set_up(self) -> None:
         """Run the author's setup."""
 
     async def restore(self, state: bytes) -> None:
-        """Go on from a snapshot (`CallOutcome.snapshot`) of another instance of a class that `saves`, after setup."""
+        """Go on from a snapshot (`CallOutcome.snapshot`) of another instance of a class that
+        `saves`, after setup."""
 
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks."""
@@ -50,13 +56,15 @@ class PlayedInstance(Protocol):
         """Return the prompt as a JSON array of messages."""
 
     async def task_tools_json(self) -> str:
-        """Return the tools of this session as JSON of ListToolsOutput. May be called before `set_up` has ended."""
+        """Return the tools of this session as JSON of ListToolsOutput. May be called before
+        `set_up` has ended."""
 
     async def run(self, tool: str, arguments: wire.JSONObject, /) -> CallOutcome:
         """Run one tool call and return its outcome, which may be a refusal or a failure.
 
-        It waits as long as the call takes, within `tool_timeout_seconds`; while it does, live play sends comments to
-        the agent. A cancellation stops the call as far as possible. Raises only asyncio.CancelledError.
+        It waits as long as the call takes, within `tool_timeout_seconds`; while it does, live play
+        sends comments to the agent. A cancellation stops the call as far as possible. Raises only
+        asyncio.CancelledError.
         """
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
@@ -74,22 +82,28 @@ def ignore_loss(instance: PlayedInstance, reason: str) -> None:
 
 
 class Host(Protocol):
-    """Runs environments. Whether one can be played now is part of its description (`HostedEnvironment.unavailable`)."""
+    """Runs environments. Whether one can be played now is part of its description
+    (`HostedEnvironment.unavailable`)."""
 
     on_loss: Callable[[PlayedInstance, str], None]
-    """Set by live play; called when an instance is gone that was not closed, with a sentence that says why."""
+    """Set by live play; called when an instance is gone that was not closed, with a sentence that
+    says why."""
 
     def instance(self, environment: str) -> PlayedInstance:
-        """Return a new instance, without running code of the environment. Raises: UnknownEnvironment."""
+        """Return a new instance, without running code of the environment. Raises:
+        UnknownEnvironment."""
 
     def tasks(self, environment: str) -> EnvironmentTasks:
-        """Return the tasks of an environment, read from the environment. Raises: UnknownEnvironment."""
+        """Return the tasks of an environment, read from the environment. Raises:
+        UnknownEnvironment."""
 
     async def keep_alive(self) -> None:
-        """Keep what the host's instances need alive until cancelled; returns at once if they need nothing."""
+        """Keep what the host's instances need alive until cancelled; returns at once if they need
+        nothing."""
 
     async def close(self) -> None:
-        """Release what the host holds besides instances. Called when all instances have been closed."""
+        """Release what the host holds besides instances. Called when all instances have been
+        closed."""
 
 
 class LocalHost:
@@ -116,8 +130,11 @@ class LocalHost:
         return
 
     def _class(self, environment: str) -> HostedClass:
-        """Return the class. Raises: UnknownEnvironment, also for an environment that is no class in this process."""
+        """Return the class. Raises: UnknownEnvironment, also for an environment that is no class in
+        this process."""
         hosted = self._registry.get(environment)
         if not isinstance(hosted, HostedClass):
-            raise UnknownEnvironment(environment, [one.name for one in self._registry if isinstance(one, HostedClass)])
+            raise UnknownEnvironment(
+                environment, [one.name for one in self._registry if isinstance(one, HostedClass)]
+            )
         return hosted

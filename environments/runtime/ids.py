@@ -16,7 +16,8 @@ def new_session_id() -> str:
 
 
 def new_task_id() -> str:
-    """Return a UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
+    """Return a UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as
+    long."""
     global _buffer, _position
     if _position >= len(_buffer):
         _buffer, _position = os.urandom(16 * _BUFFERED_IDS), 0

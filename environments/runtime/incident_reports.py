@@ -1,4 +1,5 @@
-"""Reports of incidents, which the supervisor writes and the server stores: hosted code killed or held the process.
+"""Reports of incidents, which the supervisor writes and the server stores: hosted code killed or
+held the process.
 
 Each report is a file of its own, so neither side waits for the other and a report outlives both.
 """
@@ -22,15 +23,17 @@ IncidentKind = Literal["died", "held", "lost", "left", "code"]
 class IncidentReport:
     """What happened to a process, and which calls of environments may have caused it.
 
-    The server's own died or was held, it has lost a worker process, or has left processes that hosted code had started.
-    Or code of an environment raised an exception (`code`).
+    The server's own died or was held, it has lost a worker process, or has left processes that
+    hosted code had started. Or code of an environment raised an exception (`code`).
     """
 
     kind: IncidentKind
     at: float
-    """Moment of the death, or at which the process was held for too long; seconds since the epoch."""
+    """Moment of the death, or at which the process was held for too long; seconds since the
+    epoch."""
     how: str
-    """Of a death: "by signal 11 (SIGSEGV)"; of a loss: "exited with status 3"; of what was left: names of
+    """Of a death: "by signal 11 (SIGSEGV)"; of a loss: "exited with status 3"; of what was left:
+    names of
     processes; otherwise what is held: "the event loop" or "the interpreter's lock"."""
     seconds: float = 0.0
     """How long the process was held."""
@@ -59,7 +62,8 @@ class LeftBehind:
     running: tuple[NotedCall, ...] = ()
     """The code that ran when it died."""
     unsent: Mapping[int, Mapping[int, NotedCall]] = field(default_factory=dict)
-    """Steps whose results it had not sent: their calls by index, by episode. They may not be recorded."""
+    """Steps whose results it had not sent: their calls by index, by episode. They may not be
+    recorded."""
     reports: tuple[IncidentReport, ...] = ()
     paths: tuple[Path, ...] = field(default=(), repr=False)
 
@@ -77,11 +81,14 @@ class LeftBehind:
 def read_reports(directory: Path) -> LeftBehind:
     """Return the reports in `directory`, oldest first."""
     found = list(_readable(sorted(directory.glob("report-*.json"))))
-    return LeftBehind(reports=tuple(report for _, report in found), paths=tuple(path for path, _ in found))
+    return LeftBehind(
+        reports=tuple(report for _, report in found), paths=tuple(path for path, _ in found)
+    )
 
 
 def read_left_behind(directory: Path) -> LeftBehind:
-    """Return what a process left in `directory` that has ended. Called before the next one writes there."""
+    """Return what a process left in `directory` that has ended. Called before the next one writes
+    there."""
     running, unsent = tuple(read_running_calls(directory)), read_unsent_steps(directory)
     return replace(read_reports(directory), running=running, unsent=unsent)
 

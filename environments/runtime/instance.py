@@ -1,12 +1,13 @@
 """One live object of an author's class: its construction, setup, prompt, tool calls and teardown.
 
-LocalHost creates an Instance for each session, and live play calls its methods. It does not know about episodes,
-records or HTTP.
+LocalHost creates an Instance for each session, and live play calls its methods. It does not know
+about episodes, records or HTTP.
 
-Divergences from the references: a call with `finished=True` ends the episode only after its output has been serialised;
-an empty list of blocks becomes one empty text block; values assigned to an output after its construction are checked
-again; rewards that are not finite numbers become null; the size of a serialised output is limited; a tool that lets a
-CancelledError escape has failed; teardown starts after the last thread that runs the instance's code has ended.
+Divergences from the references: a call with `finished=True` ends the episode only after its output
+has been serialised; an empty list of blocks becomes one empty text block; values assigned to an
+output after its construction are checked again; rewards that are not finite numbers become null;
+the size of a serialised output is limited; a tool that lets a CancelledError escape has failed;
+teardown starts after the last thread that runs the instance's code has ended.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ from environments.runtime.tool_turns import ToolTurns
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
 NO_SECRET = (  # nosec B105 # a sentence
-    "(The environment found no secret {}. The client can send it, or the operator sets it on the environment's page in "
+    "(The environment found no secret {}. The client can send it, or the operator sets it on the "
+    "environment's page in "
     "the admin or in ORSWEB_ENVIRONMENT_SECRETS_FILE.)"
 )
 
 
 class Secrets(dict[str, str]):
-    """The secrets of a session, which note the names that the author's code looked for and did not find."""
+    """The secrets of a session, which note the names that the author's code looked for and did not
+    find."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         super().__init__(secrets)
@@ -66,7 +69,8 @@ class Secrets(dict[str, str]):
 
 
 class Instance:
-    """Wraps one object of an author's class and calls its methods by the protocol's rules. Torn down exactly once."""
+    """Wraps one object of an author's class and calls its methods by the protocol's rules. Torn
+    down exactly once."""
 
     __slots__ = (
         "_building",
@@ -87,7 +91,8 @@ class Instance:
     def __init__(self, hosted: HostedClass, code: UserCode, limits: Limits) -> None:
         self._hosted, self._code, self._limits = hosted, code, limits
         self._table: ToolTable = hosted.tools
-        self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)  # both have the same fields
+        # both have the same fields
+        self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)
         self._session_toolset: type | None = None  # the toolset that /create named
         self._turns = ToolTurns()
         self._env: Any = None
@@ -96,10 +101,11 @@ class Instance:
         self._is_finished = False
         self._listed_tools: list[str] | None = None  # names that the last list_task_tools returned
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- life -------------------------------------------------------------------------------------
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        """Construct the author's object; return whether it has a `setup`. `toolset`: one that its SDK knows, or None.
+        """Construct the author's object; return whether it has a `setup`. `toolset`: one that its
+        SDK knows, or None.
 
         Raises: EnvironmentFault.
         """
@@ -116,7 +122,8 @@ class Instance:
         return self._hosted.overrides("setup")
 
     def _build(self, spec: Any, secrets: dict[str, str]) -> None:
-        """Assign the object in the thread that constructs it, so that it is torn down even if its caller gave up."""
+        """Assign the object in the thread that constructs it, so that it is torn down even if its
+        caller gave up."""
         self._env = self._hosted.cls(task_spec=spec, secrets=secrets)
 
     async def set_up(self) -> None:
@@ -124,12 +131,15 @@ class Instance:
         await self._naming_missing(self._code.call(self._env.setup))
 
     async def _naming_missing(self, work: Awaitable[Any]) -> None:
-        """Await what the author's code does. Raises: EnvironmentFault, which names the secrets that it has missed."""
+        """Await what the author's code does. Raises: EnvironmentFault, which names the secrets that
+        it has missed."""
         try:
             await work
         except EnvironmentFault as fault:
             assert self._secrets is not None
-            names = dict.fromkeys([*self._hosted.declared("required_secrets", ()), *self._secrets.missed])
+            names = dict.fromkeys(
+                [*self._hosted.declared("required_secrets", ()), *self._secrets.missed]
+            )
             if missing := [repr(name) for name in names if name not in self._secrets]:
                 text = f"{fault.text} {NO_SECRET.format(', '.join(missing))}".lstrip()
                 raise EnvironmentFault(fault.kind, text, fault.trace) from None
@@ -140,9 +150,11 @@ class Instance:
         await self._code.call(self._env.load, state)
 
     async def close(self) -> None:
-        """Tear down after the last thread that runs this instance's code has ended or was abandoned.
+        """Tear down after the last thread that runs this instance's code has ended or was
+        abandoned.
 
-        Raises: EnvironmentFault, which the caller has to log, also when teardown does not end in time.
+        Raises: EnvironmentFault, which the caller has to log, also when teardown does not end in
+        time.
         """
         limit = self._limits.close_wait_seconds
         await self._code.settle(limit)
@@ -151,27 +163,34 @@ class Instance:
             if env is not None and self._hosted.overrides("teardown"):
                 await self._code.within(limit, self._code.call(env.teardown))
         except TimeoutError:
-            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
+            raise EnvironmentFault(
+                "TimeoutError", f"teardown took over {limit:g} s and was given up"
+            ) from None
         finally:
             await self._code.settle(0)
             self._code.close()
 
-    # --- what the agent reads -----------------------------------------------------------------------------------------
+    # --- what the agent reads ---------------------------------------------------------------------
 
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault."""
         if self._hosted.overrides("get_prompt"):
             return await self._content_json("get_prompt", wire.BLOCKS)
-        return wire.adapted_json(wire.BLOCKS, as_blocks(wire.MESSAGES.validate_json(await self.messages_json())))
+        return wire.adapted_json(
+            wire.BLOCKS, as_blocks(wire.MESSAGES.validate_json(await self.messages_json()))
+        )
 
     async def messages_json(self) -> str:
         """Return the prompt as a JSON array of messages. Raises: EnvironmentFault."""
         if self._hosted.overrides("get_messages"):
             return await self._content_json("get_messages", wire.MESSAGES)
-        return wire.adapted_json(wire.MESSAGES, as_messages(wire.BLOCKS.validate_json(await self.prompt_json())))
+        return wire.adapted_json(
+            wire.MESSAGES, as_messages(wire.BLOCKS.validate_json(await self.prompt_json()))
+        )
 
     async def _content_json(self, method: str, kind: TypeAdapter[Any]) -> str:
-        """Return the JSON of what the author's `method` returns. Raises: EnvironmentFault if it is not a `kind`."""
+        """Return the JSON of what the author's `method` returns. Raises: EnvironmentFault if it is
+        not a `kind`."""
         answer = await self._code.call(getattr(self._env, method))
         try:
             return wire.adapted_json(kind, kind.validate_python(wire.plain_blocks(answer)))
@@ -196,7 +215,7 @@ class Instance:
             text = f"list_task_tools did not return a ListToolsOutput: {text_of(error)}"
             raise EnvironmentFault(type(error).__name__, text) from None
 
-    # --- what the agent does ------------------------------------------------------------------------------------------
+    # --- what the agent does ----------------------------------------------------------------------
 
     async def run(self, name: str, arguments: wire.JSONObject) -> CallOutcome:
         """Run one tool call, when it is its turn. Raises only asyncio.CancelledError."""
@@ -225,7 +244,10 @@ class Instance:
             return faulted(fault, waited_ms=waited_ms)
         except TimeoutError:
             await self._code.abandon_unawaited()
-            text = f"{name!r} ran longer than {self._limits.tool_timeout_seconds:g} s (ORSWEB_TOOL_TIMEOUT)"
+            text = (
+                f"{name!r} ran longer than {self._limits.tool_timeout_seconds:g} s "
+                "(ORSWEB_TOOL_TIMEOUT)"
+            )
             return failed(text, "timeout", waited_ms=waited_ms)
         finally:
             self._turns.leave(tool)
@@ -238,19 +260,30 @@ class Instance:
         names = self._listed_tools
         if names is None:
             has_own_list = self._hosted.overrides("list_task_tools")
-            names = [spec.name for spec in self._hosted.session_tools(self._table, [] if has_own_list else None).tools]
+            names = [
+                spec.name
+                for spec in self._hosted.session_tools(
+                    self._table, [] if has_own_list else None
+                ).tools
+            ]
         known = ", ".join(sorted(one for one in names if one in self._table.by_name))
         has = f"this session has: {known}" if known else "this session has no tools"
         return refused(f"{name!r} is not a valid tool; {has}", "not_found")
 
-    async def _run_by_class(self, name: str, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
+    async def _run_by_class(
+        self, name: str, arguments: wire.JSONObject, waited_ms: float
+    ) -> CallOutcome:
         """Call the class's own `_call_tool`. Raises: ToolError, EnvironmentFault, TimeoutError."""
         answer = (await self._call_within_limit(self._env._call_tool, (name, arguments))).root
         if answer.ok:
             return self._output(name, answer.output, waited_ms)
-        return refused(answer.error, getattr(answer, "reason", None) or "tool_error", waited_ms=waited_ms)
+        return refused(
+            answer.error, getattr(answer, "reason", None) or "tool_error", waited_ms=waited_ms
+        )
 
-    async def _run_method(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
+    async def _run_method(
+        self, tool: Tool, arguments: wire.JSONObject, waited_ms: float
+    ) -> CallOutcome:
         """Check the input and run the method. Raises: ToolError, EnvironmentFault, TimeoutError."""
         values: tuple[Any, ...] = ()
         try:
@@ -261,16 +294,26 @@ class Instance:
             elif tool.input_model is not None:
                 values = (tool.input_model(**arguments),)
         except ValidationError as error:
-            return refused(f"Tool input validation error: {_problems(error)}", "input_validation", waited_ms=waited_ms)
-        except Exception as error:  # from a validator of the author's, or for a key that is not a keyword
+            return refused(
+                f"Tool input validation error: {_problems(error)}",
+                "input_validation",
+                waited_ms=waited_ms,
+            )
+        except (
+            Exception
+        ) as error:  # from a validator of the author's, or for a key that is not a keyword
             return faulted(fault_of(error), waited_ms=waited_ms)
         owner = self._env if tool.toolset is None else await self._toolset(tool.toolset)
-        return self._output(tool.name, await self._call_within_limit(getattr(owner, tool.name), values), waited_ms)
+        return self._output(
+            tool.name, await self._call_within_limit(getattr(owner, tool.name), values), waited_ms
+        )
 
     async def _call_within_limit(self, method: Any, arguments: tuple[Any, ...]) -> Any:
-        """Return the result of the author's method. Raises: ToolError, EnvironmentFault, TimeoutError.
+        """Return the result of the author's method. Raises: ToolError, EnvironmentFault,
+        TimeoutError.
 
-        TimeoutError always means that `tool_timeout_seconds` has passed; the author's own becomes an EnvironmentFault.
+        TimeoutError always means that `tool_timeout_seconds` has passed; the author's own becomes
+        an EnvironmentFault.
         """
         limit = self._limits.tool_timeout_seconds
         if limit is None:
@@ -289,7 +332,8 @@ class Instance:
     async def _toolset(self, cls: type) -> Any:
         if self._toolsets is None:
             self._toolsets, self._building = {}, asyncio.Lock()
-        async with self._building:  # one object of each toolset, even if two of its tools are called first together
+        # one object of each toolset, even if two of its tools are called first together
+        async with self._building:
             if cls not in self._toolsets:
                 self._toolsets[cls] = await self._code.call(build_toolset, cls, self._env)
         return self._toolsets[cls]
@@ -303,9 +347,12 @@ class Instance:
             return refused_after_end(name, waited_ms=waited_ms)
         try:
             if not answer.blocks:
-                answer = answer.model_copy(update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]})
+                answer = answer.model_copy(
+                    update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]}
+                )
             if not isinstance(answer.blocks, list) or not isinstance(answer.finished, bool):
-                answer = wire.revalidate(answer)  # serialising alone would accept null, or text as a sequence
+                # serialising alone would accept null, or text as a sequence
+                answer = wire.revalidate(answer)
             answer, text = wire.checked_json(answer)
             reward = None if answer.reward is None else float(answer.reward)
         except ValidationError as error:
@@ -332,19 +379,23 @@ class Instance:
         )
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
-        """Return the JSON `{"scores": [...]}` with one score per candidate, in order. Raises: EnvironmentFault."""
+        """Return the JSON `{"scores": [...]}` with one score per candidate, in order. Raises:
+        EnvironmentFault."""
         scores = await self._code.call(self._env.score_group, self._hosted.candidates(candidates))
         try:
             checked = [_score(one) for one in scores]
             if len(checked) != len(candidates):
-                raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")
+                raise ValueError(
+                    f"score_group returned {len(checked)} scores for {len(candidates)} candidates"
+                )
             return wire.value_json({"scores": [score.model_dump() for score in checked]})
         except Exception as error:  # depends on what the author's method returned
             raise EnvironmentFault(type(error).__name__, text_of(error)) from None
 
 
 def _problems(error: ValidationError) -> str:
-    """Return Python's repr of pydantic's list of errors, as the references send it; of many, only their number.
+    """Return Python's repr of pydantic's list of errors, as the references send it; of many, only
+    their number.
 
     Formatting a very long list would block the event loop.
     """
@@ -353,11 +404,13 @@ def _problems(error: ValidationError) -> str:
 
 
 def _score(answer: Any) -> wire.GroupScore:
-    """Return the score that an author's code returned: a GroupScore of any SDK, or a number. Raises: TypeError,
-    ValueError.
+    """Return the score that an author's code returned: a GroupScore of any SDK, or a number.
+    Raises: TypeError, ValueError.
     """
     plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
     score = wire.GroupScore.model_validate(plain)
     if not math.isfinite(score.reward):
-        raise ValueError(f"score_group returned the reward {score.reward}; it must be a finite number")
+        raise ValueError(
+            f"score_group returned the reward {score.reward}; it must be a finite number"
+        )
     return score

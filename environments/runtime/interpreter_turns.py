@@ -1,12 +1,13 @@
 """Makes Python's threads take shorter turns at the interpreter while the event loop waits for it.
 
-A thread that computes lets others have the interpreter after sys.getswitchinterval(), 5 ms by default. The event loop
-needs it again after every look for events, so while a few tools compute, every answer to an agent waits for several
-such turns. Short turns for ever would cost up to a tenth of a busy server's time, because its own threads would
-interrupt each other, so turns are short only while the loop has to wait.
+A thread that computes lets others have the interpreter after sys.getswitchinterval(), 5 ms by
+default. The event loop needs it again after every look for events, so while a few tools compute,
+every answer to an agent waits for several such turns. Short turns for ever would cost up to a tenth
+of a busy server's time, because its own threads would interrupt each other, so turns are short only
+while the loop has to wait.
 
-`python -m benchmarks compute`, p50 of the calls of 29 agents while 3 others compute in the server's process: 125 ms
-with turns of 5 ms, 78 ms with 1 ms, 46 ms with 0.2 ms.
+`python -m benchmarks compute`, p50 of the calls of 29 agents while 3 others compute in the server's
+process: 125 ms with turns of 5 ms, 78 ms with 1 ms, 46 ms with 0.2 ms.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ LOOK_SECONDS = 0.05
 LATE_SECONDS = 0.004
 """A look that is later than this has waited for the interpreter, or for the loop's own work."""
 BUSY_SHARE = 0.5
-"""The loop's own work takes more of the time between two looks than this; else it has waited for others."""
+"""The loop's own work takes more of the time between two looks than this; else it has waited for
+others."""
 SHORT_SECONDS = 0.0002
 """Length of a short turn."""
 CALM_LOOKS = 40
@@ -35,7 +37,8 @@ class InterpreterTurns:
         self._calm_looks = CALM_LOOKS
 
     async def keep(self) -> None:
-        """Adapt the length of turns to how long this event loop waits, until cancelled; it is then as it was."""
+        """Adapt the length of turns to how long this event loop waits, until cancelled; it is then
+        as it was."""
         try:
             while True:
                 began, worked = time.monotonic(), time.thread_time()
@@ -45,9 +48,11 @@ class InterpreterTurns:
             sys.setswitchinterval(self._usual_seconds)
 
     def note(self, passed_seconds: float, worked_seconds: float) -> None:
-        """Take a look: so much time has passed since the last one, and the loop's thread has worked for so long.
+        """Take a look: so much time has passed since the last one, and the loop's thread has worked
+        for so long.
 
-        A loop that is late because it has much to do itself gains nothing from shorter turns of the threads.
+        A loop that is late because it has much to do itself gains nothing from shorter turns of the
+        threads.
         """
         is_late = passed_seconds - LOOK_SECONDS > LATE_SECONDS
         if is_late and worked_seconds < BUSY_SHARE * passed_seconds:

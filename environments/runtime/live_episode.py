@@ -1,4 +1,5 @@
-"""The episode of a live session: what is recorded of it, without secrets, and what is counted over its steps."""
+"""The episode of a live session: what is recorded of it, without secrets, and what is counted over
+its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ import structlog
 
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault
-from environments.runtime.call_outcome import CallOutcome, Snapshot, recorded_outcome, truncate_error
+from environments.runtime.call_outcome import (
+    CallOutcome,
+    Snapshot,
+    recorded_outcome,
+    truncate_error,
+)
 from environments.runtime.calls import Call
 from environments.runtime.play_counts import EnvironmentCounts
 from environments.runtime.records import (
@@ -32,14 +38,16 @@ _OURS = frozenset({"deleted", "interrupted", "limit"})
 """Reasons of failed calls for which this server is responsible, not the environment."""
 
 _EXPLAINED = frozenset({REMOTE_ERROR, WORKER_LOST, "timeout"})
-"""Reasons of failed calls whose text explains the end of an episode, because it says where and why it failed."""
+"""Reasons of failed calls whose text explains the end of an episode, because it says where and why
+it failed."""
 
 
 @dataclass(slots=True)
 class EpisodeTally:
     """What is counted over the steps of an episode.
 
-    Counts and returns cover the steps with status ok or failed; refused steps are counted separately.
+    Counts and returns cover the steps with status ok or failed; refused steps are counted
+    separately.
     """
 
     next_index: int = 0
@@ -56,7 +64,8 @@ class EpisodeTally:
     last_failure: str = ""
     """Why the last step failed, if the host says so."""
     failed_readings: dict[str, str] | None = None
-    """What the agent requested since the last step and did not get, such as the prompt, with why."""
+    """What the agent requested since the last step and did not get, such as the prompt, with
+    why."""
     remark: str = ""
     """About the latest step whose reward was no number."""
 
@@ -85,7 +94,8 @@ class EpisodeTally:
             self.reward_max = reward if self.reward_max is None else max(self.reward_max, reward)
 
     def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
-        """Store whether the agent's last request for `what` (the prompt, the task tools, …) failed with a fault."""
+        """Store whether the agent's last request for `what` (the prompt, the task tools, …) failed
+        with a fault."""
         if fault is None:
             if self.failed_readings is not None:
                 self.failed_readings.pop(what, None)
@@ -106,7 +116,12 @@ class LiveEpisode:
     """Used on the event loop only."""
 
     def __init__(self, request: SessionRequest) -> None:
-        self.sid, self.owner, self.player, self.usage = request.sid, request.owner, request.player, request.usage
+        self.sid, self.owner, self.player, self.usage = (
+            request.sid,
+            request.owner,
+            request.player,
+            request.usage,
+        )
         self.environment, self.number = "", 0  # until the session is bound to an environment
         self.counts: EnvironmentCounts | None = None  # of the environment, once it is known
         self.clock = SteadyClock()  # of every time on the episode's record
@@ -123,7 +138,7 @@ class LiveEpisode:
         self._noted_tools = ""
         self._is_named = bool(request.run.name or request.run.model)
 
-    # --- after a restart ----------------------------------------------------------------------------------------------
+    # --- after a restart --------------------------------------------------------------------------
 
     def continue_from(self, left: OpenEpisode) -> None:
         """Go on with what an earlier server left running."""
@@ -146,13 +161,15 @@ class LiveEpisode:
         """Return an outcome as `step_row` records it."""
         output_json = None if outcome.output_json is None else self.mask_json(outcome.output_json)
         error, reason = self.mask_text(outcome.error), self._mask.text(outcome.reason)
-        return CallOutcome(outcome.status, output_json, outcome.reward, outcome.finished, error, reason)
+        return CallOutcome(
+            outcome.status, output_json, outcome.reward, outcome.finished, error, reason
+        )
 
     def mask_json(self, text: str) -> str:
         """Return the JSON text without secrets."""
         return self._mask.json(text)
 
-    # --- rows ---------------------------------------------------------------------------------------------------------
+    # --- rows -------------------------------------------------------------------------------------
 
     def started_row(
         self, request: SessionRequest, hosted: HostedEnvironment, spec_json: str, now: float
@@ -163,13 +180,21 @@ class LiveEpisode:
         self.survival = request.survival(hosted) if session_id == self.sid else None
         if run.name or run.model or run.labels_json:
             model, labels, own_id = mask.text(run.model), run.labels_json, mask.text(run.own_id)
-            run = replace(run, name=self.run, model=model, labels_json=labels and mask.json(labels), own_id=own_id)
+            run = replace(
+                run,
+                name=self.run,
+                model=model,
+                labels_json=labels and mask.json(labels),
+                own_id=own_id,
+            )
         return EpisodeStarted(
             episode=self.number,
             environment=self.environment,
             split=request.split,
             index=request.index,
-            spec_json=spec_json if request.spec is None and not request.reads_tasks else mask.json(spec_json),
+            spec_json=spec_json
+            if request.spec is None and not request.reads_tasks
+            else mask.json(spec_json),
             tools_json=hosted.tools_json,
             session_id=session_id,
             user_agent=mask.text(request.user_agent),
@@ -183,8 +208,11 @@ class LiveEpisode:
             sealed=request.sealed if self.survival == "sealed" else b"",
         )
 
-    def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:
-        """Return a row with what has become known and is not recorded yet, or None if there is nothing.
+    def noted_row(
+        self, *, prompt_json: str | None = None, tools_json: str | None = None
+    ) -> EpisodeNoted | None:
+        """Return a row with what has become known and is not recorded yet, or None if there is
+        nothing.
 
         Of the prompt only the first version is recorded, of the tools every change.
         """
@@ -201,8 +229,11 @@ class LiveEpisode:
         self._has_noted_ready = self._has_noted_ready or ready is not None
         return EpisodeNoted(self.number, ready, prompt_json, tools_json)
 
-    def step_row(self, call: Call, outcome: CallOutcome, arrived: float, started: float, now: float) -> StepTaken:
-        """Count a completed call and return its row. Between `arrived` and `started` the call waited for setup."""
+    def step_row(
+        self, call: Call, outcome: CallOutcome, arrived: float, started: float, now: float
+    ) -> StepTaken:
+        """Count a completed call and return its row. Between `arrived` and `started` the call
+        waited for setup."""
         mask = self._mask
         index = self.tally.next_index
         self.tally.count(outcome, started, now)
@@ -229,7 +260,8 @@ class LiveEpisode:
         )
 
     def snapshot_row(self, index: int, snapshot: Snapshot) -> SnapshotTaken | None:
-        """Return the row of a snapshot that contains all steps up to `index`; None if it is of no use."""
+        """Return the row of a snapshot that contains all steps up to `index`; None if it is of no
+        use."""
         if self.survival not in GOES_ON or self.ending is not None:
             return None
         state, problem = snapshot.state, self.mask_text(snapshot.problem.rstrip("."))
@@ -241,7 +273,8 @@ class LiveEpisode:
         return SnapshotTaken(self.number, index, state, problem)
 
     def recorded_input(self, call: Call) -> str:
-        """Return the JSON text of a call's arguments as it is recorded, without secrets; made once."""
+        """Return the JSON text of a call's arguments as it is recorded, without secrets; made
+        once."""
         if not call.input_json:
             call.input_json = self._mask.json(call.arguments_json)
         return call.input_json
@@ -249,8 +282,8 @@ class LiveEpisode:
     def leave(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the cause of the session's end, and return its row.
 
-        For an agent that leaves right after the environment failed, the cause is that failure. An expiry has a `detail`
-        if a limit has ended the episode; then that is the cause.
+        For an agent that leaves right after the environment failed, the cause is that failure. An
+        expiry has a `detail` if a limit has ended the episode; then that is the cause.
         """
         if cause == "abandoned" or (cause == "expired" and not detail):
             if self.tally.failed_readings:
@@ -269,7 +302,8 @@ class LiveEpisode:
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
-        """Return the row of the ending with the current counts, which include calls refused after the end."""
+        """Return the row of the ending with the current counts, which include calls refused after
+        the end."""
         ending, tally = self.ending, self.tally
         assert ending is not None
         return EpisodeEnded(
@@ -286,7 +320,9 @@ class LiveEpisode:
             return_sum=tally.reward_sum,
             return_last=tally.last_reward,
             return_max=tally.reward_max,
-            return_mean=None if tally.reward_max is None else min(tally.reward_sum / tally.rewards, tally.reward_max),
+            return_mean=None
+            if tally.reward_max is None
+            else min(tally.reward_sum / tally.rewards, tally.reward_max),
             ready=self.ready,
             first_acted=tally.acted_first,
             last_acted=tally.acted_last,
@@ -300,12 +336,16 @@ class LiveEpisode:
         return self._mask.text(self.sid)
 
     def mask_text(self, text: str) -> str:
-        """Return `text` without the session's secrets and truncated, for the log, the record and the agent."""
+        """Return `text` without the session's secrets and truncated, for the log, the record and
+        the agent."""
         return text and truncate_error(self._mask.text(text))
 
     def masked_failure(self, failure: CallOutcome) -> CallOutcome:
-        """Return the outcome of a failed call, with the session's secrets masked in its error and traceback."""
-        return replace(failure, error=self.mask_text(failure.error), trace=self.mask_text(failure.trace))
+        """Return the outcome of a failed call, with the session's secrets masked in its error and
+        traceback."""
+        return replace(
+            failure, error=self.mask_text(failure.error), trace=self.mask_text(failure.trace)
+        )
 
     def masked(self, fault: EnvironmentFault) -> EnvironmentFault:
         """Return `fault` without the session's secrets."""

@@ -1,9 +1,11 @@
-"""What opens sessions again that no environment has yet, noted where it outlives the process: in a mapped file.
+"""What opens sessions again that no environment has yet, noted where it outlives the process: in a
+mapped file.
 
-`ors-sdk` opens a session by split and index, and the path of its first call names the environment, so no episode is on
-record before. The newest sessions have a note, and an older one has long been bound by its next request. A note costs
-no system call. Of secrets it holds only what is encrypted. Where several servers share the database, leases keep the
-same (`environments/cluster/ownership.py`).
+`ors-sdk` opens a session by split and index, and the path of its first call names the environment,
+so no episode is on record before. The newest sessions have a note, and an older one has long been
+bound by its next request. A note costs no system call. Of secrets it holds only what is encrypted.
+Where several servers share the database, leases keep the same
+(`environments/cluster/ownership.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _FILE = "openings"
 
 
 class OpeningNotes:
-    """The notes of a server that has its database alone, which are its `SessionPlaces`. Used on the event loop."""
+    """The notes of a server that has its database alone, which are its `SessionPlaces`. Used on the
+    event loop."""
 
     def __init__(self, directory: Path) -> None:
         """Replace the notes in `directory`."""
@@ -36,7 +39,8 @@ class OpeningNotes:
 
     @classmethod
     async def of(cls, directory: Path, sessions: Iterable[object]) -> OpeningNotes:
-        """Replace the notes in `directory` by those of the sessions without an environment among `sessions`."""
+        """Replace the notes in `directory` by those of the sessions without an environment among
+        `sessions`."""
         notes = cls(directory)
         for one in sessions:
             if isinstance(one, SessionRequest):
@@ -44,7 +48,8 @@ class OpeningNotes:
         return notes
 
     async def claim(self, sid: str, opening: str) -> None:
-        """Note what opens the session again. Without `opening`, or if it is too long, the session has no note."""
+        """Note what opens the session again. Without `opening`, or if it is too long, the session
+        has no note."""
         note = json.dumps([sid, opening]).encode() if opening else b""
         if not 0 < len(note) <= _NOTE_BYTES - _LENGTH.size:
             return
@@ -67,7 +72,8 @@ class OpeningNotes:
 
 
 def read_openings(directory: Path) -> list[SessionRequest]:
-    """Return the requests that open the sessions which the process with its notes in `directory` has left."""
+    """Return the requests that open the sessions which the process with its notes in `directory`
+    has left."""
     try:
         content = (directory / _FILE).read_bytes()
     except OSError:

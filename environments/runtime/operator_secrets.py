@@ -1,6 +1,7 @@
 """Secrets that the operator gives to an environment: an agent plays with them and never sees them.
 
-They are passed to the environment like those of a client, which win, and masked in all that comes back from it. So
+They are passed to the environment like those of a client, which win, and masked in all that comes
+back from it. So
 they are in no answer either, where a client's own secrets may be.
 """
 
@@ -21,14 +22,18 @@ MAX_NAME_CHARACTERS = 200
 
 
 def problem_of(name: str, value: str) -> str:
-    """Return why no environment can be given this secret, as a sentence without its value; empty if it can."""
+    """Return why no environment can be given this secret, as a sentence without its value; empty if
+    it can."""
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
-        return f"The name of a secret has 1 to {MAX_NAME_CHARACTERS} characters that can be printed."
+        return (
+            f"The name of a secret has 1 to {MAX_NAME_CHARACTERS} characters that can be printed."
+        )
     if name.startswith(RUN_PREFIX):
         return f"{name!r} begins with {RUN_PREFIX}, which describes a run; no environment gets it."
     if not MIN_SECRET_CHARACTERS <= len(value) <= MAX_SECRET_CHARACTERS:
         return (
-            f"The secret {name!r} has {len(value):,} characters. It needs {MIN_SECRET_CHARACTERS} to "
+            f"The secret {name!r} has {len(value):,} characters. It needs {MIN_SECRET_CHARACTERS} "
+            "to "
             f"{MAX_SECRET_CHARACTERS:,}, because others can't be masked."
         )
     return ""
@@ -38,18 +43,21 @@ class SecretsSource(Protocol):
     """Where live play reads the operator's secrets."""
 
     async def of(self, environment: str, owner: str) -> Mapping[str, str]:
-        """Return the secrets of an environment, by name, with which sessions of `owner` may play."""
+        """Return the secrets of an environment, by name, with which sessions of `owner` may
+        play."""
 
 
 class SecretiveInstance:
-    """Plays as `played` does, with further secrets, which it masks in what it returns and raises."""
+    """Plays as `played` does, with further secrets, which it masks in what it returns and
+    raises."""
 
     def __init__(self, played: PlayedInstance, secrets: Mapping[str, str]) -> None:
         self.played = played
         self._secrets, self._mask = dict(secrets), mask_of(tuple(secrets.values()))
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        sent = {name: text for name, text in secrets.items() if text}  # without a key, openreward's client sends ""
+        # without a key, openreward's client sends ""
+        sent = {name: text for name, text in secrets.items() if text}
         return await self._masking(self.played.construct(spec, self._secrets | sent, toolset))
 
     async def set_up(self) -> None:
@@ -71,7 +79,9 @@ class SecretiveInstance:
         outcome, text = await self.played.run(tool, arguments), self._mask.text
         if outcome.output_json is not None:
             outcome.output_json = self._mask.json(outcome.output_json)
-        outcome.error, outcome.reason, outcome.trace = map(text, (outcome.error, outcome.reason, outcome.trace))
+        outcome.error, outcome.reason, outcome.trace = map(
+            text, (outcome.error, outcome.reason, outcome.trace)
+        )
         if outcome.snapshot is not None:
             outcome.snapshot = self._checked(outcome.snapshot)
         return outcome
@@ -92,7 +102,9 @@ class SecretiveInstance:
         try:
             return await work
         except EnvironmentFault as fault:
-            raise EnvironmentFault(*map(self._mask.text, (fault.kind, fault.text, fault.trace))) from None
+            raise EnvironmentFault(
+                *map(self._mask.text, (fault.kind, fault.text, fault.trace))
+            ) from None
 
 
 def with_secrets(played: PlayedInstance, secrets: Mapping[str, str]) -> PlayedInstance:
@@ -102,4 +114,6 @@ def with_secrets(played: PlayedInstance, secrets: Mapping[str, str]) -> PlayedIn
 
 def is_played_by(instance: PlayedInstance | None, played: PlayedInstance) -> bool:
     """Return whether `instance` is what the host calls `played`."""
-    return instance is played or (isinstance(instance, SecretiveInstance) and instance.played is played)
+    return instance is played or (
+        isinstance(instance, SecretiveInstance) and instance.played is played
+    )

@@ -1,6 +1,8 @@
-"""What was played since the process started, counted by environment on the event loop, and how much is played now.
+"""What was played since the process started, counted by environment on the event loop, and how much
+is played now.
 
-A call costs a few additions and no lock, and nothing is kept about a session. `orsweb/operations` shows the counts.
+A call costs a few additions and no lock, and nothing is kept about a session. `orsweb/operations`
+shows the counts.
 """
 
 from __future__ import annotations
@@ -12,10 +14,28 @@ from dataclasses import dataclass
 from environments.runtime.bucket_counts import BucketCounts, CountedValues
 from environments.runtime.records import Cause, StepStatus
 
-CALL_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+CALL_SECONDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+)
 """Bounds of the histogram of calls."""
 MAX_CAUSES = 40
-"""Causes of failed calls that are told apart in each environment: authors name their exceptions as they like."""
+"""Causes of failed calls that are told apart in each environment: authors name their exceptions as
+they like."""
 OTHER_CAUSE = "other"
 
 
@@ -57,7 +77,9 @@ class EnvironmentCounts:
 
     def snapshot(self) -> PlayedOfEnvironment:
         """Return the counts. Called on the event loop."""
-        return PlayedOfEnvironment(dict(self._calls), self._seconds.snapshot(), dict(self._errors), dict(self._endings))
+        return PlayedOfEnvironment(
+            dict(self._calls), self._seconds.snapshot(), dict(self._errors), dict(self._endings)
+        )
 
 
 class PlayCounts(defaultdict[str, EnvironmentCounts]):
@@ -73,10 +95,12 @@ class PlayCounts(defaultdict[str, EnvironmentCounts]):
 
 @dataclass(frozen=True, slots=True)
 class PlayLoad:
-    """What is played at one moment, by environment, and what was played since the process started."""
+    """What is played at one moment, by environment, and what was played since the process
+    started."""
 
     live: Mapping[str, int]
-    """Live sessions of every environment that is served; empty name: those that are not bound to one yet."""
+    """Live sessions of every environment that is served; empty name: those that are not bound to
+    one yet."""
     running: Mapping[str, int]
     """Tool calls that run, or wait for the setup."""
     played: Mapping[str, PlayedOfEnvironment]

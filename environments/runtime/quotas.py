@@ -1,7 +1,8 @@
-"""What an API key may use, and what it uses now. Live play and the faces for agents count here and ask before they act.
+"""What an API key may use, and what it uses now. Live play and the faces for agents count here and
+ask before they act.
 
-Everything is an integer in memory: a request that is within its quotas costs a few additions and comparisons, and waits
-for nothing. Only `environments/keys/quota_ledger.py` knows the database.
+Everything is an integer in memory: a request that is within its quotas costs a few additions and
+comparisons, and waits for nothing. Only `environments/keys/quota_ledger.py` knows the database.
 """
 
 from __future__ import annotations
@@ -52,11 +53,17 @@ class Quotas:
 
     def replaced(self, values: Mapping[str, int]) -> Quotas:
         """Return these quotas with other values for some."""
-        return Quotas(**{field.name: values.get(field.name, getattr(self, field.name)) for field in fields(self)})
+        return Quotas(
+            **{
+                field.name: values.get(field.name, getattr(self, field.name))
+                for field in fields(self)
+            }
+        )
 
 
 class Places:
-    """A number of places that may be taken at the same time. Those who wait for one get it in the order they came."""
+    """A number of places that may be taken at the same time. Those who wait for one get it in the
+    order they came."""
 
     __slots__ = ("_queue", "elsewhere", "limit", "taken")
 
@@ -112,7 +119,8 @@ class Places:
 class KeyUsage:
     """What one key uses now, and its quotas.
 
-    Used on the event loop. Other threads read it, and count requests; two that count at once may count as one.
+    Used on the event loop. Other threads read it, and count requests; two that count at once may
+    count as one.
     """
 
     __slots__ = (
@@ -153,17 +161,23 @@ class KeyUsage:
         used = self.requests_used
         self._quotas = quotas
         self.requests_left = (quotas.requests or UNLIMITED) - used
-        self.sessions.limit, self.calls.limit = quotas.sessions or UNLIMITED, quotas.calls or UNLIMITED
+        self.sessions.limit, self.calls.limit = (
+            quotas.sessions or UNLIMITED,
+            quotas.calls or UNLIMITED,
+        )
         self.max_steps, self.max_bytes = quotas.steps or UNLIMITED, quotas.bytes or UNLIMITED
 
     @property
     def used(self) -> Mapping[str, int]:
         """What is used now, by quota; those of an episode are counted for each."""
         today = self.bytes if self.day == int(time.time()) // DAY_SECONDS else 0
-        taken = {name: one.taken + one.elsewhere for name, one in (("sessions", self.sessions), ("calls", self.calls))}
+        taken = {
+            name: one.taken + one.elsewhere
+            for name, one in (("sessions", self.sessions), ("calls", self.calls))
+        }
         return {"requests": self.requests_used, **taken, "bytes": today}
 
-    # --- requests -----------------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     @property
     def requests_used(self) -> int:
@@ -181,7 +195,8 @@ class KeyUsage:
         raise self._over("requests", f"send the next one in {max(1, math.ceil(wait))} s", wait)
 
     async def wait_for_requests(self, seconds: float) -> None:
-        """Wait until a request that was counted may be answered, at most `seconds`. Raises: OverQuota."""
+        """Wait until a request that was counted may be answered, at most `seconds`. Raises:
+        OverQuota."""
         until = time.monotonic() + seconds
         self._renew_window()
         while self.requests_left < 0:
@@ -195,7 +210,8 @@ class KeyUsage:
             self.requests_left -= 1
 
     def renew(self) -> None:
-        """Begin a new minute if the present one is over, and let those go on whom a raised limit allows to.
+        """Begin a new minute if the present one is over, and let those go on whom a raised limit
+        allows to.
 
         Called every second.
         """
@@ -212,7 +228,7 @@ class KeyUsage:
                 waiting, self._next_window = self._next_window, []
                 waiting[0].get_loop().call_soon_threadsafe(_wake, waiting)
 
-    # --- recorded bytes -----------------------------------------------------------------------------------------------
+    # --- recorded bytes ---------------------------------------------------------------------------
 
     def record(self, count: int, now: float) -> None:
         """Count bytes that are recorded at the time `now`, in seconds since the epoch."""
@@ -229,13 +245,16 @@ class KeyUsage:
             then = f"{self.bytes:,} were recorded today, and it starts again at midnight UTC"
             raise self._over("bytes", then, DAY_SECONDS - now % DAY_SECONDS)
 
-    # --- sessions and calls -------------------------------------------------------------------------------------------
+    # --- sessions and calls -----------------------------------------------------------------------
 
     async def enter_session(self, seconds: float) -> None:
-        """Take the place of a session, after waiting for one at most `seconds`. Raises: OverQuota."""
+        """Take the place of a session, after waiting for one at most `seconds`. Raises:
+        OverQuota."""
         self.check_bytes()
         if not (self.sessions.enter() or await self.sessions.wait_to_enter(seconds)):
-            raise self._over("sessions", f"none ended within {seconds:g} s, so delete one, then try again")
+            raise self._over(
+                "sessions", f"none ended within {seconds:g} s, so delete one, then try again"
+            )
 
     def may_call(self) -> bool:
         """Take the place of a call; return False if it has to wait for its turn."""
@@ -246,14 +265,18 @@ class KeyUsage:
         until = time.monotonic() + seconds
         await self.wait_for_requests(seconds)
         if not (self.calls.enter() or await self.calls.wait_to_enter(until - time.monotonic())):
-            raise self._over("calls", f"none ended within {seconds:g} s, so wait for one, then call again")
+            raise self._over(
+                "calls", f"none ended within {seconds:g} s, so wait for one, then call again"
+            )
 
     def check_queue(self) -> None:
         """Raises: OverQuota if too many calls wait for their turn."""
         if self.calls.waiting + len(self._next_window) >= MAX_WAITING:
             name = "calls" if self.calls.waiting else "requests"
             raise self._over(
-                name, f"{MAX_WAITING:,} tool calls wait for their turn, so call again when some have ended"
+                name,
+                f"{MAX_WAITING:,} tool calls wait for their turn, so call again when some "
+                "have ended",
             )
 
     def limit_of_steps(self, calls: int) -> str:
@@ -263,7 +286,8 @@ class KeyUsage:
         if self.bytes >= BYTES_GRACE * self.max_bytes:
             rule = self._rule("bytes")
             return (
-                f"{rule}, and {self.bytes:,} were recorded today; open sessions may record {BYTES_GRACE} times as many"
+                f"{rule}, and {self.bytes:,} were recorded today; open sessions may record "
+                f"{BYTES_GRACE} times as many"
             )
         return ""
 
@@ -273,7 +297,9 @@ class KeyUsage:
 
     def _rule(self, name: str) -> str:
         """Return a quota as a sentence that may go on."""
-        return f"{DESCRIPTIONS[name]} are limited to {getattr(self._quotas, name):,} for {self.whose}"
+        return (
+            f"{DESCRIPTIONS[name]} are limited to {getattr(self._quotas, name):,} for {self.whose}"
+        )
 
     def _over(self, name: str, then: str, retry_seconds: float = 2.0) -> OverQuota:
         """Return the error about a quota; `then` is what to do."""

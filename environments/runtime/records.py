@@ -1,9 +1,11 @@
-"""The rows that live play reports, and the two interfaces that it depends on: Record and TaskSource.
+"""The rows that live play reports, and the two interfaces that it depends on: Record and
+TaskSource.
 
-The runtime imports no database: `episodes.recording` implements `Record`, `environments.tasks.catalog` `TaskSource`.
-Rows are final: secrets are masked, and all values have a JSON form, before a row is made, and nothing changes it later.
-They are not frozen only because that makes creating a step three times as slow (1.9 instead of 0.7 µs). JSON fields
-hold exact ASCII text. Times are seconds since the epoch, durations are milliseconds.
+The runtime imports no database: `episodes.recording` implements `Record`,
+`environments.tasks.catalog` `TaskSource`. Rows are final: secrets are masked, and all values have a
+JSON form, before a row is made, and nothing changes it later. They are not frozen only because that
+makes creating a step three times as slow (1.9 instead of 0.7 µs). JSON fields hold exact ASCII
+text. Times are seconds since the epoch, durations are milliseconds.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error",
 StepStatus = Literal["ok", "refused", "failed"]
 Player = Literal["agent", "human", "script"]
 Survival = Literal["replay", "key", "sealed", "secrets", "toolset"] | None
-"""How a session goes on after a restart of the server. replay: its calls are made again, or its snapshot is loaded;
-key: the same, and it gets the API key of the next request as the secrets KEY_SECRETS; sealed: the same, and it gets its
-secrets, which are on record encrypted. It ends if it has other secrets, which are not stored, or a toolset; None: its
-class or its client cannot go on."""
+"""How a session goes on after a restart of the server. replay: its calls are made again, or its
+snapshot is loaded; key: the same, and it gets the API key of the next request as the secrets
+KEY_SECRETS; sealed: the same, and it gets its secrets, which are on record encrypted. It ends if it
+has other secrets, which are not stored, or a toolset; None: its class or its client cannot go
+on."""
 GOES_ON = frozenset({"replay", "key", "sealed"})
 RETURN_SECONDS = 3.0
-"""How much later than usual everything starts that no agent waits for if an earlier server left sessions that go on."""
+"""How much later than usual everything starts that no agent waits for if an earlier server left
+sessions that go on."""
 KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
 """Secrets as which the openreward client always sends its API key."""
 RUN_PREFIX = "orsweb_"
@@ -41,7 +45,8 @@ MAX_TRAINING_STEP = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """The training or evaluation run to which an episode belongs, as the client describes it; empty name: none."""
+    """The training or evaluation run to which an episode belongs, as the client describes it; empty
+    name: none."""
 
     name: str = ""
     step: int | None = None
@@ -50,14 +55,16 @@ class RunInfo:
     labels_json: str = ""
     """Further `orsweb_…` values as a JSON object; empty: none."""
     own_id: str = ""
-    """Id that the client gives this execution of the run; empty: the server finds out which it is."""
+    """Id that the client gives this execution of the run; empty: the server finds out which it
+    is."""
     is_resumed: bool = False
     """Whether the client goes on with the newest run of the name, also if that has ended or is at a
     later step."""
 
 
 def mistaken_labels(labels: Iterable[str], missing: Collection[str]) -> dict[str, str]:
-    """Return the labels that look like one of RUN_FIELDS that is `missing`, such as run_step, each with that field."""
+    """Return the labels that look like one of RUN_FIELDS that is `missing`, such as run_step, each
+    with that field."""
     fields = {label: _field_meant(label, missing) for label in labels}
     return {label: field for label, field in fields.items() if field}
 
@@ -88,8 +95,9 @@ class EpisodeStarted:
     revision: ClassRevision | None = None
     """The code of the environment; None if it is unknown."""
     is_sent: bool = False
-    """Whether the task was sent by its content by somebody who may not read all of the environment's tasks. It is then
-    another task than one of a split with the same content (`environments/tasks/task_hash.py`)."""
+    """Whether the task was sent by its content by somebody who may not read all of the
+    environment's tasks. It is then another task than one of a split with the same content
+    (`environments/tasks/task_hash.py`)."""
     survival: Survival = None
     sealed: bytes = b""
     """The secrets of the session, encrypted; empty unless it goes on with them."""
@@ -97,7 +105,8 @@ class EpisodeStarted:
 
 @dataclass(slots=True)
 class EpisodeNoted:
-    """What has become known since the start: the end of setup, the prompt, the tools. None leaves a field unchanged."""
+    """What has become known since the start: the end of setup, the prompt, the tools. None leaves a
+    field unchanged."""
 
     episode: int
     ready: float | None = None
@@ -123,14 +132,15 @@ class StepTaken:
     error: str
     """Text of the refusal or failure as it was sent to the agent; empty when ok."""
     reason: str
-    """Of a refusal: not_found, name_collision, input_validation, episode_finished, tool_error, quota or unstated. Of a
-    failure: the exception's type name, timeout, deleted, interrupted, limit or result_size. Of a call that is ok:
-    NO_NUMBER, or empty."""
+    """Of a refusal: not_found, name_collision, input_validation, episode_finished, tool_error,
+    quota or unstated. Of a failure: the exception's type name, timeout, deleted, interrupted, limit
+    or result_size. Of a call that is ok: NO_NUMBER, or empty."""
     task_id: str
     started: float
     duration_ms: float
     waited_ms: float
-    """Time spent waiting for setup (before `started`) and for other calls (after it); not part of `duration_ms`."""
+    """Time spent waiting for setup (before `started`) and for other calls (after it); not part of
+    `duration_ms`."""
     input_digest: bytes = b""
     """BLAKE2b-128 of `input_json`, if it was computed already."""
 
@@ -238,12 +248,14 @@ class Record(Protocol):
         """Return a new episode number, unique in this database."""
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        """Queue the rows in order; `committed` is called on the event loop once all of them are durable."""
+        """Queue the rows in order; `committed` is called on the event loop once all of them are
+        durable."""
 
     async def recall(
         self, session_id: str, owner: str, task_id: str, hidden: Hidden = frozenset()
     ) -> RecalledCall | None:
-        """Return the owner's latest recorded call with these ids, or None; other owners may have used the same ids.
+        """Return the owner's latest recorded call with these ids, or None; other owners may have
+        used the same ids.
 
         `hidden`: ids of the environments whose calls do not exist for the owner.
         """
@@ -252,17 +264,19 @@ class Record(Protocol):
         """Return what is recorded of a running episode. Waits while the database is away."""
 
     async def interruption(self, session_id: str, owner: str) -> str:
-        """Return why a server interrupted the latest episode of the owner's session; empty if none did."""
+        """Return why a server interrupted the latest episode of the owner's session; empty if none
+        did."""
 
 
 class SessionPlaces(Protocol):
-    """Says which of the servers that share a database has a session, so that no other opens it too; and keeps what
-    opens one again that is not on record."""
+    """Says which of the servers that share a database has a session, so that no other opens it too;
+    and keeps what opens one again that is not on record."""
 
     async def claim(self, sid: str, opening: str) -> None:
         """Take the session for this server. Raises: errors.SessionExists if another server has it.
 
-        `opening`: what opens it at the next server if this one dies before an episode is on record; empty: nothing.
+        `opening`: what opens it at the next server if this one dies before an episode is on record;
+        empty: nothing.
         """
 
     def release(self, sid: str) -> None:
@@ -270,7 +284,8 @@ class SessionPlaces(Protocol):
 
 
 class TaskSource(Protocol):
-    """The tasks of hosted environments by environment, split and index. Raises exceptions of `environments.errors`."""
+    """The tasks of hosted environments by environment, split and index. Raises exceptions of
+    `environments.errors`."""
 
     async def check_enabled(self, environment: str) -> None:
         """Raise Unavailable if the environment was disabled in the admin."""
@@ -279,7 +294,8 @@ class TaskSource(Protocol):
         """Return the splits that are currently served, in order."""
 
     async def is_sealed(self, environment: str, split: str) -> bool:
-        """Return whether only keys that curate may read the tasks of the split. Unknown splits are not sealed."""
+        """Return whether only keys that curate may read the tasks of the split. Unknown splits are
+        not sealed."""
 
     async def has_sealed_split(self, environment: str) -> bool:
         """Return whether any split of the environment is sealed."""
@@ -288,10 +304,15 @@ class TaskSource(Protocol):
         """Return the number of tasks in the split. Raises: InvalidSplit."""
 
     async def get(self, environment: str, split: str, index: int) -> str:
-        """Return the task's JSON text; negative indexes count from the end. Raises: InvalidSplit, InvalidIndex."""
+        """Return the task's JSON text; negative indexes count from the end. Raises: InvalidSplit,
+        InvalidIndex."""
 
-    def range(self, environment: str, split: str, start: int | None, stop: int | None) -> AsyncIterator[Sequence[str]]:
-        """Yield the JSON texts of a slice, clamped at both ends, in chunks, some maybe empty. Raises: InvalidSplit."""
+    def range(
+        self, environment: str, split: str, start: int | None, stop: int | None
+    ) -> AsyncIterator[Sequence[str]]:
+        """Yield the JSON texts of a slice, clamped at both ends, in chunks, some maybe empty.
+        Raises: InvalidSplit."""
 
     def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
-        """Yield the JSON texts of the whole split, in chunks. Raises: InvalidSplit, ListingUnsupported."""
+        """Yield the JSON texts of the whole split, in chunks. Raises: InvalidSplit,
+        ListingUnsupported."""

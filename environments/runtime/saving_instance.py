@@ -1,7 +1,8 @@
 """One live object of a class that can be saved: after its calls, it adds a snapshot to the outcome.
 
-A snapshot is taken while no call of the instance runs, and calls wait meanwhile, or it could hold half of a call. So
-the outcome of a call that ended while another one ran has none, and the one that ends last has it for both.
+A snapshot is taken while no call of the instance runs, and calls wait meanwhile, or it could hold
+half of a call. So the outcome of a call that ended while another one ran has none, and the one that
+ends last has it for both.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ class SavingInstance(Instance):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._saving = asyncio.Lock()  # held while a snapshot is made, and for a moment by each call that begins
+        # held while a snapshot is made, and for a moment by each call that begins
+        self._saving = asyncio.Lock()
         self._calls = 0  # calls that run
         self._unsaved = 0  # calls since the last snapshot
         self._overdue = ""  # the call whose code may still run, because it did not end in its time
 
     async def run(self, name: str, arguments: wire.JSONObject) -> CallOutcome:
-        """Run one tool call, and then take a snapshot if one is due. Raises only asyncio.CancelledError."""
+        """Run one tool call, and then take a snapshot if one is due. Raises only
+        asyncio.CancelledError."""
         async with self._saving:
             self._calls += 1
         outcome = None
@@ -49,7 +52,9 @@ class SavingInstance(Instance):
 
     async def _save(self) -> Snapshot:
         if self._overdue:
-            return Snapshot(problem=f"a call of {self._overdue!r} ran over its time, so its code may still run")
+            return Snapshot(
+                problem=f"a call of {self._overdue!r} ran over its time, so its code may still run"
+            )
         limit = self._limits.tool_timeout_seconds
         saving = self._code.call(self._env.save)
         try:
@@ -62,6 +67,9 @@ class SavingInstance(Instance):
         if not isinstance(state, bytes):
             return Snapshot(problem=f"save() returned {type(state).__name__}; expected bytes")
         if len(state) > MAX_SNAPSHOT_BYTES:
-            return Snapshot(problem=f"save() returned {len(state):,} bytes; at most {MAX_SNAPSHOT_BYTES:,} are kept")
+            return Snapshot(
+                problem=f"save() returned {len(state):,} bytes; at most "
+                f"{MAX_SNAPSHOT_BYTES:,} are kept"
+            )
         self._unsaved = 0
         return Snapshot(state)

@@ -18,9 +18,11 @@ from collections.abc import Iterator
 
 WINDOW_CHARACTERS = 64
 MAX_WINDOWS = 64
-"""A long secret is searched for in so many parts at most, so that a line or the beginning of a key is masked too."""
+"""A long secret is searched for in so many parts at most, so that a line or the beginning of a key
+is masked too."""
 MIN_LINE_CHARACTERS = 16
-"""Shorter lines of a secret are searched for with the next: they are too likely to be ordinary text."""
+"""Shorter lines of a secret are searched for with the next: they are too likely to be ordinary
+text."""
 MIN_HINT_CHARACTERS, HINT_CHARACTERS = 6, 12
 """How much of a form is enough to suspect it."""
 
@@ -40,7 +42,8 @@ _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 def lines_of(secret: str) -> list[str]:
     """Return the lines of `secret`, such as a private key, which may be written one by one.
 
-    Short lines are joined with the next, and those of more than MAX_WINDOWS so that each has a 64th of
+    Short lines are joined with the next, and those of more than MAX_WINDOWS so that each has a 64th
+    of
     the secret. The space around them is left out: what was read from a file ends in a line break.
     """
     all_lines, lines = secret.split("\n"), [""]
@@ -67,16 +70,18 @@ def windows_of(secret: str) -> list[str]:
 def patterns_of(window: str) -> list[str]:
     """Return expressions of which each matches one form of `window`."""
     data = window.encode("utf-8", "surrogatepass")
-    plain = [data.hex(), data.hex().upper()]  # for long ones, because Python takes long to compile the other one
+    # for long ones, because Python takes long to compile the other one
+    plain = [data.hex(), data.hex().upper()]
     hexadecimal = [_hexadecimal(data)] if len(window) < WINDOW_CHARACTERS else plain
     return [_written(window), *hexadecimal, *(_base64(data, offset) for offset in range(3))]
 
 
 def hints_of(window: str) -> list[str]:
-    """Return short expressions, one of which is found in every text with `window` in any form, and rarely in others.
+    """Return short expressions, one of which is found in every text with `window` in any form, and
+    rarely in others.
 
-    They are plain characters as far as possible, because many of those are searched for as fast as one. Encoders break
-    lines of base64, so each half of that is a hint.
+    They are plain characters as far as possible, because many of those are searched for as fast as
+    one. Encoders break lines of base64, so each half of that is a hint.
     """
     data = window.encode("utf-8", "surrogatepass")
     run = max(_UNESCAPED_RUN.findall(window) or [""], key=len)
@@ -86,11 +91,14 @@ def hints_of(window: str) -> list[str]:
     for offset in range(3):
         certain = _certain_base64(data, offset)
         half = len(certain) // 2
-        hints += [_of_base64(certain[:half][:HINT_CHARACTERS]), _of_base64(certain[half:][-HINT_CHARACTERS:])]
+        hints += [
+            _of_base64(certain[:half][:HINT_CHARACTERS]),
+            _of_base64(certain[half:][-HINT_CHARACTERS:]),
+        ]
     return hints
 
 
-# --- written ---------------------------------------------------------------------------------------------------------
+# --- written --------------------------------------------------------------------------------------
 
 
 def _written(secret: str) -> str:
@@ -110,11 +118,16 @@ def _ways(character: str) -> Iterator[str]:
     """Yield the ways of writing a character that encoders escape."""
     code = ord(character)
     yield re.escape(character) if code > 127 else rf"\\{{0,7}}{re.escape(character)}"
-    for data in {character.encode("utf-8", "surrogatepass"), character.encode("latin-1", "ignore")} - {b""}:
+    for data in {
+        character.encode("utf-8", "surrogatepass"),
+        character.encode("latin-1", "ignore"),
+    } - {b""}:
         yield "".join(f"%(?:25)?{_any_case(f'{byte:02x}')}" for byte in data)
         yield "".join(f"{_BACKSLASHES}x{_any_case(f'{byte:02x}')}" for byte in data)
     units = character.encode("utf-16-be", "surrogatepass").hex()
-    yield "".join(f"{_BACKSLASHES}u{_any_case(units[at : at + 4])}" for at in range(0, len(units), 4))
+    yield "".join(
+        f"{_BACKSLASHES}u{_any_case(units[at : at + 4])}" for at in range(0, len(units), 4)
+    )
     yield f"&#(?:{code}|[xX]0{{0,6}}{_any_case(f'{code:x}')});"
     if character in _SHORT_ESCAPES:
         yield _BACKSLASHES + _SHORT_ESCAPES[character]
@@ -124,7 +137,7 @@ def _ways(character: str) -> Iterator[str]:
         yield entity
 
 
-# --- encoded ---------------------------------------------------------------------------------------------------------
+# --- encoded --------------------------------------------------------------------------------------
 
 
 def _hexadecimal(data: bytes) -> str:
@@ -136,9 +149,14 @@ def _any_case(digits: str) -> str:
 
 
 def _base64(data: bytes, offset: int) -> str:
-    """Return the expression of `data` in base64 with `offset` bytes before it in its group of three."""
+    """Return the expression of `data` in base64 with `offset` bytes before it in its group of
+    three."""
     has_shared_end = (offset + len(data)) % 3 > 0
-    return (_SHARED if offset else "") + _of_base64(_certain_base64(data, offset)) + (_SHARED if has_shared_end else "")
+    return (
+        (_SHARED if offset else "")
+        + _of_base64(_certain_base64(data, offset))
+        + (_SHARED if has_shared_end else "")
+    )
 
 
 def _certain_base64(data: bytes, offset: int) -> str:

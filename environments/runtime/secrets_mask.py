@@ -1,8 +1,10 @@
 """Masking of a session's secrets in everything that is recorded or logged.
 
-A text is first searched for hints of all secrets at once, by pydantic's regular expressions: they take 2 to 5 us for
-an ordinary text and 1.5 ms for 1 MB, where Python's take 10 ms for each secret. Only a text with a hint is searched
-closely. A long text is searched in slices, because no other thread runs during a search.
+A text is first searched for hints of all secrets at once, by pydantic's regular expressions: they
+take 2 to 5 us for
+an ordinary text and 1.5 ms for 1 MB, where Python's take 10 ms for each secret. Only a text with a
+hint is searched closely. A long text is searched in slices, because no other thread runs during a
+search.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ MAX_SECRET_CHARACTERS = 65_536
 MAX_RECENT_SECRETS = 32
 """Secrets of ended sessions that are remembered for each key: uploads and some prints come late."""
 JOINED_SIZES = (8, 32)
-"""Numbers of secrets, or parts of long ones, that are searched for at once. Each secret is in three searches one after
-the other: making one takes 0.4 ms for each secret, while the event loop waits, and one for 512 was slow by itself."""
+"""Numbers of secrets, or parts of long ones, that are searched for at once. Each secret is in three
+searches one after the other: making one takes 0.4 ms for each secret, while the event loop waits,
+and one for 512 was slow by itself."""
 MAX_MASKS = 512
 """Masks that are kept for further sessions with the same secrets."""
 SLICE_CHARACTERS = 256 * 1024
@@ -38,7 +41,8 @@ OVERLAP_CHARACTERS = 32 * 1024
 STARS = "********"
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(_STRING + r"?|-?\d[\d.eE+-]*", re.DOTALL)
-"""Matches a string or a number in JSON text. A string without an end goes to the end, so that it is read once."""
+"""Matches a string or a number in JSON text. A string without an end goes to the end, so that it is
+read once."""
 _SAID_KEYS = ('"content":', '"text":', '"delta":')
 _SAID = re.compile(rf"(?:{'|'.join(_SAID_KEYS)})\s*({_STRING})", re.DOTALL)
 """Matches a part of a message in JSON text."""
@@ -57,7 +61,9 @@ class Mask:
     def _search_for(self, windows: list[_Window]) -> None:
         self._windows = windows
         self._shortest = min((len(one.text) for one in windows), default=0)  # no form is shorter
-        self._any = _Hint([hint for window in windows for hint in window.hints]) if windows else None
+        self._any = (
+            _Hint([hint for window in windows for hint in window.hints]) if windows else None
+        )
 
     @classmethod
     def joined(cls, masks: Iterable[Mask]) -> Mask:
@@ -83,8 +89,9 @@ class Mask:
     def json(self, text: str) -> str:
         """Return the JSON text with secrets masked, also if they are split over blocks.
 
-        Each string is decoded and masked by itself, because a match in the raw text could cut an escape sequence in
-        two. A number that contains a secret becomes a masked string. Everything else stays as it is.
+        Each string is decoded and masked by itself, because a match in the raw text could cut an
+        escape sequence in two. A number that contains a secret becomes a masked string. Everything
+        else stays as it is.
         """
         text = self.json_strings(text)
         said = None if self._any is None else _said_in(text)
@@ -118,7 +125,11 @@ class Mask:
         """Return the pieces with what is masked in all of them together."""
         spans = self._spans("".join(pieces))
         starts = [0, *accumulate(map(len, pieces))]
-        return [_cut(piece, start, spans) for piece, start in zip(pieces, starts, strict=False)] if spans else [*pieces]
+        return (
+            [_cut(piece, start, spans) for piece, start in zip(pieces, starts, strict=False)]
+            if spans
+            else [*pieces]
+        )
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return where secrets are, in order, with those that touch each other as one."""
@@ -139,9 +150,12 @@ class _Hint:
     @cached_property
     def _validator(self) -> SchemaValidator | None:
         """It takes 0.4 ms to make, so that is left until there is a text to search."""
-        # half a character is something that only Python's expressions can have, and too much is refused
+        # half a character is something that only Python's expressions can have, and too much is
+        # refused
         with suppress(SchemaError, UnicodeEncodeError):
-            return SchemaValidator(core_schema.str_schema(pattern="|".join(self._hints), strict=True))
+            return SchemaValidator(
+                core_schema.str_schema(pattern="|".join(self._hints), strict=True)
+            )
         return None
 
     def is_in(self, text: str) -> bool:
@@ -199,7 +213,8 @@ class _SaidTexts:
 
 
 def _said_in(text: str) -> _SaidTexts | None:
-    """Return what is said in JSON text; None if that is less than two texts, or if it is not JSON."""
+    """Return what is said in JSON text; None if that is less than two texts, or if it is not
+    JSON."""
     found = 0
     if not any((found := found + text.count(key)) > 1 for key in _SAID_KEYS):
         return None
@@ -229,7 +244,8 @@ def mask_of(secrets: tuple[str, ...]) -> Mask:
 
 
 class SecretSet:
-    """Secrets of many sessions, which are searched for together: a text costs a few searches, however many there are.
+    """Secrets of many sessions, which are searched for together: a text costs a few searches,
+    however many there are.
 
     One thread at a time changes it; any thread may mask.
     """
@@ -310,7 +326,8 @@ class RecentSecrets:
         self._tell: Callable[[str, bool], None] = lambda secret, is_known: None
 
     def tell(self, listener: Callable[[str, bool], None]) -> None:
-        """Call `listener` with each secret that is known, and with each that becomes known or is forgotten later."""
+        """Call `listener` with each secret that is known, and with each that becomes known or is
+        forgotten later."""
         self._tell = listener
         for secret in self._keys_with:
             listener(secret, True)
@@ -329,7 +346,8 @@ class RecentSecrets:
             own.ended.pop(secret, None)
 
     def release(self, owner: str, secrets: Iterable[str]) -> None:
-        """Note that a session has ended. Of the secrets without one, the latest MAX_RECENT_SECRETS are remembered."""
+        """Note that a session has ended. Of the secrets without one, the latest MAX_RECENT_SECRETS
+        are remembered."""
         own = self._of_key[owner]
         for secret in _long_enough(secrets):
             own.holders[secret] -= 1
@@ -349,7 +367,8 @@ class RecentSecrets:
             self._tell(secret, False)
 
     def add(self, owner: str, secrets: Sequence[str]) -> None:
-        """Remember secrets that no session has, or not yet, like those of one that has just ended."""
+        """Remember secrets that no session has, or not yet, like those of one that has just
+        ended."""
         self.hold(owner, secrets)
         self.release(owner, secrets)
 
@@ -363,7 +382,8 @@ class RecentSecrets:
         return text if own is None else own.json(text)
 
     def log_line(self, line: str) -> str:
-        """Return a line of the log, which any thread may have written, without the secrets of all keys."""
+        """Return a line of the log, which any thread may have written, without the secrets of all
+        keys."""
         return self._all.json(line) if line.startswith("{") else self._all.text(line)
 
 
@@ -372,7 +392,8 @@ def _long_enough(secrets: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(piece: str, start: int, spans: Sequence[tuple[int, int]]) -> str:
-    """Return the piece, which begins at `start` of the whole, with stars in place of its part of each span."""
+    """Return the piece, which begins at `start` of the whole, with stars in place of its part of
+    each span."""
     parts, end, last = list[str](), start, start + len(piece)
     for low, high in spans:
         if max(low, start) < min(high, last):

@@ -1,4 +1,5 @@
-"""Encryption of the secrets of live sessions, with which they come back after a restart of the server."""
+"""Encryption of the secrets of live sessions, with which they come back after a restart of the
+server."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class SecretsVault:
         self._cipher = MultiFernet([Fernet(key) for key in keys])
 
     def seal(self, secrets: dict[str, str], masked: Sequence[str]) -> bytes:
-        """Return, encrypted, what is needed to give the secrets to another instance and to mask them."""
+        """Return, encrypted, what is needed to give the secrets to another instance and to mask
+        them."""
         return self._cipher.encrypt(json.dumps([secrets, list(masked)]).encode())
 
     def unseal(self, sealed: bytes) -> tuple[dict[str, str], tuple[str, ...]] | None:

@@ -2,8 +2,9 @@
 
 It finds, opens and ends sessions, starts and rejoins calls, and returns prompts and tools.
 
-Divergence from the references: the result of a recorded call is available under its task_id even after it was removed
-from memory, after the session has ended, and from another server on the same database.
+Divergence from the references: the result of a recorded call is available under its task_id even
+after it was removed from memory, after the session has ended, and from another server on the same
+database.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from environments import wire
 from environments.authoring.registry import Registry
 from environments.database.storable import storable
 from environments.errors import Draining, SessionNotFound, Unsupported
-from environments.runtime.calls import Call, LingeringCalls, checked_task_id, recalled_call, unknown_task_id
+from environments.runtime.calls import (
+    Call,
+    LingeringCalls,
+    checked_task_id,
+    recalled_call,
+    unknown_task_id,
+)
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
@@ -28,7 +35,14 @@ from environments.runtime.limits import Limits
 from environments.runtime.operator_secrets import SecretsSource
 from environments.runtime.play_counts import PlayLoad
 from environments.runtime.quotas import KeyUsage
-from environments.runtime.records import Hidden, OpenEpisode, Record, SessionPlaces, StepTaken, TaskSource
+from environments.runtime.records import (
+    Hidden,
+    OpenEpisode,
+    Record,
+    SessionPlaces,
+    StepTaken,
+    TaskSource,
+)
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session import Session
 from environments.runtime.session_life import SessionLife
@@ -45,12 +59,14 @@ PEOPLE = "@"
 SURVIVOR_CHECK_SECONDS = 0.1
 REAP_SECONDS = 5.0
 MAX_BIND_SECONDS = 0.5
-"""How long a server that stops waits for the first call in a session that was opened without an environment."""
+"""How long a server that stops waits for the first call in a session that was opened without an
+environment."""
 BIND_CHECK_SECONDS = 0.01
 STOPPED = "The server was stopped before the episode had ended."
 """Recorded with the end of a session that was open when the server was stopped."""
 LEFT = "Nothing was done for {}."
-"""Recorded with the end of a session that a person has left open; completed by the time after which sessions end."""
+"""Recorded with the end of a session that a person has left open; completed by the time after which
+sessions end."""
 RUN_ENDED = "The run ended while the session was open."
 """Recorded with the end of a session that was closed because its run has ended."""
 
@@ -58,7 +74,8 @@ RUN_ENDED = "The run ended while the session was open."
 class SessionService:
     """Live play on one event loop. Call `open` before, and `drain` after, all other methods.
 
-    Every method that takes `sid` and `owner` raises SessionNotFound for an unknown session and for one that another
+    Every method that takes `sid` and `owner` raises SessionNotFound for an unknown session and for
+    one that another
     key opened. `path_environment` is the environment that the path of the request names, or None.
     """
 
@@ -82,11 +99,14 @@ class SessionService:
         self.recent_secrets = self._table.secrets
 
     def open(self) -> None:
-        """Start the background tasks that expire idle sessions, remove old results, and keep the host's alive."""
+        """Start the background tasks that expire idle sessions, remove old results, and keep the
+        host's alive."""
         for work in (self._reap(), self._sweep(), self._host.keep_alive()):
             self._life.run_in_background(work)
 
-    def take_over(self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]) -> None:
+    def take_over(
+        self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]
+    ) -> None:
         """Go on with what an earlier server left, as `SessionReturn.take_over` does."""
         self._return.take_over(left, usage_of)
         self.has_survivors = bool(self._table)
@@ -103,25 +123,31 @@ class SessionService:
         """Tell `places` about every session from now on, for other servers and for the next one."""
         self._table.shared = places
 
-    # --- the stop of the server ---------------------------------------------------------------------------------------
+    # --- the stop of the server -------------------------------------------------------------------
 
     async def until_survivors(self, seconds: float) -> None:
-        """Wait until the next server could go on with every session whose episode has not ended, at most `seconds`."""
+        """Wait until the next server could go on with every session whose episode has not ended, at
+        most `seconds`."""
         until = time.monotonic() + seconds
-        while any(not session.is_survivor and session.episode.ending is None for session in self._table):
+        while any(
+            not session.is_survivor and session.episode.ending is None for session in self._table
+        ):
             if time.monotonic() >= until:
                 return
             await asyncio.sleep(SURVIVOR_CHECK_SECONDS)
 
     async def settle(self, seconds: float) -> None:
-        """Accept no further sessions, nor, once those that were just opened are bound, further calls; then wait until
-        the running ones are answered, at most `seconds`.
+        """Accept no further sessions, nor, once those that were just opened are bound, further
+        calls; then wait until the running ones are answered, at most `seconds`.
 
-        A session that is not bound yet is not on record, so other servers can go on with it only if its lease says how.
+        A session that is not bound yet is not on record, so other servers can go on with it only if
+        its lease says how.
         """
         self._table.accepts = "calls"
         until = time.monotonic() + MAX_BIND_SECONDS
-        while any(not session.episode.number for session in self._table) and time.monotonic() < until:  # noqa: ASYNC110  (nobody waits for it)
+        while (  # noqa: ASYNC110
+            any(not session.episode.number for session in self._table) and time.monotonic() < until
+        ):
             await asyncio.sleep(BIND_CHECK_SECONDS)
         self._table.accepts = "nothing"
         until = time.monotonic() + seconds
@@ -129,8 +155,8 @@ class SessionService:
             await call.wait(max(0.0, until - time.monotonic()))
 
     async def drain(self, seconds: float) -> None:
-        """End every session, within `seconds`; the episode too, as interrupted, unless the next server can go on with
-        it. Unless `settle` did, wait for running calls before.
+        """End every session, within `seconds`; the episode too, as interrupted, unless the next
+        server can go on with it. Unless `settle` did, wait for running calls before.
         """
         until = time.monotonic() + seconds
         if self._table.accepts != "nothing":
@@ -141,49 +167,62 @@ class SessionService:
         for session in self._table:  # the author's code did not end in time
             episode = session.episode
             if episode.number and episode.ending is None and not session.is_suspended:
-                self._record.record(episode.end("interrupted", episode.clock.now(), stopped(session)))
+                self._record.record(
+                    episode.end("interrupted", episode.clock.now(), stopped(session))
+                )
         self._life.stop_background()
 
     async def _stop(self, session: Session) -> None:
         # another server opens a session again that has a request, at the next one from its client
-        is_kept = self._table.shared is not None and session.request is not None and session.request.opening_json()
+        is_kept = (
+            self._table.shared is not None
+            and session.request is not None
+            and session.request.opening_json()
+        )
         if session.is_survivor or is_kept:
             await self._life.close(session, "interrupted", STOPPED, heir="server")
         else:
             await self._life.close(session, "interrupted", stopped(session))
 
-    # --- what is played -----------------------------------------------------------------------------------------------
+    # --- what is played ---------------------------------------------------------------------------
 
     @property
     def live_sessions(self) -> int:
         return len(self._table)
 
     def load(self) -> PlayLoad:
-        """Return what is played now, and what was since the start. On the event loop; 10,000 sessions take 1 ms."""
+        """Return what is played now, and what was since the start. On the event loop; 10,000
+        sessions take 1 ms."""
         names = self.registry.names
         live, running = Counter(dict.fromkeys(names, 0)), Counter(dict.fromkeys(names, 0))
         for session in self._table:
             live[session.episode.environment] += 1
             running[session.episode.environment] += len(session.calls.running)
-        return PlayLoad(live, running, self._life.counts.snapshot(), self._table.accepts == "nothing")
+        return PlayLoad(
+            live, running, self._life.counts.snapshot(), self._table.accepts == "nothing"
+        )
 
     async def try_out(self, environment: str, spec: Any, seconds: float) -> Trial:
-        """Play the beginning of the task `spec`, as `task_trial.try_out` does, until the server drains.
+        """Play the beginning of the task `spec`, as `task_trial.try_out` does, until the server
+        drains.
 
         Raises: UnknownEnvironment.
         """
         name, source = self.registry.get(environment).name, self._life.operator_secrets
         secrets = {} if source is None else await source.of(name, PEOPLE)
         self.recent_secrets.add(PEOPLE, tuple(secrets.values()))
-        trial: Trial = await self._life.run_in_background(try_out(self._host, name, spec, seconds, secrets))
+        trial: Trial = await self._life.run_in_background(
+            try_out(self._host, name, spec, seconds, secrets)
+        )
         return trial
 
-    # --- sessions -----------------------------------------------------------------------------------------------------
+    # --- sessions ---------------------------------------------------------------------------------
 
     async def create(self, request: SessionRequest) -> None:
         """Open a session, as `SessionLife.create` does.
 
-        Raises: InvalidRequest, also for a secret that is too long to be masked; and what `SessionLife.create` raises.
+        Raises: InvalidRequest, also for a secret that is too long to be masked; and what
+        `SessionLife.create` raises.
         """
         request.check_secrets()
         self.recent_secrets.add(request.owner, request.masked)
@@ -200,18 +239,21 @@ class SessionService:
                 places.release(request.sid)
 
     def name_key(self, sid: str, owner: str, key: str) -> None:
-        """Mask `key`, which its client sends, in what is recorded of a session that an earlier server has started."""
+        """Mask `key`, which its client sends, in what is recorded of a session that an earlier
+        server has started."""
         self._return.name_key(sid, owner, key)
 
     def ping(self, sid: str, owner: str) -> None:
-        """Keep the session from expiring. Raises: SessionNotFound, also for a session that is ending; Draining."""
+        """Keep the session from expiring. Raises: SessionNotFound, also for a session that is
+        ending; Draining."""
         session = self._table.find(sid, owner)
         if session.is_ending:
             raise Draining if session.is_suspended else SessionNotFound
         session.last_used = time.monotonic()
 
     async def delete(self, sid: str, owner: str, detail: str = "", *, limit: str = "") -> None:
-        """End the session as abandoned because of `detail`, or expired by `limit`, if it exists. Raises: Draining."""
+        """End the session as abandoned because of `detail`, or expired by `limit`, if it exists.
+        Raises: Draining."""
         if (session := self._table.get(sid, owner)) is not None:
             if limit:
                 await self._life.close(session, "expired", ended_by(limit))
@@ -220,36 +262,48 @@ class SessionService:
         self._table.check_suspended(sid)
 
     async def close_run(self, run: str, owner: str | None, others: Collection[int] = ()) -> int:
-        """End the live sessions of the run named `run`, and return their number once all of them have ended.
+        """End the live sessions of the run named `run`, and return their number once all of them
+        have ended.
 
-        Only sessions that `owner` opened are ended; None: those of every key. Episodes `others`, of other runs of this
-        name, go on. They end as if deleted: abandoned, unless they have ended or the environment has just failed.
+        Only sessions that `owner` opened are ended; None: those of every key. Episodes `others`, of
+        other runs of this name, go on. They end as if deleted: abandoned, unless they have ended or
+        the environment has just failed.
         """
         sessions = [
             session
             for session in self._table
-            if session.episode.run and storable(session.episode.run) == run and owner in (None, session.owner)
+            if session.episode.run
+            and storable(session.episode.run) == run
+            and owner in (None, session.owner)
             if session.episode.number not in others
         ]
         return await self._life.close_all(sessions, "abandoned", RUN_ENDED)
 
     async def close_owned(self, owners: Collection[str], detail: str) -> None:
-        """End the live sessions that the keys with the labels `owners` opened, as interrupted because of `detail`."""
+        """End the live sessions that the keys with the labels `owners` opened, as interrupted
+        because of `detail`."""
         sessions = [session for session in self._table if session.owner in owners]
         await self._life.close_all(sessions, "interrupted", detail)
 
     async def _reap(self) -> None:
-        """End idle sessions, until cancelled: those of agents have expired, those of people are abandoned."""
+        """End idle sessions, until cancelled: those of agents have expired, those of people are
+        abandoned."""
         timeout = self.limits.session_timeout_seconds
         while True:
             await asyncio.sleep(min(REAP_SECONDS, timeout / 4))
             horizon = time.monotonic() - timeout
             for session in self._table:
-                if session.last_used < horizon and not session.calls.running and not session.is_ending:
+                if (
+                    session.last_used < horizon
+                    and not session.calls.running
+                    and not session.is_ending
+                ):
                     episode = session.episode
                     log.info("session expired", session=episode.masked_sid, episode=episode.number)
                     if episode.player == "human":
-                        ending = self._life.close(session, "abandoned", LEFT.format(f"{timeout / 60:.3g} minutes"))
+                        ending = self._life.close(
+                            session, "abandoned", LEFT.format(f"{timeout / 60:.3g} minutes")
+                        )
                     else:
                         ending = self._life.close(session, "expired")
                     self._life.run_in_background(ending)
@@ -259,18 +313,21 @@ class SessionService:
         await self._table.find(sid, owner).until_gone()
 
     def follow(self, sid: str, owner: str, on_step: Callable[[StepTaken], None]) -> None:
-        """Register `on_step`, which is called with each further step, in order, once it is recorded.
+        """Register `on_step`, which is called with each further step, in order, once it is
+        recorded.
 
         Raises: SessionNotFound.
         """
         self._table.find(sid, owner).on_step = on_step
 
     async def absence(self, sid: str, owner: str) -> SessionNotFound:
-        """Return the error about a session that is not live; it says so if a server interrupted its episode."""
+        """Return the error about a session that is not live; it says so if a server interrupted its
+        episode."""
         return SessionNotFound(await self._record.interruption(sid, owner))
 
     def check(self, sid: str, owner: str) -> None:
-        """Raise what a use of the session would raise now; its errors come before those about a request's body."""
+        """Raise what a use of the session would raise now; its errors come before those about a
+        request's body."""
         self._table.find(sid, owner).check_alive()
 
     def is_live(self, sid: str) -> bool:
@@ -282,19 +339,22 @@ class SessionService:
         return sid in self._table.suspended
 
     def environment_of(self, sid: str, owner: str) -> str:
-        """Return the name of the environment that the session plays; empty until it is bound to one."""
+        """Return the name of the environment that the session plays; empty until it is bound to
+        one."""
         return self._table.find(sid, owner).episode.environment
 
     def remaining_seconds(self, sid: str, owner: str) -> float:
-        """Return the time until the session expires if it is not used; it does not expire while a call runs."""
+        """Return the time until the session expires if it is not used; it does not expire while a
+        call runs."""
         session = self._table.find(sid, owner)
         idle = 0.0 if session.calls.running else time.monotonic() - session.last_used
         return max(0.0, self.limits.session_timeout_seconds - idle)
 
-    # --- prompts and tools --------------------------------------------------------------------------------------------
+    # --- prompts and tools ------------------------------------------------------------------------
 
     async def prompt_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
+        """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted,
+        SessionStarting."""
         session = await self._enter(sid, owner, path_environment)
         await self._life.until_ready(session, self.limits.setup_wait_seconds)
         prompt = await self._life.read(session, "prompt", session.get_instance().prompt_json())
@@ -302,7 +362,8 @@ class SessionService:
         return prompt
 
     async def messages_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """Return the prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
+        """Return the prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted,
+        SessionStarting."""
         session = await self._enter(sid, owner, path_environment)
         await self._life.until_ready(session, self.limits.setup_wait_seconds)
         messages = await self._life.read(session, "prompt", session.get_instance().messages_json())
@@ -310,14 +371,18 @@ class SessionService:
         return messages
 
     async def task_tools_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """Return the session's tools as JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
+        """Return the session's tools as JSON of ListToolsOutput; does not wait for setup. Raises:
+        EnvironmentFault."""
         session = await self._enter(sid, owner, path_environment)
-        tools = await self._life.read(session, "task tools", session.get_instance().task_tools_json())
+        tools = await self._life.read(
+            session, "task tools", session.get_instance().task_tools_json()
+        )
         self._note(session, tools_json=tools)
         return tools
 
     async def until_recorded(self) -> None:
-        """Wait until everything that was reported so far is durable, such as the tools that an agent has just got."""
+        """Wait until everything that was reported so far is durable, such as the tools that an
+        agent has just got."""
         await self._life.commit()
 
     async def _enter(self, sid: str, owner: str, path_environment: str | None) -> Session:
@@ -331,12 +396,17 @@ class SessionService:
         session.check_path(path_environment)  # another request may have bound it in the meantime
         return session
 
-    def _note(self, session: Session, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
-        """Record what was sent to the agent, without waiting: the row is durable before the episode's next step."""
-        if (note := session.episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)) is not None:
+    def _note(
+        self, session: Session, *, prompt_json: str | None = None, tools_json: str | None = None
+    ) -> None:
+        """Record what was sent to the agent, without waiting: the row is durable before the
+        episode's next step."""
+        if (
+            note := session.episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
+        ) is not None:
             self._record.record(note)
 
-    # --- calls --------------------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
     async def call(
         self,
@@ -348,19 +418,24 @@ class SessionService:
         *,
         sent_id: str = "",
     ) -> Call:
-        """Start a tool call, rejoin one by its task_id, or return one recorded outside of `hidden`; never run it twice.
+        """Start a tool call, rejoin one by its task_id, or return one recorded outside of `hidden`;
+        never run it twice.
 
-        `sent_id`: task_id of the call that this request starts, and has started if it was sent before.
+        `sent_id`: task_id of the call that this request starts, and has started if it was sent
+        before.
 
-        Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest,
-        Draining, OverQuota.
+        Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has
+        failed), InvalidRequest, Draining, OverQuota.
         """
         task_id = checked_task_id(request.task_id)
         known_id = task_id or sent_id
         try:
             session = self._table.find(sid, owner)
         except SessionNotFound:
-            if known_id and (recalled := await self._recall(sid, owner, known_id, hidden)) is not None:
+            if (
+                known_id
+                and (recalled := await self._recall(sid, owner, known_id, hidden)) is not None
+            ):
                 return recalled
             raise
         session.check_path(path_environment)
@@ -369,7 +444,11 @@ class SessionService:
             await self._return.wake(session)
         calls = session.calls
         if known_id and calls.is_used(known_id):
-            return calls.find(known_id) or await self._recall(sid, owner, known_id) or unknown_task_id()
+            return (
+                calls.find(known_id)
+                or await self._recall(sid, owner, known_id)
+                or unknown_task_id()
+            )
         session.check_alive()
         if (call := None if task_id else await calls.adopt(request.name, request.input)) is None:
             session.check_alive()
@@ -377,11 +456,14 @@ class SessionService:
                 raise Draining
             session.usage.check_queue()
             call = calls.start(known_id or new_task_id(), request.name, request.input)
-            call.task = asyncio.get_running_loop().create_task(self._calls.run(session, call, path_environment))
+            call.task = asyncio.get_running_loop().create_task(
+                self._calls.run(session, call, path_environment)
+            )
         return call
 
     def mark_streaming(self, sid: str, call: Call) -> None:
-        """Note that a reader of `call` is answered by a stream; call `leave` when the reader is gone."""
+        """Note that a reader of `call` is answered by a stream; call `leave` when the reader is
+        gone."""
         if (session := self._table.get(sid)) is not None:
             session.calls.streaming.add(call)
 
@@ -390,11 +472,19 @@ class SessionService:
         if (session := self._table.get(sid)) is not None:
             session.calls.leave(call)
 
-    async def _recall(self, sid: str, owner: str, task_id: str, hidden: Hidden = frozenset()) -> Call | None:
+    async def _recall(
+        self, sid: str, owner: str, task_id: str, hidden: Hidden = frozenset()
+    ) -> Call | None:
         recalled = await self._record.recall(sid, owner, task_id, hidden)
-        return None if recalled is None else recalled_call(task_id, recalled, self.limits.return_errors)
+        return (
+            None
+            if recalled is None
+            else recalled_call(task_id, recalled, self.limits.return_errors)
+        )
 
-    async def score_group(self, sid: str, owner: str, path_environment: str | None, request: wire.ScoreGroup) -> Call:
+    async def score_group(
+        self, sid: str, owner: str, path_environment: str | None, request: wire.ScoreGroup
+    ) -> Call:
         """Start or rejoin the scoring of a group. Scores are not steps, so they are not recorded.
 
         Raises: Unsupported, and what `call` raises.
@@ -413,7 +503,9 @@ class SessionService:
             if self._table.accepts == "nothing":
                 raise Draining
             call = calls.start(task_id or new_task_id(), "/score_group", arguments)
-            call.task = asyncio.get_running_loop().create_task(self._calls.score(session, call, request.candidates))
+            call.task = asyncio.get_running_loop().create_task(
+                self._calls.score(session, call, request.candidates)
+            )
         return call
 
     async def _sweep(self) -> None:

@@ -1,7 +1,8 @@
-"""One live session: who opened it, how far it is in its life, its environment, its calls, and its episode.
+"""One live session: who opened it, how far it is in its life, its environment, its calls, and its
+episode.
 
-`session_life.py` leads it from one state to the next, `tool_calls.py` runs its calls, and its episode makes the rows
-that are recorded.
+`session_life.py` leads it from one state to the next, `tool_calls.py` runs its calls, and its
+episode makes the rows that are recorded.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Session:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the session is ending, or gone. Look after every await: another request may have deleted it."""
+        """Whether the session is ending, or gone. Look after every await: another request may have
+        deleted it."""
         return isinstance(self.state, Closing)
 
     @property
@@ -97,13 +99,18 @@ class Session:
 
     @property
     def request(self) -> SessionRequest | None:
-        """What opens the session again while no environment is constructed and nothing of it is on record."""
+        """What opens the session again while no environment is constructed and nothing of it is on
+        record."""
         state = self.state
         if self.episode.number:
             return None
         if isinstance(state, Unbound | Constructing):
             return state.request
-        return state.left if isinstance(state, Dormant) and isinstance(state.left, SessionRequest) else None
+        return (
+            state.left
+            if isinstance(state, Dormant) and isinstance(state.left, SessionRequest)
+            else None
+        )
 
     @property
     def repeats_calls(self) -> bool:
@@ -114,11 +121,14 @@ class Session:
     def is_survivor(self) -> bool:
         """Whether the next server can go on with the episode after this one has stopped."""
         episode = self.episode
-        is_open = episode.number > 0 and episode.ending is None and not isinstance(self.state, Failed)
+        is_open = (
+            episode.number > 0 and episode.ending is None and not isinstance(self.state, Failed)
+        )
         return is_open and episode.survival in GOES_ON
 
     def check_alive(self) -> None:
-        """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or setup has failed.
+        """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or
+        setup has failed.
 
         Raises Draining if it ends here, and the next server goes on with it.
         """
@@ -131,7 +141,8 @@ class Session:
             raise SessionDeleted(state.detail if state.cause == "interrupted" else "")
 
     def check_path(self, path_environment: str | None) -> None:
-        """Raise OtherEnvironment if the path names another environment than the session's: a client's mistake."""
+        """Raise OtherEnvironment if the path names another environment than the session's: a
+        client's mistake."""
         environment = self.episode.environment
         if path_environment and environment and path_environment.lower() != environment:
             raise OtherEnvironment(path_environment, environment)
@@ -143,7 +154,8 @@ class Session:
         return self.instance
 
     def cut_short(self) -> CallOutcome:
-        """Return the outcome of a call that the end of its session, a limit or the tool itself has stopped."""
+        """Return the outcome of a call that the end of its session, a limit or the tool itself has
+        stopped."""
         if isinstance(self.state, Closing):
             return cut_short(self.state.cause, self.state.detail)
         if isinstance(self.state, Over):

@@ -1,11 +1,13 @@
-"""How sessions are opened, bound to an environment, set up and ended; `session_states.py` has the table of transitions.
+"""How sessions are opened, bound to an environment, set up and ended; `session_states.py` has the
+table of transitions.
 
-Divergences from the references: an id is registered before anything is awaited; a failed constructor is reported to the
-request that opens the session; a session belongs to the key that opened it; a session opened with split and index but
-without an environment is bound by the first path that names one; a path that names another environment than the
-session's is refused (409), because the agent would train on the wrong task; the number of live sessions is limited, of
-all keys and of each; running calls count as activity; sessions end concurrently, each within a time limit; an id stays
-in use until its teardown has ended.
+Divergences from the references: an id is registered before anything is awaited; a failed
+constructor is reported to the request that opens the session; a session belongs to the key that
+opened it; a session opened with split and index but without an environment is bound by the first
+path that names one; a path that names another environment than the session's is refused (409),
+because the agent would train on the wrong task; the number of live sessions is limited, of all keys
+and of each; running calls count as activity; sessions end concurrently, each within a time limit;
+an id stays in use until its teardown has ended.
 """
 
 from __future__ import annotations
@@ -95,17 +97,18 @@ class SessionLife:
         self._record.record(*rows, committed=partial(_resolve, durable))
         return durable
 
-    # --- opening ------------------------------------------------------------------------------------------------------
+    # --- opening ----------------------------------------------------------------------------------
 
     async def create(self, request: SessionRequest) -> None:
         """Open a session and wait until its instance is constructed and recorded.
 
         A request without an environment's name returns at once; the session is then bound later.
 
-        If its key has as many sessions as it may, it waits until one ends, at most `quota_wait_seconds`.
+        If its key has as many sessions as it may, it waits until one ends, at most
+        `quota_wait_seconds`.
 
-        Raises: SessionExists, TooManySessions, OverQuota, InvalidSplit, InvalidIndex, InvalidRequest, Unavailable,
-        EnvironmentFault, Draining.
+        Raises: SessionExists, TooManySessions, OverQuota, InvalidSplit, InvalidIndex,
+        InvalidRequest, Unavailable, EnvironmentFault, Draining.
         """
         await request.usage.enter_session(self.limits.quota_wait_seconds)
         try:
@@ -114,7 +117,9 @@ class SessionLife:
             request.usage.sessions.leave()
             raise
         # the id is taken before anything is awaited, or two requests could open one id
-        session = self.table.add(request, Unbound(request) if request.environment is None else Constructing(request))
+        session = self.table.add(
+            request, Unbound(request) if request.environment is None else Constructing(request)
+        )
         self.limit_time(session)
         try:
             if request.environment is None:
@@ -125,7 +130,8 @@ class SessionLife:
             # a deletion removes the id itself, and what was constructed has to be torn down
             if session.instance is None and isinstance(session.state, Unbound | Constructing):
                 self.table.remove(session)
-                session.enter("drop", Gone("abandoned"))  # for requests that did not wait for this one's answer
+                # for requests that did not wait for this one's answer
+                session.enter("drop", Gone("abandoned"))
             elif not session.is_ending:
                 self.run_in_background(self.close(session, "abandoned"))
             raise
@@ -141,7 +147,8 @@ class SessionLife:
             )
 
     async def _check_bindable(self, request: SessionRequest) -> None:
-        """Check that a hosted environment has the split and index. Raises: the refusal of the default environment."""
+        """Check that a hosted environment has the split and index. Raises: the refusal of the
+        default environment."""
         assert request.split is not None and request.index is not None
         refusals: list[OrsError] = []
         for hosted in self._open_to(request):
@@ -153,9 +160,11 @@ class SessionLife:
         raise refusals[0]
 
     async def bind_late(self, session: Session, path_environment: str | None) -> None:
-        """Bind a session opened without an environment to the one that a path names, or to the default.
+        """Bind a session opened without an environment to the one that a path names, or to the
+        default.
 
-        Raises: InvalidSplit, InvalidIndex (the session stays unbound), EnvironmentFault (recorded as setup_failed).
+        Raises: InvalidSplit, InvalidIndex (the session stays unbound), EnvironmentFault (recorded
+        as setup_failed).
         """
         while isinstance(session.state, Constructing):
             await session.wait_for_change()
@@ -163,7 +172,9 @@ class SessionLife:
             return
         request = session.state.request
         by_default = next(self._open_to(request), self.registry.default)
-        environment = self.registry.get(path_environment).name if path_environment else by_default.name
+        environment = (
+            self.registry.get(path_environment).name if path_environment else by_default.name
+        )
         session.enter("bind", Constructing(request))
         try:
             await self._bind(session, request, environment)
@@ -171,7 +182,9 @@ class SessionLife:
             if not session.is_ending:
                 if isinstance(error, EnvironmentFault):
                     session.enter("fail", Failed(error.copy()))
-                elif session.episode.number:  # its construction is on record, so no other path can bind it
+                elif (
+                    session.episode.number
+                ):  # its construction is on record, so no other path can bind it
                     self.run_in_background(self.close(session, "abandoned"))
                 else:
                     session.enter("refuse", Unbound(request))
@@ -183,7 +196,8 @@ class SessionLife:
         return (hosted for hosted in self.registry if allowed is None or hosted.name in allowed)
 
     async def _bind(self, session: Session, request: SessionRequest, environment: str) -> None:
-        """Construct `environment`. Afterwards the session is ready or being set up. The caller handles failures."""
+        """Construct `environment`. Afterwards the session is ready or being set up. The caller
+        handles failures."""
         hosted = self.registry.get(environment)
         hosted.check_available()
         hosted.check_toolset(request.toolset)
@@ -205,7 +219,8 @@ class SessionLife:
             if hosted.runs_constructor or request.toolset:
                 constructing = session.state
                 assert isinstance(constructing, Constructing)
-                constructing.work = self.run_in_background(building)  # the end of the session stops it
+                # the end of the session stops it
+                constructing.work = self.run_in_background(building)
                 needs_setup = await asyncio.shield(constructing.work)
             else:
                 needs_setup = await building
@@ -229,7 +244,8 @@ class SessionLife:
             self.start(session)
 
     async def secrets_for(self, session: Session, environment: str) -> Mapping[str, str]:
-        """Return the secrets that the operator gives to the session, which are masked from now on in its record."""
+        """Return the secrets that the operator gives to the session, which are masked from now on
+        in its record."""
         source = self.operator_secrets
         if source is None or not (secrets := await source.of(environment, session.owner)):
             return {}
@@ -238,7 +254,8 @@ class SessionLife:
         return secrets
 
     async def _take_place(self, session: Session, hosted: HostedEnvironment) -> None:
-        """Take a place in an environment that bears a number of sessions only, at most after `quota_wait_seconds`.
+        """Take a place in an environment that bears a number of sessions only, at most after
+        `quota_wait_seconds`.
 
         Raises: TooManySessions.
         """
@@ -248,7 +265,8 @@ class SessionLife:
         seconds = self.limits.quota_wait_seconds
         if not (places.enter() or await places.wait_to_enter(seconds)):
             raise TooManySessions(
-                f"Environment {hosted.name!r} bears {places.limit} sessions at once (sessions_at_once), and none ended "
+                f"Environment {hosted.name!r} bears {places.limit} sessions at once "
+                "(sessions_at_once), and none ended "
                 f"within {seconds:g} s; delete one, then try again"
             )
         if session.is_gone:  # it was deleted meanwhile
@@ -256,11 +274,16 @@ class SessionLife:
         else:
             session.place = places
 
-    async def construct(self, session: Session, instance: PlayedInstance, spec: Any, request: SessionRequest) -> bool:
-        """Construct the instance of a session, or close it; return whether it needs to be set up."""
+    async def construct(
+        self, session: Session, instance: PlayedInstance, spec: Any, request: SessionRequest
+    ) -> bool:
+        """Construct the instance of a session, or close it; return whether it needs to be set
+        up."""
         KEY.set(session.owner)
         try:
-            with self.running.note(session.episode.number, session.episode.environment, "constructor"):
+            with self.running.note(
+                session.episode.number, session.episode.environment, "constructor"
+            ):
                 return await instance.construct(spec, request.secrets or {}, request.toolset)
         except BaseException:
             await self._close_instance(session)
@@ -298,7 +321,8 @@ class SessionLife:
     async def until_ready(self, session: Session, seconds: float | None = None) -> None:
         """Wait for construction and setup, at most `seconds`.
 
-        Raises: EnvironmentFault when setup has failed, SessionDeleted, SessionStarting when the time is over.
+        Raises: EnvironmentFault when setup has failed, SessionDeleted, SessionStarting when the
+        time is over.
         """
         if session.state is READY:
             return
@@ -311,7 +335,8 @@ class SessionLife:
         session.check_alive()
 
     async def read(self, session: Session, what: str, answer: Awaitable[str]) -> str:
-        """Return what the environment answers. A fault is logged, and stored as the cause of an end right after it.
+        """Return what the environment answers. A fault is logged, and stored as the cause of an end
+        right after it.
 
         Raises: EnvironmentFault without the session's secrets.
         """
@@ -327,13 +352,16 @@ class SessionLife:
         episode.tally.note_reading(what, None)
         return text
 
-    # --- ending -------------------------------------------------------------------------------------------------------
+    # --- ending -----------------------------------------------------------------------------------
 
-    async def close(self, session: Session, cause: Cause, detail: str = "", heir: Heir = "nobody") -> None:
+    async def close(
+        self, session: Session, cause: Cause, detail: str = "", heir: Heir = "nobody"
+    ) -> None:
         """End the session; return when its instance is torn down and the end is recorded.
 
-        `detail` explains the cause in the record. Author's code that does not end within the limit is abandoned. If its
-        `heir` is the next server, its episode goes on, and running calls are not recorded.
+        `detail` explains the cause in the record. Author's code that does not end within the limit
+        is abandoned. If its `heir` is the next server, its episode goes on, and running calls are
+        not recorded.
         """
         if isinstance(session.state, Dormant) and heir != "server":
             await self.past_of(session, session.state)  # its end counts the steps
@@ -356,11 +384,15 @@ class SessionLife:
         finally:
             await self._record_end(session, cause, detail)
             self.table.remove(session)
-            session.enter("end", Gone(cause, detail, closing.heir))  # for others that wait for the id to be free
+            # for others that wait for the id to be free
+            session.enter("end", Gone(cause, detail, closing.heir))
 
     async def close_all(self, sessions: Iterable[Session], cause: Cause, detail: str) -> int:
-        """End the sessions concurrently; return their number. They go on ending if the caller is cancelled."""
-        closing = [self.run_in_background(self.close(session, cause, detail)) for session in sessions]
+        """End the sessions concurrently; return their number. They go on ending if the caller is
+        cancelled."""
+        closing = [
+            self.run_in_background(self.close(session, cause, detail)) for session in sessions
+        ]
         if closing:
             await asyncio.wait(closing)
         return len(closing)
@@ -383,7 +415,8 @@ class SessionLife:
         return past
 
     async def _close_instance(self, session: Session) -> None:
-        """Close the instance of a session, unless that was done already. Raises: EnvironmentFault."""
+        """Close the instance of a session, unless that was done already. Raises:
+        EnvironmentFault."""
         instance, session.instance = session.instance, None
         if instance is not None:
             with self.running.note(session.episode.number, session.episode.environment, "teardown"):
@@ -399,15 +432,18 @@ class SessionLife:
             await self.close(session, "expired", ended_by(limit))
 
     def end_episode(self, session: Session, limit: str) -> Coroutine[Any, Any, None]:
-        """End the episode because of `limit`, but not the session; the returned work stops its running calls.
+        """End the episode because of `limit`, but not the session; the returned work stops its
+        running calls.
 
-        The session stays open until its client leaves, and tells the agent why its calls are refused.
+        The session stays open until its client leaves, and tells the agent why its calls are
+        refused.
         """
         session.enter("limit", over := Over(limit))
         return self._release(session, list(session.calls.running), over.sentence)
 
     async def _release(self, session: Session, calls: Iterable[Call], detail: str) -> None:
-        """Stop `calls`, those that ran when their episode reached a limit, and close its instance."""
+        """Stop `calls`, those that ran when their episode reached a limit, and close its
+        instance."""
         await self._stop_calls(session, calls)
         await self._record_end(session, "expired", detail)
         try:
@@ -427,7 +463,8 @@ class SessionLife:
         tasks = [call.task for call in calls if call.task is not None]
         if not tasks:
             return
-        await asyncio.sleep(0)  # a task that is cancelled before its first step would never answer its call
+        # a task that is cancelled before its first step would never answer its call
+        await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=self.limits.close_wait_seconds)
@@ -435,7 +472,8 @@ class SessionLife:
         for call in calls:
             if call.task is None or call.task.done():
                 continue
-            if session.repeats_calls:  # it swallowed the cancellation, and the next server makes it again
+            # it swallowed the cancellation, and the next server makes it again
+            if session.repeats_calls:
                 call.finish(CUT)
                 continue
             now, outcome = episode.clock.now(), session.cut_short()

@@ -22,8 +22,8 @@ _RUN = tuple(one.name for one in fields(RunInfo))
 class SessionRequest:
     """A request to open a session.
 
-    Either `spec` (the task's content) or `split` with `index` is given. If `environment` is None, the first path that
-    names an environment binds the session to it.
+    Either `spec` (the task's content) or `split` with `index` is given. If `environment` is None,
+    the first path that names an environment binds the session to it.
     """
 
     sid: str
@@ -48,12 +48,14 @@ class SessionRequest:
     usage: KeyUsage = field(default_factory=KeyUsage)
     """What the key uses; by default there are no quotas."""
     is_sent: bool = False
-    """Whether `spec` comes from somebody who may not read all tasks of the environment; see `EpisodeStarted`."""
+    """Whether `spec` comes from somebody who may not read all tasks of the environment; see
+    `EpisodeStarted`."""
     reads_tasks: bool = True
-    """Whether the player may read all tasks. Otherwise the record of a task of a split must not show whether the task
-    holds a secret of the session."""
+    """Whether the player may read all tasks. Otherwise the record of a task of a split must not
+    show whether the task holds a secret of the session."""
     can_return: bool = False
-    """Whether its client goes on after a restart of the server with nothing but the session's id."""
+    """Whether its client goes on after a restart of the server with nothing but the session's
+    id."""
 
     sealed: bytes = b""
     """The secrets, encrypted, if they may be kept while the session lives."""
@@ -64,14 +66,17 @@ class SessionRequest:
             self.sealed = vault.seal(self.secrets, self.masked)
 
     def opening_json(self) -> str:
-        """Return what opens the session at another server while it is not bound; empty if it is, or has to be lost.
+        """Return what opens the session at another server while it is not bound; empty if it is, or
+        has to be lost.
 
         There are no secrets in it but those that are encrypted.
         """
         is_unbound = self.environment is None and self.spec is None and self.can_return
         if not is_unbound or self.toolset or (self.secrets and not self.sealed):
             return ""
-        kept = {name: getattr(self, name) for name in _KEPT} | {"run": {name: getattr(self.run, name) for name in _RUN}}
+        kept = {name: getattr(self, name) for name in _KEPT} | {
+            "run": {name: getattr(self.run, name) for name in _RUN}
+        }
         if self.masked:
             text = json.dumps([self.sid, kept])
             if mask_of(self.masked).json(text) != text:
@@ -81,11 +86,18 @@ class SessionRequest:
 
     @classmethod
     def from_opening(cls, sid: str, opening: str) -> SessionRequest:
-        """Return the request of which `opening_json` returned the text, with its secrets still encrypted."""
+        """Return the request of which `opening_json` returned the text, with its secrets still
+        encrypted."""
         kept = json.loads(opening)
-        run, allowed, sealed = RunInfo(**kept.pop("run")), kept.pop("allowed"), kept.pop("sealed").encode()
+        run, allowed, sealed = (
+            RunInfo(**kept.pop("run")),
+            kept.pop("allowed"),
+            kept.pop("sealed").encode(),
+        )
         names = None if allowed is None else frozenset(allowed)
-        return cls(sid, environment=None, allowed=names, run=run, sealed=sealed, can_return=True, **kept)
+        return cls(
+            sid, environment=None, allowed=names, run=run, sealed=sealed, can_return=True, **kept
+        )
 
     @property
     def _has_only_key(self) -> bool:
@@ -95,7 +107,8 @@ class SessionRequest:
         """Raises: InvalidRequest for a secret that is too long to be masked."""
         if (longest := max(map(len, self.masked), default=0)) > MAX_SECRET_CHARACTERS:
             raise InvalidRequest(
-                f"A secret has {longest:,} characters; at most {MAX_SECRET_CHARACTERS:,} are allowed, "
+                f"A secret has {longest:,} characters; at most {MAX_SECRET_CHARACTERS:,} are "
+                "allowed, "
                 "because the server looks for secrets in everything that it records."
             )
 

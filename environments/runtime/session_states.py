@@ -1,7 +1,9 @@
-"""The states of a live session, what belongs to each of them alone, and the table of its transitions.
+"""The states of a live session, what belongs to each of them alone, and the table of its
+transitions.
 
-What only one state has is a field of that state, so it is gone with it: a session that is ready has no fault, and none
-is suspended that is not ending. `Session.enter` is the only way from one state to another.
+What only one state has is a field of that state, so it is gone with it: a session that is ready has
+no fault, and none is suspended that is not ending. `Session.enter` is the only way from one state
+to another.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ from environments.runtime.records import Cause, OpenEpisode, RecordedPast
 from environments.runtime.session_request import SessionRequest
 
 Heir = Literal["nobody", "client", "server"]
-"""Who goes on with the id of a session that ends. client: its client opens it again, so its place stays taken;
+"""Who goes on with the id of a session that ends. client: its client opens it again, so its place
+stays taken;
 server: the server stops, and the next one goes on with the episode."""
-Event = Literal["wake", "bind", "refuse", "set up", "start", "limit", "fail", "close", "drop", "end"]
+Event = Literal[
+    "wake", "bind", "refuse", "set up", "start", "limit", "fail", "close", "drop", "end"
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +69,8 @@ class Ready:
 
 @dataclass(slots=True, eq=False)
 class Over:
-    """The server has ended its episode. It stays open until its client leaves, to say why calls are refused."""
+    """The server has ended its episode. It stays open until its client leaves, to say why calls are
+    refused."""
 
     limit: str
     """Why; completes a sentence."""
@@ -115,15 +121,21 @@ TRANSITIONS: Mapping[tuple[type[State], Event], tuple[type[State], ...]] = {
     (SettingUp, "fail"): (Failed,),
     # the episode ends as expired: running calls are stopped, and the environment is torn down
     (Ready, "limit"): (Over,),
-    # whatever ends a session: its client, its time, the end of its run or key, a lost host, the stop of the server
-    **{(state, "close"): (Closing,) for state in (Dormant, Unbound, Constructing, SettingUp, Ready, Over, Failed)},
-    # the request that was to open it was refused; nothing was played, or a failed construction is on record
+    # whatever ends a session: its client, its time, the end of its run or key, a lost host, the
+    # stop of the server
+    **{
+        (state, "close"): (Closing,)
+        for state in (Dormant, Unbound, Constructing, SettingUp, Ready, Over, Failed)
+    },
+    # the request that was to open it was refused; nothing was played, or a failed construction is
+    # on record
     (Unbound, "drop"): (Gone,),
     (Constructing, "drop"): (Gone,),
     # its end is on record
     (Closing, "end"): (Gone,),
 }
-"""By the state that a session is in, and what happens: the states that it may enter, with what is done meanwhile."""
+"""By the state that a session is in, and what happens: the states that it may enter, with what is
+done meanwhile."""
 
 
 class IllegalTransition(Exception):

@@ -1,4 +1,5 @@
-"""The live sessions of a server by id: which there are, whose they are, and how many there may be."""
+"""The live sessions of a server by id: which there are, whose they are, and how many there may
+be."""
 
 from __future__ import annotations
 
@@ -25,12 +26,15 @@ class SessionTable:
         self._by_id: dict[str, Session] = {}
         self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
         self.secrets = RecentSecrets()
-        self.places_in = {each.name: Places(most) for each in hosted if (most := each.sessions_at_once)}
+        self.places_in = {
+            each.name: Places(most) for each in hosted if (most := each.sessions_at_once)
+        }
         """Places for sessions of the environments that bear a number of them only."""
         self.shared: SessionPlaces | None = None
         """Tells other servers, and the next one, which sessions this one has."""
         self.accepts: Literal["everything", "calls", "nothing"] = "everything"
-        """What a server still takes while it stops: calls of the sessions that it has, or nothing."""
+        """What a server still takes while it stops: calls of the sessions that it has, or
+        nothing."""
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._by_id.values()))
@@ -47,7 +51,8 @@ class SessionTable:
         return session if session is not None and owner in (None, session.owner) else None
 
     def find(self, sid: str, owner: str) -> Session:
-        """Return the session. Raises: SessionNotFound, also for a session of another key; Draining."""
+        """Return the session. Raises: SessionNotFound, also for a session of another key;
+        Draining."""
         if (session := self._by_id.get(sid)) is None:
             self.check_suspended(sid)
         if session is None or session.owner != owner:
@@ -67,7 +72,8 @@ class SessionTable:
             raise SessionExists
         if len(self._by_id) >= (most := self._limits.max_sessions):
             raise TooManySessions(
-                f"{most} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or wait"
+                f"{most} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one "
+                "or wait"
             )
 
     def add(self, request: SessionRequest, state: State) -> Session:

@@ -1,11 +1,12 @@
 """One thread for all code of one instance, plain and async, as `own_thread` asks for.
 
-Plain code delays this instance only. It finds what it would find on a server's loop: a running event loop, and the
-thread that created its objects. Where a class has no async code, the thread calls plain code from a queue and the loop
-is not made: an idle session costs 30 KB instead of 340 and no descriptors, and a call costs two switches of thread and
-no task. Should something need the loop, because plain code schedules something, the thread makes it and runs it for
-good. That loop is asyncio's, which cannot be told from one that is there; where async code runs, uvloop takes 20 % less
-CPU an episode.
+Plain code delays this instance only. It finds what it would find on a server's loop: a running
+event loop, and the thread that created its objects. Where a class has no async code, the thread
+calls plain code from a queue and the loop is not made: an idle session costs 30 KB instead of 340
+and no descriptors, and a call costs two switches of thread and no task. Should something need the
+loop, because plain code schedules something, the thread makes it and runs it for good. That loop is
+asyncio's, which cannot be told from one that is there; where async code runs, uvloop takes 20 %
+less CPU an episode.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from environments.runtime.thread_job import ThreadJob
 
 
 class _Wake:
-    """In the queue of a thread: its loop is needed, because another thread has scheduled something on it."""
+    """In the queue of a thread: its loop is needed, because another thread has scheduled something
+    on it."""
 
 
 _WAKE = _Wake()
@@ -37,40 +39,56 @@ MainThread = SimpleQueue[Callable[[], None]]
 class SessionThread:
     """Made and lent by a ThreadPool, which gets the jobs that are done."""
 
-    def __init__(self, report: Callable[[ThreadJob], None], *, runs_loop: bool, main: MainThread | None = None) -> None:
+    def __init__(
+        self,
+        report: Callable[[ThreadJob], None],
+        *,
+        runs_loop: bool,
+        main: MainThread | None = None,
+    ) -> None:
         """Start the thread, which calls `report` with each job that is done and was not abandoned.
 
         `main`: use the main thread of the process instead, which waits there.
         """
         self._report, self.runs_loop = report, runs_loop
         self._jobs: SimpleQueue[ThreadJob | _Wake | None] = SimpleQueue()  # None: end
-        thread = threading.main_thread() if main else threading.Thread(target=self._serve, name="session", daemon=True)
-        self._loop: asyncio.AbstractEventLoop = _new_loop() if runs_loop else LateLoop(self._jobs.put, thread)
+        thread = (
+            threading.main_thread()
+            if main
+            else threading.Thread(target=self._serve, name="session", daemon=True)
+        )
+        self._loop: asyncio.AbstractEventLoop = (
+            _new_loop() if runs_loop else LateLoop(self._jobs.put, thread)
+        )
         self._is_looping = runs_loop
         self._running = 0  # jobs whose results are awaited on the loop; used in the thread only
         self._is_retired = False
         main.put(self._serve) if main else thread.start()
 
-    # --- from the server's loop ---------------------------------------------------------------------------------------
+    # --- from the server's loop -------------------------------------------------------------------
 
     def put(self, job: ThreadJob | _Wake | None) -> None:
         """Run `job` after those that were put before; None ends the thread."""
         self._jobs.put(job)
-        if self._is_looping:  # else the thread takes it from the queue, at the latest when it starts to loop
+        # else the thread takes it from the queue, at the latest when it starts to loop
+        if self._is_looping:
             self._loop.call_soon_threadsafe(self._start_next)
 
     def cancel(self, job: ThreadJob) -> None:
         """Cancel what `job` awaits; plain code continues to run."""
-        if self._is_looping:  # else the thread sees that the caller was cancelled when it starts to loop
+        # else the thread sees that the caller was cancelled when it starts to loop
+        if self._is_looping:
             self._loop.call_soon_threadsafe(self._cancel, job)
 
     def clean(self) -> None:
-        """Cancel the tasks that an instance left behind, before the next instance gets the thread."""
+        """Cancel the tasks that an instance left behind, before the next instance gets the
+        thread."""
         if self._has_loop:
             self._loop.call_soon_threadsafe(self._cancel_all)
 
     def hand_over(self, other: SessionThread) -> None:
-        """Leave the jobs that wait behind a hung one to another thread. This thread ends after its own.
+        """Leave the jobs that wait behind a hung one to another thread. This thread ends after its
+        own.
 
         The jobs that have started here stay here.
         """
@@ -79,7 +97,7 @@ class SessionThread:
             while True:
                 other.put(self._jobs.get_nowait())
 
-    # --- in the thread ------------------------------------------------------------------------------------------------
+    # --- in the thread ----------------------------------------------------------------------------
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -103,7 +121,8 @@ class SessionThread:
         return self.runs_loop or self._loop.is_made  # type: ignore[attr-defined]
 
     def _take_over(self, job: ThreadJob | _Wake) -> None:
-        """Take jobs on the loop from now on. `job` made it necessary, and may have been cancelled meanwhile."""
+        """Take jobs on the loop from now on. `job` made it necessary, and may have been cancelled
+        meanwhile."""
         self._is_looping = True
         if not isinstance(job, _Wake) and job.future.cancelled():
             self._cancel(job)
@@ -119,7 +138,8 @@ class SessionThread:
                 self._start(job)
 
     def _start(self, job: ThreadJob) -> None:
-        """Call the job's function, in a context of its own, and report it, or await what it returned on the loop."""
+        """Call the job's function, in a context of its own, and report it, or await what it
+        returned on the loop."""
         context = contextvars.copy_context()
         context.run(job.work)
         if inspect.isawaitable(job.value):
@@ -162,19 +182,22 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class LateLoop(asyncio.SelectorEventLoop):
     """An event loop that is made, with its selector and its sockets, when it is first used.
 
-    `asyncio.get_running_loop` returns it before that too: code may compare loops, or ask for the current task of one.
+    `asyncio.get_running_loop` returns it before that too: code may compare loops, or ask for the
+    current task of one.
     """
 
     is_made = False
 
     def __init__(self, wake: Callable[[_Wake], None], thread: threading.Thread) -> None:
-        """`wake` is called when the loop is made, by any thread; `thread`, that of the loop, has to run it then."""
+        """`wake` is called when the loop is made, by any thread; `thread`, that of the loop, has to
+        run it then."""
         self._wake, self._thread = wake, thread
         self._making = threading.RLock()
         self._maker: int | None = None  # the thread that makes the loop now
 
     def __getattr__(self, name: str) -> Any:
-        """Make the loop as soon as something is read that its constructor sets; other threads wait meanwhile."""
+        """Make the loop as soon as something is read that its constructor sets; other threads wait
+        meanwhile."""
         with self._making:
             if self._maker is not None:  # the constructor asks
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -189,9 +212,11 @@ class LateLoop(asyncio.SelectorEventLoop):
             return super().__getattribute__(name)
 
     def is_running(self) -> bool:
-        """Return whether the loop runs, as it seems to do for plain code in its thread, but not for its constructor.
+        """Return whether the loop runs, as it seems to do for plain code in its thread, but not for
+        its constructor.
 
-        For other threads it runs as long as its thread lives: that runs whatever they schedule on it.
+        For other threads it runs as long as its thread lives: that runs whatever they schedule on
+        it.
         """
         if self._maker == threading.get_ident():
             return False

@@ -8,8 +8,8 @@ import time
 class SteadyClock:
     """Tells the time since the epoch from the moment at which it was made, by the monotonic clock.
 
-    So durations between its times are true, although the system's clock may be set in between. A clock that is made
-    later follows the system's clock as it is then.
+    So durations between its times are true, although the system's clock may be set in between. A
+    clock that is made later follows the system's clock as it is then.
     """
 
     __slots__ = ("_offset",)

@@ -1,7 +1,8 @@
-"""A trial of a task: playing its beginning (construct, setup, prompt, teardown) shows whether it can be played.
+"""A trial of a task: playing its beginning (construct, setup, prompt, teardown) shows whether it
+can be played.
 
-SessionService runs trials for people who edit tasks. A trial is not an episode: nothing is recorded or counted, and no
-tool is called. It uses the same Host as sessions.
+SessionService runs trials for people who edit tasks. A trial is not an episode: nothing is recorded
+or counted, and no tool is called. It uses the same Host as sessions.
 """
 
 from __future__ import annotations
@@ -63,9 +64,14 @@ class _Beginning:
 
 
 async def try_out(
-    host: Host, environment: str, spec: Any, seconds: float, secrets: Mapping[str, str] = MappingProxyType({})
+    host: Host,
+    environment: str,
+    spec: Any,
+    seconds: float,
+    secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> Trial:
-    """Play the beginning of the task `spec` for at most `seconds`, and tear it down within the host's own limit.
+    """Play the beginning of the task `spec` for at most `seconds`, and tear it down within the
+    host's own limit.
 
     `secrets`: those that the operator gives to the environment.
 
@@ -91,7 +97,8 @@ async def try_out(
 
 
 def _failure(task: asyncio.Task[None], stage: Stage, seconds: float) -> Failure | None:
-    """Return why the stage failed; None if it did not. Raises: OrsError other than EnvironmentFault."""
+    """Return why the stage failed; None if it did not. Raises: OrsError other than
+    EnvironmentFault."""
     if not task.done():
         return Failure(stage, f"it took longer than {seconds:g} s and was given up")
     error = task.exception()

@@ -1,4 +1,5 @@
-"""A call of an author's function on a thread: what `ThreadPool` and `SessionThread` run, and callers await."""
+"""A call of an author's function on a thread: what `ThreadPool` and `SessionThread` run, and
+callers await."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ from environments.sandbox.fair_turns import KEY
 
 
 class ThreadJob:
-    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished.
+    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread
+    has finished.
 
-    The function often belongs to an instance that holds much memory. So a job drops it when it has run, and whatever it
-    returned or raised when that is taken or no longer wanted: a job may live longer than the session, and an exception
-    refers to the frames that it passed through, which refer to the job.
+    The function often belongs to an instance that holds much memory. So a job drops it when it has
+    run, and whatever it returned or raised when that is taken or no longer wanted: a job may live
+    longer than the session, and an exception refers to the frames that it passed through, which
+    refer to the job.
     """
 
     __slots__ = (
@@ -34,7 +37,9 @@ class ThreadJob:
         "value",
     )
 
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.fn, self.args = fn, args
         self.future: asyncio.Future[None] = loop.create_future()
         self.started = self.ended = False
@@ -49,10 +54,12 @@ class ThreadJob:
     def work(self) -> bool:
         """Run the function in a thread and store its result or exception.
 
-        Return False when the job was abandoned while it ran, so that the thread is no longer needed.
+        Return False when the job was abandoned while it ran, so that the thread is no longer
+        needed.
         """
         self.started = True
-        if self.abandoned or (self.is_leased and self.future.cancelled()):  # while it waited for a thread
+        # while it waited for a thread
+        if self.abandoned or (self.is_leased and self.future.cancelled()):
             return True
         if self.note is not None:
             self.note.enter_thread()
@@ -66,7 +73,8 @@ class ThreadJob:
         return not self.abandoned
 
     async def await_value(self) -> None:
-        """Await what the function returned on the loop of a session's thread, and store the result or the exception."""
+        """Await what the function returned on the loop of a session's thread, and store the result
+        or the exception."""
         awaitable, self.value = self.value, None
         try:
             self.value = await awaitable
@@ -84,7 +92,8 @@ class ThreadJob:
         self.value = self.error = None
 
     def deliver(self) -> None:
-        """Resolve `future`, after which the caller takes `value` or `error`; called on the server's loop."""
+        """Resolve `future`, after which the caller takes `value` or `error`; called on the server's
+        loop."""
         self.ended = True
         if self.future.done():  # the caller was cancelled
             self.drop_result()

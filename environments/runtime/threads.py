@@ -1,10 +1,13 @@
-"""The threads that run plain (non-async) code of environments. Slow code of one session cannot exhaust them.
+"""The threads that run plain (non-async) code of environments. Slow code of one session cannot
+exhaust them.
 
-When all threads are busy, further work waits in turns by API key (`environments/sandbox/fair_turns.py`).
+When all threads are busy, further work waits in turns by API key
+(`environments/sandbox/fair_turns.py`).
 
-`ThreadPool` grows slowly and retires idle threads; it also lends a `SessionThread` to each instance that needs one.
-Both run `ThreadJob`s and deliver their results on the event loop, which does all bookkeeping, so no lock is needed. A
-hung thread can be abandoned; since it is a daemon, it does not keep the process from exiting.
+`ThreadPool` grows slowly and retires idle threads; it also lends a `SessionThread` to each instance
+that needs one. Both run `ThreadJob`s and deliver their results on the event loop, which does all
+bookkeeping, so no lock is needed. A hung thread can be abandoned; since it is a daemon, it does not
+keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from environments.runtime.thread_job import ThreadJob
 from environments.sandbox.fair_turns import RoundRobin
 
 START_THREADS = 16
-"""Threads up to this number start as soon as they are needed; beyond it, only when work has waited for two checks."""
+"""Threads up to this number start as soon as they are needed; beyond it, only when work has waited
+for two checks."""
 MAX_THREADS = 2048
 CHECK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
@@ -44,13 +48,15 @@ class ThreadPool:
         self._busy = 0  # jobs submitted and not delivered, including those that wait
         self._threads = 0
         self._checks = 0
-        self._free_sessions: dict[bool, list[SessionThread]] = {False: [], True: []}  # by whether they run a loop
+        # by whether they run a loop
+        self._free_sessions: dict[bool, list[SessionThread]] = {False: [], True: []}
         self._lent = 0  # threads of sessions
         self.main: MainThread | None = None
         """The main thread, if the next session that needs a thread of its own gets that."""
         self.abandoned = 0
         """Number of threads that were given up while they ran."""
-        self._overdue: dict[asyncio.Task[Any], float] = {}  # cancelled tasks that go on, by the moment of that
+        # cancelled tasks that go on, by the moment of that
+        self._overdue: dict[asyncio.Task[Any], float] = {}
 
     def submit(self, job: ThreadJob) -> None:
         self._busy += 1
@@ -67,14 +73,18 @@ class ThreadPool:
             self._work.put(self._waiting.take())
 
     def abandon(self, job: ThreadJob) -> None:
-        """Give up on `job` and its thread; the thread ends by itself if the function ever returns."""
+        """Give up on `job` and its thread; the thread ends by itself if the function ever
+        returns."""
         if not (job.ended or job.abandoned):
             job.abandoned = True
             if job.started:
                 self.abandoned += 1
-                job.drop_result()  # a thread that ends from now on sees that the job was abandoned, and drops it itself
+                # a thread that ends from now on sees that the job was abandoned, and drops it
+                # itself
+                job.drop_result()
             else:
-                job.drop_function()  # a thread that starts from now on sees that, and does not call it
+                # a thread that starts from now on sees that, and does not call it
+                job.drop_function()
             self._waiting.discard(job.key, job)
             self._busy -= 1
             self._threads -= job.started or job.is_leased
@@ -86,7 +96,8 @@ class ThreadPool:
         task.add_done_callback(lambda done: self._overdue.pop(done, None))
 
     def is_held(self, grace_seconds: float) -> bool:
-        """Return whether code was given up that still runs; async code has `grace_seconds` to end."""
+        """Return whether code was given up that still runs; async code has `grace_seconds` to
+        end."""
         horizon = time.monotonic() - grace_seconds
         return self.abandoned > 0 or any(since < horizon for since in self._overdue.values())
 
@@ -100,7 +111,8 @@ class ThreadPool:
         return SessionThread(self.report, runs_loop=runs_loop, main=main)
 
     def take_back(self, thread: SessionThread) -> None:
-        """Keep as many threads for the next sessions as are in use: sessions often end and start together."""
+        """Keep as many threads for the next sessions as are in use: sessions often end and start
+        together."""
         self._lent -= 1
         thread.clean()
         free = self._free_sessions[thread.runs_loop]
@@ -109,14 +121,16 @@ class ThreadPool:
             free.pop().put(None)
 
     def replace(self, thread: SessionThread) -> SessionThread:
-        """Return another thread instead of one that hangs, with the jobs that wait behind the hung one."""
+        """Return another thread instead of one that hangs, with the jobs that wait behind the hung
+        one."""
         other = self.lend(runs_loop=thread.runs_loop)
         self._lent -= 1
         thread.hand_over(other)
         return other
 
     def submit_to(self, thread: SessionThread, job: ThreadJob) -> None:
-        """Run a job in the thread of its session. Both are counted, so that the need for other threads is the same."""
+        """Run a job in the thread of its session. Both are counted, so that the need for other
+        threads is the same."""
         self._busy += 1
         self._threads += 1
         job.is_leased = True
@@ -153,7 +167,13 @@ class ThreadPool:
             self._checks = 0
             return
         if self._checks > 1:
-            for _ in range(min(max(1, self._threads // 4), self._busy - self._threads, MAX_THREADS - self._threads)):
+            for _ in range(
+                min(
+                    max(1, self._threads // 4),
+                    self._busy - self._threads,
+                    MAX_THREADS - self._threads,
+                )
+            ):
                 self._start_thread()
         self._checks += 1
         self._loop.call_later(CHECK_SECONDS, self._check_growth)
@@ -205,10 +225,11 @@ class ThreadPool:
 def spread_sleeping_threads() -> None:
     """Let the kernel find a thread to wake as fast among thousands as among a few.
 
-    Since Linux 6.16 each process has lists of its own sleeping threads, by default 16 on two cores, and every wake-up
-    reads one of them: with 9,000 idle sessions it took seven times as long. Other kernels refuse this, and don't need
-    it.
+    Since Linux 6.16 each process has lists of its own sleeping threads, by default 16 on two cores,
+    and every wake-up reads one of them: with 9,000 idle sessions it took seven times as long. Other
+    kernels refuse this, and don't need it.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl and prctl(_PR_FUTEX_HASH, _GET_SLOTS, 0, 0, 0) != WAKE_SLOTS:  # to set it again takes 15 ms
+    # to set it again takes 15 ms
+    if prctl and prctl(_PR_FUTEX_HASH, _GET_SLOTS, 0, 0, 0) != WAKE_SLOTS:
         prctl(_PR_FUTEX_HASH, _SET_SLOTS, WAKE_SLOTS, 0, 0)

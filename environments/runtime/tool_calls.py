@@ -1,4 +1,5 @@
-"""What becomes of a call that was started: it waits for its session and its turn, runs, is recorded, and is answered.
+"""What becomes of a call that was started: it waits for its session and its turn, runs, is
+recorded, and is answered.
 
 The result of a call is sent only after its step is durable. `service.py` starts and rejoins calls.
 """
@@ -34,7 +35,9 @@ from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 
-LOST = "The server ended while the call ran, and its environment does not allow to make a call again."
+LOST = (
+    "The server ended while the call ran, and its environment does not allow to make a call again."
+)
 """Told to the client that repeats such a call."""
 
 
@@ -54,7 +57,8 @@ class ToolCalls:
         try:
             if session.state is not READY:
                 await self._life.bind_late(session, path_environment)
-                session.check_path(path_environment)  # another request may have bound it in the meantime
+                # another request may have bound it in the meantime
+                session.check_path(path_environment)
                 await self._life.until_ready(session)
                 started = episode.clock.now()
             else:
@@ -69,23 +73,34 @@ class ToolCalls:
             elif session.calls.lost and session.calls.take_lost(call):
                 outcome = failed(LOST, "interrupted")
             else:
-                running = self._life.running.note(episode.number, episode.environment, call.tool, input_json)
+                running = self._life.running.note(
+                    episode.number, episode.environment, call.tool, input_json
+                )
                 call.input_digest = running.input_digest
                 if episode.survival in GOES_ON:
                     call.note, running.is_kept = running, True
                 with running:
                     outcome = await session.get_instance().run(call.tool, call.arguments)
-        except (asyncio.CancelledError, SessionDeleted):  # the session has ended, or a tool cancelled its own task
+        except (
+            asyncio.CancelledError,
+            SessionDeleted,
+        ):  # the session has ended, or a tool cancelled its own task
             outcome = session.cut_short()
         except OverQuota as error:
             outcome = refused(str(error), QUOTA)
         except EnvironmentFault as fault:
             outcome = faulted(fault)
-        except OrsError as error:  # the session could not be bound, so the environment never got the call
+        except (
+            OrsError
+        ) as error:  # the session could not be bound, so the environment never got the call
             self._answer(session, call, CallResult("error", str(error)))
             return
         except Exception as error:
-            log.exception("a call failed inside the server", session=episode.masked_sid, episode=episode.number)
+            log.exception(
+                "a call failed inside the server",
+                session=episode.masked_sid,
+                episode=episode.number,
+            )
             outcome = failed(f"Internal error of the server: {type(error).__name__}", "internal")
         finally:
             if has_place:
@@ -93,14 +108,20 @@ class ToolCalls:
         self._take_step(session, call, outcome, arrived, started)
 
     def _take_step(
-        self, session: Session, call: Call, outcome: CallOutcome, arrived: float, started: float | None
+        self,
+        session: Session,
+        call: Call,
+        outcome: CallOutcome,
+        arrived: float,
+        started: float | None,
     ) -> None:
         """Record the step. The call is answered when the step is committed."""
         if call.result is not None:  # it was answered when the session ended
             call.forget_note()
             return
         episode, errors = session.episode, self._life.limits.return_errors
-        if outcome.reason == "interrupted" and session.repeats_calls:  # the next server makes the call
+        # the next server makes the call
+        if outcome.reason == "interrupted" and session.repeats_calls:
             call.forget_note()
             self._answer(session, call, CUT)
             return
@@ -114,7 +135,10 @@ class ToolCalls:
         if call.note is not None:
             call.note.note_step(step.episode, step.index)
         rows: list[Row] = [step]
-        if outcome.snapshot is not None and (saved := episode.snapshot_row(step.index, outcome.snapshot)) is not None:
+        if (
+            outcome.snapshot is not None
+            and (saved := episode.snapshot_row(step.index, outcome.snapshot)) is not None
+        ):
             rows.append(saved)
         if (note := episode.noted_row()) is not None:
             rows.insert(0, note)
@@ -131,7 +155,9 @@ class ToolCalls:
         result = result_of(outcome, errors)
         self._record.record(*rows, committed=partial(self._answer, session, call, result, step))
 
-    def _answer(self, session: Session, call: Call, result: CallResult, step: StepTaken | None = None) -> None:
+    def _answer(
+        self, session: Session, call: Call, result: CallResult, step: StepTaken | None = None
+    ) -> None:
         now = time.monotonic()
         session.last_used = now
         if step is not None and session.episode.counts is not None:
@@ -142,18 +168,26 @@ class ToolCalls:
         if step is not None and session.on_step is not None:
             session.on_step(step)
 
-    async def score(self, session: Session, call: Call, candidates: list[wire.GroupCandidate]) -> None:
+    async def score(
+        self, session: Session, call: Call, candidates: list[wire.GroupCandidate]
+    ) -> None:
         """Score a group, and answer the call."""
         errors = self._life.limits.return_errors
         try:
             await self._life.until_ready(session)
-            scores = await self._life.read(session, "group score", session.get_instance().score(candidates))
+            scores = await self._life.read(
+                session, "group score", session.get_instance().score(candidates)
+            )
             result = CallResult("end", scores)
         except (asyncio.CancelledError, SessionDeleted):
             result = CUT if session.is_suspended else result_of(session.cut_short(), errors)
         except EnvironmentFault as fault:
             result = result_of(faulted(fault), errors)
         except Exception as error:
-            log.exception("a group was not scored", session=session.episode.masked_sid, episode=session.episode.number)
+            log.exception(
+                "a group was not scored",
+                session=session.episode.masked_sid,
+                episode=session.episode.number,
+            )
             result = CallResult("error", f"Internal error of the server: {type(error).__name__}")
         self._answer(session, call, result)

@@ -1,7 +1,7 @@
 """The order in which the tool calls of an instance run, and which of them may overlap.
 
-Calls of one tool run one after another unless it is concurrent. A call of an exclusive or terminal tool waits for all
-running calls and holds back those that come after it. First come, first served.
+Calls of one tool run one after another unless it is concurrent. A call of an exclusive or terminal
+tool waits for all running calls and holds back those that come after it. First come, first served.
 
 Source: openreward 0.1.167, `_ExclusiveGate`.
 """
@@ -15,7 +15,8 @@ from environments.authoring.tools import Tool
 
 
 class ToolTurns:
-    """Admits the tool calls of one instance, on the event loop only. `leave` must follow every completed `enter`."""
+    """Admits the tool calls of one instance, on the event loop only. `leave` must follow every
+    completed `enter`."""
 
     __slots__ = ("_has_lone", "_running", "_waiting")
 

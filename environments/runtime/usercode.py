@@ -1,8 +1,9 @@
 """The only place where an author's code is called and its exceptions are classified.
 
-Async functions are awaited on the server's loop, plain functions run on threads. An instance of a class that needs one
-thread for all its code has a thread with a loop of its own. Every exception of an author's code, including SystemExit
-and a CancelledError that it lets escape, becomes an EnvironmentFault that holds text only.
+Async functions are awaited on the server's loop, plain functions run on threads. An instance of a
+class that needs one thread for all its code has a thread with a loop of its own. Every exception of
+an author's code, including SystemExit and a CancelledError that it lets escape, becomes an
+EnvironmentFault that holds text only.
 """
 
 from __future__ import annotations
@@ -25,26 +26,30 @@ from environments.runtime.threads import ThreadPool
 
 Passing = tuple[type[Exception], ...]
 MAX_PROBLEMS = 100
-"""Longest list of pydantic's problems that is formatted; a longer one would block the event loop."""
+"""Longest list of pydantic's problems that is formatted; a longer one would block the event
+loop."""
 MAX_LISTED_PROBLEMS = 3
 """Problems that a message lists; of the others it gives the number."""
 MAX_CANCEL_SECONDS = 0.1
 """Time for async code in a thread of its own to end after its cancellation."""
 
 ADVICE = (
-    '. Sessions have a main thread with isolation = "session" and own_thread = True on the class, or served as '
+    '. Sessions have a main thread with isolation = "session" and own_thread = True on the class, '
+    "or served as "
     "'module:Class?isolation=\"session\"&own_thread=true'"
 )
 """What the error says of code that needs the main thread, as signals do."""
 
 
 class UserCode:
-    """Calls the code of one instance or of one class, and tracks which plain calls are still running in a thread."""
+    """Calls the code of one instance or of one class, and tracks which plain calls are still
+    running in a thread."""
 
     __slots__ = ("_jobs", "_own_loop", "_own_thread", "_pool", "_runs_loop", "_thread")
 
     def __init__(self, pool: ThreadPool, hosted: HostedClass | None = None) -> None:
-        """Run the code in the threads that `hosted` asks for; without it, plain code in those of the pool."""
+        """Run the code in the threads that `hosted` asks for; without it, plain code in those of
+        the pool."""
         self._pool = pool
         self._own_thread = hosted is not None and hosted.own_thread
         self._own_loop = hosted is not None and hosted.own_loop
@@ -55,8 +60,8 @@ class UserCode:
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
         """Return the result of `fn(*args)`, awaited if necessary.
 
-        Raises: EnvironmentFault for what `fn` raises, except the types in `passing`, which pass unchanged;
-        SessionDeleted when its thread was abandoned.
+        Raises: EnvironmentFault for what `fn` raises, except the types in `passing`, which pass
+        unchanged; SessionDeleted when its thread was abandoned.
         """
         fault: EnvironmentFault
         THREADS.set(Threads(self._call_in_thread, asyncio.get_running_loop()))
@@ -75,7 +80,9 @@ class UserCode:
                 raise
             fault = fault_of(error)
         try:
-            raise fault  # outside the handlers, so that it does not refer to the frames of the original exception
+            # outside the handlers, so that it does not refer to the frames of the original
+            # exception
+            raise fault
         finally:
             del fault  # or it and this frame would refer to each other, and keep the instance
 
@@ -83,7 +90,9 @@ class UserCode:
         """Run `fn(*args)` on a thread of the pool, or of the instance. Raises: what `fn` raises."""
         if self._own_thread:
             return await self._call_in_own_thread(fn, args)
-        result = await self._result_of(ThreadJob(fn, args, asyncio.get_running_loop()), self._pool.submit)
+        result = await self._result_of(
+            ThreadJob(fn, args, asyncio.get_running_loop()), self._pool.submit
+        )
         return await result if inspect.isawaitable(result) else result
 
     async def _call_in_own_thread(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -111,7 +120,8 @@ class UserCode:
         return _taken(job)
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of `work`, which runs in its own task. One that ignores its cancellation is left running.
+        """Return the result of `work`, which runs in its own task. One that ignores its
+        cancellation is left running.
 
         Raises: TimeoutError, and what `work` raises.
         """
@@ -130,15 +140,19 @@ class UserCode:
             del task  # or its exception and this frame would refer to each other
 
     async def settle(self, seconds: float) -> bool:
-        """Wait until no thread runs this instance's code; abandon those that still do after `seconds`.
+        """Wait until no thread runs this instance's code; abandon those that still do after
+        `seconds`.
 
         Return whether all of them ended in time.
         """
         return await self._settle(list(self._jobs or ()), seconds)
 
     async def abandon_unawaited(self) -> None:
-        """Abandon the threads whose callers were cancelled and which still run; later calls get another thread."""
-        await self._settle([job for job in self._jobs or () if job.future.cancelled()], MAX_CANCEL_SECONDS)
+        """Abandon the threads whose callers were cancelled and which still run; later calls get
+        another thread."""
+        await self._settle(
+            [job for job in self._jobs or () if job.future.cancelled()], MAX_CANCEL_SECONDS
+        )
 
     async def _settle(self, jobs: list[ThreadJob], seconds: float) -> bool:
         waiting = [job for job in jobs if not (job.ended or job.abandoned)]
@@ -165,19 +179,22 @@ class UserCode:
 
 
 def consume_exception(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a task that was left running; otherwise asyncio logs it with any secrets in it."""
+    """Retrieve the exception of a task that was left running; otherwise asyncio logs it with any
+    secrets in it."""
     if not task.cancelled():
         task.exception()
 
 
 def is_cancelled() -> bool:
-    """Return whether the running task was cancelled, as opposed to a CancelledError that escaped the author's code."""
+    """Return whether the running task was cancelled, as opposed to a CancelledError that escaped
+    the author's code."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _taken(job: ThreadJob) -> Any:
-    """Return what the function returned, and remove it from the job. Raises: what it raised; SessionDeleted."""
+    """Return what the function returned, and remove it from the job. Raises: what it raised;
+    SessionDeleted."""
     value, error = job.value, job.error
     job.drop_result()
     if job.abandoned:
@@ -192,19 +209,28 @@ def _taken(job: ThreadJob) -> Any:
 
 
 def fault_of(error: BaseException) -> EnvironmentFault:
-    """Return the fault with type, message and traceback of `error`, from the first frame of the author's code on."""
+    """Return the fault with type, message and traceback of `error`, from the first frame of the
+    author's code on."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
     trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
     text = text_of(error) + (ADVICE if _needs_main_thread(error) else "")
-    trace += f"{type(error).__name__}: {text}" if isinstance(error, ValidationError) else _last_lines(error)
+    trace += (
+        f"{type(error).__name__}: {text}"
+        if isinstance(error, ValidationError)
+        else _last_lines(error)
+    )
     return EnvironmentFault(type(error).__name__, text, trace)
 
 
 def _needs_main_thread(error: BaseException) -> bool:
-    """Return whether it is Python's refusal of signals in other threads, or was raised because of that."""
+    """Return whether it is Python's refusal of signals in other threads, or was raised because of
+    that."""
     causes = (error, error.__cause__, error.__context__)
-    return any(isinstance(cause, ValueError) and "only works in main thread" in str(cause) for cause in causes)
+    return any(
+        isinstance(cause, ValueError) and "only works in main thread" in str(cause)
+        for cause in causes
+    )
 
 
 def text_of(error: BaseException) -> str:
@@ -219,9 +245,12 @@ def text_of(error: BaseException) -> str:
         return f"{count} problems"
     problems = error.errors(include_url=False, include_input=False)
     listed = [
-        f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in problems[:MAX_LISTED_PROBLEMS]
+        f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}"
+        for one in problems[:MAX_LISTED_PROBLEMS]
     ]
-    return "; ".join([*listed, *([f"{count - MAX_LISTED_PROBLEMS} more"] if count > MAX_LISTED_PROBLEMS else [])])
+    return "; ".join(
+        [*listed, *([f"{count - MAX_LISTED_PROBLEMS} more"] if count > MAX_LISTED_PROBLEMS else [])]
+    )
 
 
 def _last_lines(error: BaseException) -> str:

@@ -1,17 +1,22 @@
-"""Execution of an untrusted program under bubblewrap, which returns the program's output and exit status.
+"""Execution of an untrusted program under bubblewrap, which returns the program's output and exit
+status.
 
-Bundled environments (`builtin/code`, `builtin/shell`) call this from threads of the server's pool, because it blocks.
-The program sees the read-only directories of `TREES` and nothing else of this machine: no /etc, no
+Bundled environments (`builtin/code`, `builtin/shell`) call this from threads of the server's pool,
+because it blocks. The program sees the read-only directories of `TREES` and nothing else of this
+machine: no /etc, no
 /home, no /proc, no /usr/local, no network, no other process, no socket but AF_UNIX,
-no debugger (`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory, limited in size and
+no debugger (`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory, limited in
+size and
 discarded at its end; all its processes end with the first one. It runs as nobody when the server
 runs as root.
 
-It is limited by the kernel (CPU, memory and open files of each process, number of processes), by a check every 50 ms of
-the memory and files of all processes and of whether the program still runs, by a wall clock, and by the size of the
-output that is read. When memory runs short, the kernel kills sandboxes first.
+It is limited by the kernel (CPU, memory and open files of each process, number of processes), by a
+check every 50 ms of the memory and files of all processes and of whether the program still runs, by
+a wall clock, and by the size of the output that is read. When memory runs short, the kernel kills
+sandboxes first.
 
-Without bubblewrap there is no sandbox, and `unavailable` says why; a program never runs outside of one.
+Without bubblewrap there is no sandbox, and `unavailable` says why; a program never runs outside of
+one.
 """
 
 from __future__ import annotations
@@ -35,7 +40,8 @@ from environments.sandbox.fair_turns import KEY, FairTurns, Place
 from environments.sandbox.pipes import Pipes
 
 TREES = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/share")
-"""Directories that the program sees, if they exist. Not /usr/local and /usr/src, where containers have applications."""
+"""Directories that the program sees, if they exist. Not /usr/local and /usr/src, where containers
+have applications."""
 _ALTERNATIVES = ("awk", "which")
 """Programs in /usr/bin that are links to /etc/alternatives."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -44,19 +50,22 @@ _CHECK_SECONDS = 0.05
 """Interval at which the clock and the memory of all processes are checked."""
 _SUSPENDED = "it suspended the process that runs it"
 _MAX_SUSPENDED = 20
-"""Checks in a row, a second or more, that may find the program suspended. A program that watches over others, such as
-`builtin/code/runner.py`, no longer does so then, and its slot would stay occupied for the time of a whole run."""
+"""Checks in a row, a second or more, that may find the program suspended. A program that watches
+over others, such as `builtin/code/runner.py`, no longer does so then, and its slot would stay
+occupied for the time of a whole run."""
 _OPEN_FILES = 256
 MAX_RUNNING = 2 + 2 * len(os.sched_getaffinity(0))
-"""Maximum number of programs of all sessions that run at the same time; others wait, in turns by API key."""
+"""Maximum number of programs of all sessions that run at the same time; others wait, in turns by
+API key."""
 MAX_COMPUTING = max(1, len(os.sched_getaffinity(0)) - 1)
-"""Maximum number of programs that run and don't sleep; others wait, in turns by API key. One core is left to the
-server: on two cores, calls of other agents took 2.8 times as long while six programs span, 2 to 3 times at any
-niceness, and 1.4 times while one did."""
+"""Maximum number of programs that run and don't sleep; others wait, in turns by API key. One core
+is left to the server: on two cores, calls of other agents took 2.8 times as long while six programs
+span, 2 to 3 times at any niceness, and 1.4 times while one did."""
 _MAX_IDLE = 2
 """Checks in a row that may find a program asleep before another one gets its turn."""
 _NICE = 12
-"""Niceness: MAX_RUNNING fork bombs leave the server a fifth of a core, and a program still runs on a busy machine."""
+"""Niceness: MAX_RUNNING fork bombs leave the server a fifth of a core, and a program still runs on
+a busy machine."""
 _places, _cores = FairTurns(MAX_RUNNING), FairTurns(MAX_COMPUTING)
 
 
@@ -80,7 +89,8 @@ class SandboxLimits:
     """Number of files in /work and in /tmp, each."""
     stdout_bytes: int = 1024 * 1024
     stderr_bytes: int = 64 * 1024
-    """Bytes of each output that are kept. A program that writes more to stdout is stopped; more of stderr is
+    """Bytes of each output that are kept. A program that writes more to stdout is stopped; more of
+    stderr is
     discarded, up to 16 MB."""
 
 
@@ -89,11 +99,13 @@ class Ran:
     """The output of a program and how it ended."""
 
     status: int
-    """Exit status as in a shell: 0 to 255, 128 and more after a signal; -1 when the program was stopped."""
+    """Exit status as in a shell: 0 to 255, 128 and more after a signal; -1 when the program was
+    stopped."""
     stdout: bytes
     stderr: bytes
     stopped: str = ""
-    """Why it was stopped, as the end of a sentence ("it used more than 256 MB of memory"), or empty."""
+    """Why it was stopped, as the end of a sentence ("it used more than 256 MB of memory"), or
+    empty."""
     is_cut: bool = False
     """Whether a part of stderr was discarded."""
 
@@ -106,12 +118,15 @@ class Sandbox:
     _is_closed: bool = False
     _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Invariant: a process is in `_running`, or ended, or was started before `_is_closed` was set and is killed."""
+    """Invariant: a process is in `_running`, or ended, or was started before `_is_closed` was set
+    and is killed."""
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Ran:
-        """Run a program of /usr/bin in an empty /work; wait before if too many run already, or compute.
+        """Run a program of /usr/bin in an empty /work; wait before if too many run already, or
+        compute.
 
-        Raises: SandboxError; ValueError when an argument contains a NUL character, which no program can be given.
+        Raises: SandboxError; ValueError when an argument contains a NUL character, which no program
+        can be given.
         """
         if any("\0" in word for word in argv):
             raise ValueError("An argument contains a NUL character.")
@@ -157,8 +172,11 @@ class Sandbox:
                 with self._lock:
                     self._running.discard(process)
 
-    def _watch(self, process: subprocess.Popen[bytes], stdin: bytes, status_fd: int, core: Place) -> Ran:
-        """Pass input and output until the process has ended or has to be stopped. If it sleeps, another may compute."""
+    def _watch(
+        self, process: subprocess.Popen[bytes], stdin: bytes, status_fd: int, core: Place
+    ) -> Ran:
+        """Pass input and output until the process has ended or has to be stopped. If it sleeps,
+        another may compute."""
         limits = self.limits
         pipes = Pipes(process, stdin, (limits.stdout_bytes, limits.stderr_bytes))
         next_look, stopped, suspended, idle = time.monotonic() + _CHECK_SECONDS, "", 0, 0
@@ -186,9 +204,11 @@ class Sandbox:
         return Ran(status, stdout, stderr[: limits.stderr_bytes], stopped, is_cut)
 
     def _status(self, status_fd: int, stderr: bytes) -> int:
-        """Return the program's exit status, which bubblewrap reports only if it could start the program.
+        """Return the program's exit status, which bubblewrap reports only if it could start the
+        program.
 
-        The program has no access to this pipe: it cannot make its own failure look like one of the machine.
+        The program has no access to this pipe: it cannot make its own failure look like one of the
+        machine.
         """
         os.set_blocking(status_fd, False)
         with suppress(BlockingIOError):
@@ -204,7 +224,13 @@ def _start(command: list[str], passed: Sequence[int]) -> subprocess.Popen[bytes]
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(  # nosec B603 # the sandbox itself
-            command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed, env={}, start_new_session=True
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            pass_fds=passed,
+            env={},
+            start_new_session=True,
         )
     except OSError as error:
         raise SandboxError(f"The sandbox did not start: {error}") from error
@@ -224,7 +250,16 @@ def _command(limits: SandboxLimits, status_fd: int, filter_fd: int) -> list[str]
         "nofile": _OPEN_FILES,
         "nproc": limits.processes,
     }
-    sizes = ["--size", str(limits.disk_bytes), "--tmpfs", "/work", "--size", str(limits.disk_bytes), "--tmpfs", "/tmp"]  # nosec B108 # the sandbox's own
+    sizes = [
+        "--size",
+        str(limits.disk_bytes),
+        "--tmpfs",
+        "/work",
+        "--size",
+        str(limits.disk_bytes),
+        "--tmpfs",
+        "/tmp",
+    ]  # nosec B108 # the sandbox's own
     prlimit = [f"--{name}={value}:{value}" for name, value in within.items()]
     passed = ["--json-status-fd", str(status_fd), "--seccomp", str(filter_fd)]
     bwrap = [*_bwrap(), *sizes, "--chdir", "/work", "--remount-ro", "/", *passed]
@@ -241,8 +276,13 @@ def system_call_filter(*, has_debuggers: bool = False) -> Iterator[int]:
 
 
 def outside() -> list[str]:
-    """Return the commands before bubblewrap: low priority, first to be killed when memory is short, never root."""
-    nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+    """Return the commands before bubblewrap: low priority, first to be killed when memory is short,
+    never root."""
+    nobody = (
+        ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        if os.geteuid() == 0
+        else []
+    )
     return ["choom", "-n", "1000", "--", "nice", "-n", str(_NICE), *nobody]
 
 
@@ -251,12 +291,18 @@ def _bwrap() -> list[str]:
     words = [*namespaces(), *programs()]
     for name in _DEVICES:
         words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
-    variables = {"PATH": "/usr/bin", "HOME": "/work", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {
+        "PATH": "/usr/bin",
+        "HOME": "/work",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return words + [word for name, value in variables.items() for word in ("--setenv", name, value)]
 
 
 def namespaces() -> list[str]:
-    """Return bubblewrap's command up to the namespaces, which have no network, and no other process of this machine."""
+    """Return bubblewrap's command up to the namespaces, which have no network, and no other process
+    of this machine."""
     words = [_path_of_bwrap(), "--unshare-all", "--unshare-user", "--disable-userns"]
     return [*words, "--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
 
@@ -280,7 +326,8 @@ def _path_of_bwrap() -> str:
 
 
 def _excess(limits: SandboxLimits, inside: list[int]) -> str:
-    """Return the resource that the sandbox uses too much of, as the end of a sentence, or an empty text."""
+    """Return the resource that the sandbox uses too much of, as the end of a sentence, or an empty
+    text."""
     if sum(map(processes.resident_bytes, inside)) > limits.memory_bytes:
         return f"it used more than {limits.memory_bytes >> 20} MB of memory"
     if any(processes.count_files(inside[-1], folder) > limits.files for folder in ("work", "tmp")):
@@ -292,39 +339,59 @@ def _first_line(stderr: bytes) -> str:
     return stderr.decode(errors="replace").strip().partition("\n")[0]
 
 
-# --- availability ----------------------------------------------------------------------------------------
+# --- availability ---------------------------------------------------------------------------------
 
 
 def unavailable(programs: Mapping[str, str]) -> str:
-    """Return why programs cannot be run here and what to install, as one sentence, or an empty text if they can.
+    """Return why programs cannot be run here and what to install, as one sentence, or an empty text
+    if they can.
 
     `programs` maps the names in /usr/bin of what the caller needs to Debian packages.
     """
     if reason := _why_no_sandbox():
         return reason
-    missing = {name: package for name, package in programs.items() if not Path("/usr/bin", name).exists()}
+    missing = {
+        name: package for name, package in programs.items() if not Path("/usr/bin", name).exists()
+    }
     if not missing:
         return ""
-    paths, packages = (", ".join(f"/usr/bin/{name}" for name in missing), " ".join(sorted(set(missing.values()))))
-    return f"{paths} is missing, which its sandbox needs; install it (on Debian: apt-get install {packages})."
+    paths, packages = (
+        ", ".join(f"/usr/bin/{name}" for name in missing),
+        " ".join(sorted(set(missing.values()))),
+    )
+    return (
+        f"{paths} is missing, which its sandbox needs; install it (on Debian: apt-get install "
+        f"{packages})."
+    )
 
 
 @cache
 def _why_no_sandbox() -> str:
-    """Return why there is no sandbox, or an empty text; found out once by running a trivial program."""
+    """Return why there is no sandbox, or an empty text; found out once by running a trivial
+    program."""
     if not _path_of_bwrap():
-        return "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install bubblewrap)."
+        return (
+            "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install "
+            "bubblewrap)."
+        )
     if (machine := platform.machine()) not in system_calls.MACHINES:
         machines = " and ".join(system_calls.MACHINES)
-        return f"It needs a sandbox, which there is on {machines} only; this machine is {machine!r}."
+        return (
+            f"It needs a sandbox, which there is on {machines} only; this machine is {machine!r}."
+        )
     try:
         ran = Sandbox().run(["sh", "-c", "true & wait"])
     except SandboxError as error:
         return (
-            f"It needs a sandbox, and bubblewrap cannot make one here. {str(error).rstrip('.')}. Allow user namespaces "
-            "(sysctl kernel.unprivileged_userns_clone=1; in a container, its security profile), or install "
+            f"It needs a sandbox, and bubblewrap cannot make one here. {str(error).rstrip('.')}. "
+            "Allow user namespaces "
+            "(sysctl kernel.unprivileged_userns_clone=1; in a container, its security profile), or "
+            "install "
             "bubblewrap 0.8 or newer (on Debian: apt-get install bubblewrap)."
         )
     if ran.status != 0:
-        return f"It needs a sandbox, and a trivial program failed in it: {_first_line(ran.stderr) or ran.stopped}."
+        return (
+            "It needs a sandbox, and a trivial program failed in it: "
+            f"{_first_line(ran.stderr) or ran.stopped}."
+        )
     return ""

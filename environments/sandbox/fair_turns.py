@@ -1,7 +1,9 @@
-"""Turns at something bounded that go round by key: when several keys wait, each gets its turn after the others.
+"""Turns at something bounded that go round by key: when several keys wait, each gets its turn after
+the others.
 
-With first come, first served, a key that asks a thousand times would make every other key wait for all of that. The
-sandbox gives its places in such turns, and so does the pool of threads (`environments/runtime/threads.py`).
+With first come, first served, a key that asks a thousand times would make every other key wait for
+all of that. The sandbox gives its places in such turns, and so does the pool of threads
+(`environments/runtime/threads.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ KEY: ContextVar[str] = ContextVar("key", default="")
 
 
 class RoundRobin(Generic[T]):
-    """Items that wait, by key. They are taken from one key after the other; of one key, the oldest first."""
+    """Items that wait, by key. They are taken from one key after the other; of one key, the oldest
+    first."""
 
     def __init__(self) -> None:
         self._by_key: OrderedDict[str, deque[T]] = OrderedDict()

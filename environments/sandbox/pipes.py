@@ -17,9 +17,12 @@ MAX_DROPPED_BYTES = 16 * 1024 * 1024
 
 
 class Pipes:
-    """The three pipes of one process; `kept` is the number of bytes kept of stdout and of stderr."""
+    """The three pipes of one process; `kept` is the number of bytes kept of stdout and of
+    stderr."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, kept: tuple[int, int]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], stdin: bytes, kept: tuple[int, int]
+    ) -> None:
         assert process.stdin and process.stdout and process.stderr
         self._stdin, self._unsent = process.stdin, memoryview(stdin)
         self._kept = dict(zip((process.stdout, process.stderr), kept, strict=True))
@@ -31,7 +34,8 @@ class Pipes:
         self._register(self._stdin, selectors.EVENT_WRITE)
 
     def pass_on(self, seconds: float) -> bool:
-        """Pass on available data, waiting at most `seconds`. Return whether both outputs have ended."""
+        """Pass on available data, waiting at most `seconds`. Return whether both outputs have
+        ended."""
         for key, _ in self._selector.select(seconds):
             if key.fileobj is self._stdin:
                 self._send()
@@ -41,12 +45,14 @@ class Pipes:
 
     @property
     def has_too_much(self) -> bool:
-        """Return whether stdout is longer than what is kept, or too much of stderr was discarded."""
+        """Return whether stdout is longer than what is kept, or too much of stderr was
+        discarded."""
         is_full = len(self._read[self._stdout]) > self._kept[self._stdout]
         return is_full or self._dropped_bytes > MAX_DROPPED_BYTES
 
     def close(self) -> tuple[bytes, bytes]:
-        """Close the pipes. Return what was kept of stdout and stderr; one byte over the limit if there was more."""
+        """Close the pipes. Return what was kept of stdout and stderr; one byte over the limit if
+        there was more."""
         self._selector.close()
         with suppress(OSError):
             self._stdin.close()
@@ -63,7 +69,9 @@ class Pipes:
 
     def _send(self) -> None:
         try:
-            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent[:_CHUNK_BYTES]) :]
+            self._unsent = self._unsent[
+                os.write(self._stdin.fileno(), self._unsent[:_CHUNK_BYTES]) :
+            ]
         except BlockingIOError:
             return
         except OSError:  # the process has closed its stdin

@@ -1,4 +1,5 @@
-"""What the processes of one sandbox do, as /proc shows it to the thread that watches over them (`bubblewrap.py`).
+"""What the processes of one sandbox do, as /proc shows it to the thread that watches over them
+(`bubblewrap.py`).
 
 Each function ignores processes that have ended in the meantime.
 """
@@ -12,15 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 
 SESSION_NICE = 5
-"""Niceness of the sessions of processes, between which Linux with CONFIG_SCHED_AUTOGROUP shares time first. At 12,
-programs hardly ran on a busy machine; how fast a server answers beside programs that spin differs little."""
+"""Niceness of the sessions of processes, between which Linux with CONFIG_SCHED_AUTOGROUP shares
+time first. At 12, programs hardly ran on a busy machine; how fast a server answers beside programs
+that spin differs little."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def be_nice(inside: list[int]) -> None:
-    """Let other sessions of processes go first. The niceness of a process counts only within its own session."""
+    """Let other sessions of processes go first. The niceness of a process counts only within its
+    own session."""
     for pid in inside:
-        with suppress(OSError):  # it has ended, there are no such groups, or another one was changed just now
+        # it has ended, there are no such groups, or another one was changed just now
+        with suppress(OSError):
             group = Path(f"/proc/{pid}/autogroup")
             if group.read_text().split()[-1] != str(SESSION_NICE):
                 group.write_text(str(SESSION_NICE))
@@ -32,7 +36,8 @@ def is_computing(inside: list[int]) -> bool:
 
 
 def _threads(pid: int) -> list[Path]:
-    """Return the `stat` files of the threads; none if the process ends meanwhile, even between two looks of `glob`."""
+    """Return the `stat` files of the threads; none if the process ends meanwhile, even between two
+    looks of `glob`."""
     with suppress(OSError):
         return list(Path(f"/proc/{pid}/task").glob("*/stat"))
     return []
@@ -46,7 +51,8 @@ def _state(stat: Path) -> str:
 
 
 def is_suspended(inside: list[int]) -> bool:
-    """Return whether the program, which is the child of bubblewrap's two processes, was suspended by a signal."""
+    """Return whether the program, which is the child of bubblewrap's two processes, was suspended
+    by a signal."""
     return len(inside) > 2 and _state(Path(f"/proc/{inside[2]}/stat")) == "T"
 
 
@@ -61,7 +67,8 @@ def with_descendants(pid: int) -> list[int]:
 
 
 def end_descendants(keep: Collection[int] = ()) -> None:
-    """End the processes that this one has started, directly or not, with SIGKILL, but for those in `keep`."""
+    """End the processes that this one has started, directly or not, with SIGKILL, but for those in
+    `keep`."""
     for pid in with_descendants(os.getpid())[1:]:
         if pid not in keep:
             with suppress(ProcessLookupError, PermissionError):
@@ -75,9 +82,11 @@ def resident_bytes(pid: int) -> int:
 
 
 def count_files(pid: int, folder: str) -> int:
-    """Return the number of files that `pid` sees in /work or /tmp. Each takes at least 1 KB of kernel memory.
+    """Return the number of files that `pid` sees in /work or /tmp. Each takes at least 1 KB of
+    kernel memory.
 
-    It is 0 while the sandbox is being set up, because bubblewrap still sees the directories of this machine.
+    It is 0 while the sandbox is being set up, because bubblewrap still sees the directories of this
+    machine.
     """
     with suppress(OSError):
         if not Path(f"/proc/{pid}/root").samefile("/"):

@@ -1,4 +1,5 @@
-"""The filter of system calls of a sandbox: no sockets but those between its processes (AF_UNIX), no hidden memory.
+"""The filter of system calls of a sandbox: no sockets but those between its processes (AF_UNIX), no
+hidden memory.
 
 A namespace for the network keeps a program from every address, but not from every family of
 sockets: AF_VSOCK reaches the machine that runs this one, and others, such as AF_ALG, lead into more
@@ -26,7 +27,8 @@ from dataclasses import dataclass
 
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _CONVENTION, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _UPPER_HALF = 0, 4, 16, 24, 4
-"""What is loaded: offsets in `struct seccomp_data`. Of a family it is the lower half of the argument,
+"""What is loaded: offsets in `struct seccomp_data`. Of a family it is the lower half of the
+argument,
 which is all that the kernel reads; the machines below are little-endian."""
 _MAX_SEGMENT_BYTES = 4096
 """Linux has at most 4096 segments of shared memory in a sandbox, 16 MB then."""
@@ -46,7 +48,8 @@ class _SystemCalls:
     """socket and socketpair."""
     shmget: int
     absent: tuple[int, ...]
-    """io_uring_setup, because a ring opens sockets by itself; add_key, request_key and keyctl, because
+    """io_uring_setup, because a ring opens sockets by itself; add_key, request_key and keyctl,
+    because
     keyrings can be shared with the server, and because the kernel starts a program outside of the
     sandbox to look for a missing key; memfd_create, memfd_secret, msgget and semget."""
     debugging: tuple[int, ...]
@@ -55,8 +58,12 @@ class _SystemCalls:
 
 
 _MACHINES: Mapping[str, _SystemCalls] = {
-    "x86_64": _SystemCalls(0xC000003E, (41, 53), 29, (425, 248, 249, 250, 319, 447, 68, 64), (101, 311, 438)),
-    "aarch64": _SystemCalls(0xC00000B7, (198, 199), 194, (425, 217, 218, 219, 279, 447, 186, 190), (117, 271, 438)),
+    "x86_64": _SystemCalls(
+        0xC000003E, (41, 53), 29, (425, 248, 249, 250, 319, 447, 68, 64), (101, 311, 438)
+    ),
+    "aarch64": _SystemCalls(
+        0xC00000B7, (198, 199), 194, (425, 217, 218, 219, 279, 447, 186, 190), (117, 271, 438)
+    ),
 }
 MACHINES = tuple(_MACHINES)
 """Machines for which there is a filter, as `platform.machine` names them."""
@@ -67,7 +74,8 @@ def filter_of(machine: str, *, has_debuggers: bool) -> bytes:
     calls = _MACHINES[machine]
     absent = calls.absent if has_debuggers else (*calls.absent, *calls.debugging)
     is_absent = (_RETURN, 0, 0, _ERROR | errno.ENOSYS)
-    instructions = [  # the second and third number of a test: how many to skip if it holds, and if not
+    # the second and third number of a test: how many to skip if it holds, and if not
+    instructions = [
         (_LOAD, 0, 0, _CONVENTION),
         (_IF_EQUAL, 1, 0, calls.convention),
         (_RETURN, 0, 0, _KILL),

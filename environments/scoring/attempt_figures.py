@@ -1,4 +1,5 @@
-"""Figures of a number of attempts, whatever they have in common: a task, a run, a kind of player, a point of a curve.
+"""Figures of a number of attempts, whatever they have in common: a task, a run, a kind of player, a
+point of a curve.
 
 Pages and the API read them. A dataclass of more figures extends `Figures`.
 """

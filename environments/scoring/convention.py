@@ -1,8 +1,10 @@
-"""The convention by which figures count rollouts that did not end by the agent's own play, and its coverage.
+"""The convention by which figures count rollouts that did not end by the agent's own play, and its
+coverage.
 
-A *rollout* is an ended episode that is neither a probe nor a continuation. One that finished or was abandoned counts
-with its return. For each of the other kinds the convention says how it counts: `keep` with its own return, `zero` with
-a return of 0, `out` not at all. A class declares its convention, and an address can ask for another.
+A *rollout* is an ended episode that is neither a probe nor a continuation. One that finished or was
+abandoned counts with its return. For each of the other kinds the convention says how it counts:
+`keep` with its own return, `zero` with a return of 0, `out` not at all. A class declares its
+convention, and an address can ask for another.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ CONVENTION_PARTS: Mapping[str, tuple[Treatment, ...]] = {
     "interrupted": ("out", "zero"),
     "env_error": ("out", "zero"),
 }
-"""Allowed values of each part of a convention, the default first. `env_error` covers failed setups too."""
+"""Allowed values of each part of a convention, the default first. `env_error` covers failed setups
+too."""
 FAILURE_KINDS = ("interrupted", "env_error", "setup_failed")
 _NO_ROLLOUTS = ("probe", "continued")
 _LETTERS: Mapping[str, Treatment] = {"k": "keep", "z": "zero", "o": "out"}
@@ -54,12 +57,18 @@ class Convention:
 
     @property
     def treatments(self) -> Mapping[str, Treatment]:
-        """Return how each kind of ending counts (`episodes.attempts.rule.KIND`); probes and continuations are `out`."""
+        """Return how each kind of ending counts (`episodes.attempts.rule.KIND`); probes and
+        continuations are `out`."""
         return _treatments(self)
 
     def parameters(self, own: Convention) -> dict[str, str]:
-        """Return the parts that differ from the convention `own`, as parameters of an address on which that holds."""
-        return {name: value for name in CONVENTION_PARTS if (value := getattr(self, name)) != getattr(own, name)}
+        """Return the parts that differ from the convention `own`, as parameters of an address on
+        which that holds."""
+        return {
+            name: value
+            for name in CONVENTION_PARTS
+            if (value := getattr(self, name)) != getattr(own, name)
+        }
 
     def __str__(self) -> str:
         """Return the parts that differ from the default; empty for the default convention."""
@@ -76,10 +85,14 @@ def convention_declared(declared: object) -> Convention:
     Raises: ValueError with a sentence that says what is allowed.
     """
     if not isinstance(declared, Mapping):
-        raise ValueError(f"convention is {declared!r}; it must be a mapping such as {{'no_call': 'out'}}.")
+        raise ValueError(
+            f"convention is {declared!r}; it must be a mapping such as {{'no_call': 'out'}}."
+        )
     for part, value in declared.items():
         if part not in CONVENTION_PARTS:
-            raise ValueError(f"convention has the part {part!r}; there are {', '.join(CONVENTION_PARTS)}.")
+            raise ValueError(
+                f"convention has the part {part!r}; there are {', '.join(CONVENTION_PARTS)}."
+            )
         if value not in CONVENTION_PARTS[part]:
             allowed = " or ".join(map(repr, CONVENTION_PARTS[part]))
             raise ValueError(f"convention says {part!r}: {value!r}; use {allowed}.")
@@ -88,9 +101,16 @@ def convention_declared(declared: object) -> Convention:
 
 @cache
 def _treatments(convention: Convention) -> Mapping[str, Treatment]:
-    parts: dict[str, Treatment] = {field.name: getattr(convention, field.name) for field in fields(convention)}
+    parts: dict[str, Treatment] = {
+        field.name: getattr(convention, field.name) for field in fields(convention)
+    }
     own: dict[str, Treatment] = {"": "keep", "finished": "keep", "abandoned": "keep"}
-    return {**own, **parts, "setup_failed": convention.env_error, **dict.fromkeys(_NO_ROLLOUTS, _OUT)}
+    return {
+        **own,
+        **parts,
+        "setup_failed": convention.env_error,
+        **dict.fromkeys(_NO_ROLLOUTS, _OUT),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +133,8 @@ class Coverage:
         return self.own + sum(self.zero.values())
 
     def without(self, other: Coverage) -> Coverage:
-        """Return the coverage of these rollouts except the `other` ones. No number falls below 0."""
+        """Return the coverage of these rollouts except the `other` ones. No number falls below
+        0."""
         return Coverage(
             max(0, self.rollouts - other.rollouts),
             max(0, self.own - other.own),
@@ -124,14 +145,18 @@ class Coverage:
 
     @property
     def parts(self) -> list[CoveragePart]:
-        """Rollouts that do not count with their own return. Infrastructure failures are one part if all count alike.
+        """Rollouts that do not count with their own return. Infrastructure failures are one part if
+        all count alike.
 
-        Otherwise each kind of failure is a part of its own, because the filter `failure` would find all of them.
+        Otherwise each kind of failure is a part of its own, because the filter `failure` would find
+        all of them.
         """
         found = list[CoveragePart]()
         if not (self.zero or self.out):
             return found
-        are_alike = self.zero.keys().isdisjoint(FAILURE_KINDS) or self.out.keys().isdisjoint(FAILURE_KINDS)
+        are_alike = self.zero.keys().isdisjoint(FAILURE_KINDS) or self.out.keys().isdisjoint(
+            FAILURE_KINDS
+        )
         for is_zero, kinds in ((True, self.zero), (False, self.out)):
             failures = sum(kinds.get(kind, 0) for kind in FAILURE_KINDS)
             for kind, count in kinds.items():
@@ -144,7 +169,8 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """A sentence without a full stop: "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out"."""
+        """A sentence without a full stop: "24 of 32 rollouts; 6 no call = 0, 2 infrastructure
+        failures left out"."""
         return self.text_of(self.parts)
 
     def text_of(self, parts: Sequence[CoveragePart]) -> str:
@@ -173,11 +199,14 @@ class CoveragePart:
 
 
 def _less(kinds: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
-    return {kind: left for kind, count in kinds.items() if (left := count - others.get(kind, 0)) > 0}
+    return {
+        kind: left for kind, count in kinds.items() if (left := count - others.get(kind, 0)) > 0
+    }
 
 
 def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
-    """Return the coverage of endings, given their number by kind (see `episodes.attempts.rule.KIND`)."""
+    """Return the coverage of endings, given their number by kind (see
+    `episodes.attempts.rule.KIND`)."""
     treatments = convention.treatments
     own, zero, out, others = 0, dict[str, int](), dict[str, int](), dict[str, int]()
     for kind, treatment in treatments.items():
@@ -199,7 +228,10 @@ def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
     return Coverage(
         sum(one.rollouts for one in coverages),
         sum(one.own for one in coverages),
-        *(counts_added(getattr(one, name) for one in coverages) for name in ("zero", "out", "others")),
+        *(
+            counts_added(getattr(one, name) for one in coverages)
+            for name in ("zero", "out", "others")
+        ),
     )
 
 
@@ -213,10 +245,13 @@ def counts_added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return found
 
 
-def kinds_counted(attempts: int, kinds: Mapping[str, int], convention: Convention) -> dict[str, int]:
+def kinds_counted(
+    attempts: int, kinds: Mapping[str, int], convention: Convention
+) -> dict[str, int]:
     """Return the number of rollouts by kind, "" for those that finished or were abandoned.
 
-    `attempts`: number of rollouts that the convention counts; `kinds`: number of rollouts by part of the convention.
+    `attempts`: number of rollouts that the convention counts; `kinds`: number of rollouts by part
+    of the convention.
     """
     others = sum(count for kind, count in kinds.items() if convention.treatments[kind] != "out")
     return {"": max(0, attempts - others), **kinds}

@@ -1,8 +1,9 @@
-"""The definition of return and success: how rewards make a return, above what threshold it is a success, and by which
-convention rollouts count.
+"""The definition of return and success: how rewards make a return, above what threshold it is a
+success, and by which convention rollouts count.
 
-Every episode follows the definition of its environment, of which an address can replace parts. Figures of one
-environment take a Definition, those of several OwnDefinitions; `Definitions` is either.
+Every episode follows the definition of its environment, of which an address can replace parts.
+Figures of one environment take a Definition, those of several OwnDefinitions; `Definitions` is
+either.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ Part = TypeVar("Part")
 @dataclass(frozen=True, slots=True)
 class Definition:
     return_: Return = "sum"
-    """How the rewards of an episode's steps make its return; "last" is the last reward that is not null."""
+    """How the rewards of an episode's steps make its return; "last" is the last reward that is not
+    null."""
     threshold: float = 0.9
     """A return above it is a success; compare with `is_success`, which rounds both."""
     convention: Convention = STANDARD
     """How rollouts count that ended without a call, by expiry or by an infrastructure failure."""
     is_edge: bool = field(default=False, compare=False)
-    """Whether blocks are known to be written with this threshold, so that successes counted from them are exact."""
+    """Whether blocks are known to be written with this threshold, so that successes counted from
+    them are exact."""
 
     @property
     def bar(self) -> float:
-        """What a return has to exceed to be a success: the threshold and the numbers that are rounded to it."""
+        """What a return has to exceed to be a success: the threshold and the numbers that are
+        rounded to it."""
         return bar_of(self.threshold)
 
     def is_success(self, value: float | None) -> bool:
@@ -61,7 +65,8 @@ class Definition:
         return self
 
     def value(self, prefix: str = "return_") -> Combinable:
-        """Return the expression of the column that holds the return. `prefix`: the start of the column's name."""
+        """Return the expression of the column that holds the return. `prefix`: the start of the
+        column's name."""
         return F(f"{prefix}{self.return_}")
 
     def bar_value(self) -> Combinable:
@@ -86,25 +91,33 @@ class DefinitionAsked:
 
     def values(self) -> dict[str, str]:
         """Return the parts that are given as parameters of an address."""
-        texts = {"return": self.return_, "threshold": None if self.threshold is None else f"{self.threshold!r}"}
+        texts = {
+            "return": self.return_,
+            "threshold": None if self.threshold is None else f"{self.threshold!r}",
+        }
         texts |= {name: getattr(self, name) for name in CONVENTION_PARTS}
         return {name: text for name, text in texts.items() if text is not None}
 
     @property
     def convention_parts(self) -> dict[str, str]:
-        """The given parts of the convention, which a list needs in its address to count as the figures do."""
+        """The given parts of the convention, which a list needs in its address to count as the
+        figures do."""
         return {name: text for name, text in self.values().items() if name in CONVENTION_PARTS}
 
     def convention(self, own: Convention) -> Convention:
         """Return the convention `own` with the given parts replaced."""
-        given = {name: value for name in CONVENTION_PARTS if (value := getattr(self, name)) is not None}
+        given = {
+            name: value for name in CONVENTION_PARTS if (value := getattr(self, name)) is not None
+        }
         return replace(own, **given) if given else own
 
 
 NOTHING_ASKED = DefinitionAsked()
 
 
-def definition_of(environment: Environment | None, asked: DefinitionAsked = NOTHING_ASKED) -> Definition:
+def definition_of(
+    environment: Environment | None, asked: DefinitionAsked = NOTHING_ASKED
+) -> Definition:
     """Return the environment's definition in force, with the given parts replaced.
 
     Without an environment the default definition takes its place.
@@ -113,7 +126,8 @@ def definition_of(environment: Environment | None, asked: DefinitionAsked = NOTH
         base = Definition()
     else:
         edge = environment.success_threshold
-        is_edge = edge == environment.declared_threshold and asked.threshold in (None, edge)  # it is unchanged
+        # it is unchanged
+        is_edge = edge == environment.declared_threshold and asked.threshold in (None, edge)
         convention = Convention.from_code(environment.convention)
         base = Definition(cast(Return, environment.default_return), edge, convention, is_edge)
     return Definition(
@@ -159,29 +173,39 @@ class OwnDefinitions:
         return values[0] if len(set(values)) == 1 else None
 
     def of(self, environment: int | None) -> Definition:
-        """Return the definition of the episodes of an environment; the default one for an unknown environment."""
+        """Return the definition of the episodes of an environment; the default one for an unknown
+        environment."""
         return self.by_environment.get(environment or 0, self.other)
 
     def among(self, environments: Iterable[int]) -> Definitions:
-        """Return the definitions of the episodes of some environments: a Definition if they have one in common.
+        """Return the definitions of the episodes of some environments: a Definition if they have
+        one in common.
 
         Without an environment it is the default definition.
         """
         found = {pk: self.of(pk) for pk in sorted(set(environments))}
-        return _in_common(list(found.values()) or [self.other]) or replace(self, by_environment=found)
+        return _in_common(list(found.values()) or [self.other]) or replace(
+            self, by_environment=found
+        )
 
     def value(self, prefix: str = "return_") -> Combinable:
         """Return the expression of the return in the columns of a model that has `environment_id`.
 
         `prefix`: the start of the columns' names.
         """
-        whens = [When(environment_id__in=ids, then=F(f"{prefix}{name}")) for name, ids in self.by_return.items()]
+        whens = [
+            When(environment_id__in=ids, then=F(f"{prefix}{name}"))
+            for name, ids in self.by_return.items()
+        ]
         default = F(f"{prefix}{self.other.return_}")
         return Case(*whens, default=default) if self.return_ != self.other.return_ else default
 
     def bar_value(self) -> Combinable:
-        """Return the expression of what the return of a row of a model that has `environment_id` has to exceed."""
-        whens = [When(environment_id=pk, then=one.bar_value()) for pk, one in self.by_environment.items()]
+        """Return the expression of what the return of a row of a model that has `environment_id`
+        has to exceed."""
+        whens = [
+            When(environment_id=pk, then=one.bar_value()) for pk, one in self.by_environment.items()
+        ]
         return Case(*whens, default=self.other.bar_value())
 
     @property
@@ -207,12 +231,16 @@ _DEFINING = ("name", "default_return", "success_threshold", "declared_threshold"
 
 
 def definitions_in_force(asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
-    """Return the definitions of the episodes of all environments, with the given parts replaced. One query."""
+    """Return the definitions of the episodes of all environments, with the given parts replaced.
+    One query."""
     return definitions_of(list(Environment.objects.only(*_DEFINING)), asked)
 
 
-def definitions_of(environments: Sequence[Environment], asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
-    """Return the definitions of the episodes of some environments, with the given parts replaced."""
+def definitions_of(
+    environments: Sequence[Environment], asked: DefinitionAsked = NOTHING_ASKED
+) -> Definitions:
+    """Return the definitions of the episodes of some environments, with the given parts
+    replaced."""
     found = {one.pk: definition_of(one, asked) for one in environments}
     names = {one.pk: one.name for one in environments}
     return OwnDefinitions(found, definition_of(None, asked), names).among(found)

@@ -1,8 +1,9 @@
 """Definitions of return, and how a return is compared with the threshold of success.
 
-An environment's class declares one of the definitions; a page or a request can ask for another. A return is a success
-if it is above the threshold, both rounded to RETURN_DIGITS: sums of decimal fractions are off in their last digits, so
-that 0.1 + 0.2 is 0.30000000000000004. Needs neither Django nor a database.
+An environment's class declares one of the definitions; a page or a request can ask for another. A
+return is a success if it is above the threshold, both rounded to RETURN_DIGITS: sums of decimal
+fractions are off in their last digits, so that 0.1 + 0.2 is 0.30000000000000004. Needs neither
+Django nor a database.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 Return = Literal["sum", "last", "max", "mean"]
-"""How the rewards of an episode's steps make its return; "last" is the last reward that is not null."""
+"""How the rewards of an episode's steps make its return; "last" is the last reward that is not
+null."""
 RETURNS: tuple[Return, ...] = get_args(Return)
 RETURN_DIGITS = 12
 """Significant digits of a return and of a threshold that decide about success."""
@@ -30,14 +32,17 @@ def rounded_sql(value: str, *, is_sqlite: bool) -> str:
     digits = f"printf(char(37) || '.{RETURN_DIGITS - 1}e', {value})"
     if not is_sqlite:
         digits = f"to_char({value}, '9.{'9' * (RETURN_DIGITS - 1)}EEEE')"
-    return f"CASE WHEN ABS({value}) < {MIN_SIZE} THEN 0.0 ELSE CAST({digits} AS double precision) END"
+    return (
+        f"CASE WHEN ABS({value}) < {MIN_SIZE} THEN 0.0 ELSE CAST({digits} AS double precision) END"
+    )
 
 
 @lru_cache(maxsize=1024)
 def bar_of(threshold: float) -> float:
     """Return what a return has to exceed to be a success: the largest number that is no success.
 
-    To be greater than it is the same as to be greater than the threshold when rounded, for Python and for a database.
+    To be greater than it is the same as to be greater than the threshold when rounded, for Python
+    and for a database.
     """
     level = rounded(threshold)
     low, high = level, level + max(abs(level) * 10.0 ** (1 - RETURN_DIGITS), MIN_SIZE)
@@ -47,5 +52,6 @@ def bar_of(threshold: float) -> float:
 
 
 def floor_of(least: float) -> float:
-    """Return the smallest number that is at least `least` when rounded, such as 0.1 + 0.7 for 0.8."""
+    """Return the smallest number that is at least `least` when rounded, such as 0.1 + 0.7 for
+    0.8."""
     return -bar_of(-least)

@@ -1,6 +1,7 @@
 """Buckets of tasks: what a task's attempts and their success rate mean to anyone who trains on it.
 
-The caller passes the thresholds. Nothing here reads the database: queries are returned as conditions.
+The caller passes the thresholds. Nothing here reads the database: queries are returned as
+conditions.
 
 *unseen*      no attempt yet
 *hopeless*    enough attempts, success rate at or below a threshold: no signal to learn from
@@ -45,7 +46,8 @@ class Interval(NamedTuple):
 
 
 def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
-    """Return the bucket of a task. `rate`: successes divided by attempts, 0 to 1; ignored without attempts."""
+    """Return the bucket of a task. `rate`: successes divided by attempts, 0 to 1; ignored without
+    attempts."""
     if not attempts:
         return "unseen"
     if attempts >= thresholds.attempts:
@@ -59,7 +61,8 @@ def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
 def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
     """Return `bucket_of` as an SQL expression of two others."""
     return (
-        f"CASE WHEN {attempts} = 0 THEN 'unseen' WHEN {attempts} < {thresholds.attempts} THEN 'learnable'"
+        f"CASE WHEN {attempts} = 0 THEN 'unseen' WHEN {attempts} < {thresholds.attempts} THEN "
+        "'learnable'"
         f" WHEN {rate} <= {thresholds.hopeless!r} THEN 'hopeless'"
         f" WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
     )
@@ -84,7 +87,8 @@ def interval(successes: float, attempts: float) -> Interval:
 def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """Return the condition on TaskStatistics for the rows over all attempts of the bucket's tasks.
 
-    It holds for no row if the bucket is "unseen", because unseen tasks have no row, or none with attempts.
+    It holds for no row if the bucket is "unseen", because unseen tasks have no row, or none with
+    attempts.
     """
     overall = Q(by="all", attempts__gt=0)
     enough = Q(attempts__gte=thresholds.attempts)
@@ -102,7 +106,8 @@ def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
 def tasks_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """Return the condition on Task for the bucket's tasks, which the database checks task by task.
 
-    It is exact at any moment, while `Task.is_unseen` and `TaskStatistics.bucket`, by which lists find a bucket's
+    It is exact at any moment, while `Task.is_unseen` and `TaskStatistics.bucket`, by which lists
+    find a bucket's
     tasks, may be out of date.
     """
     overall = TaskStatistics.objects.filter(task=OuterRef("pk"))

@@ -1,7 +1,7 @@
 """What the record says about one task, as pages show it: over all attempts, by run and by model.
 
-Read from TaskStatistics, which the recorder updates. The caller passes the thresholds of the buckets
-(`environments/conf.py`).
+Read from TaskStatistics, which the recorder updates. The caller passes the thresholds of the
+buckets (`environments/conf.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from environments.models import Task, TaskStatistics
 from environments.scoring.attempt_figures import Figures
-from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage, coverage_of, kinds_counted
+from environments.scoring.convention import (
+    CONVENTION_PARTS,
+    Convention,
+    Coverage,
+    coverage_of,
+    kinds_counted,
+)
 from environments.scoring.task_buckets import Bucket, Thresholds, bucket_of
 
 MAX_KEYS = 100
@@ -31,7 +37,8 @@ class TaskResult(Figures):
 
     @property
     def attempts(self) -> int:
-        """Equal to `n`: templates show a TaskResult and a TaskStatistics row by the same filters."""
+        """Equal to `n`: templates show a TaskResult and a TaskStatistics row by the same
+        filters."""
         return self.n
 
 
@@ -44,11 +51,14 @@ class Statistics:
     """MAX_KEYS models at most, in the order of `runs`."""
 
 
-_NONE = TaskStatistics(by="all", key="", attempts=0, scored=0, successes=0, return_total=0.0, rate=0.0)
+_NONE = TaskStatistics(
+    by="all", key="", attempts=0, scored=0, successes=0, return_total=0.0, rate=0.0
+)
 
 
 def statistics_of(task: Task, thresholds: Thresholds) -> Statistics:
-    """Return the figures of all attempts at `task`, which has its environment, by run and by model. Three queries."""
+    """Return the figures of all attempts at `task`, which has its environment, by run and by model.
+    Three queries."""
     convention = Convention.from_code(task.environment.convention)
     return Statistics(
         overall=next(iter(_read(task, "all", thresholds)), result_of(None, thresholds, convention)),
@@ -57,8 +67,11 @@ def statistics_of(task: Task, thresholds: Thresholds) -> Statistics:
     )
 
 
-def result_of(row: TaskStatistics | None, thresholds: Thresholds, convention: Convention) -> TaskResult:
-    """Return the figures of one row, which lists may have read themselves; None stands for no attempts.
+def result_of(
+    row: TaskStatistics | None, thresholds: Thresholds, convention: Convention
+) -> TaskResult:
+    """Return the figures of one row, which lists may have read themselves; None stands for no
+    attempts.
 
     `convention`: that of the environment, by which the row was counted.
     """

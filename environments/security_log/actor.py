@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Name of an account or a key, and the address from which a request came; a command has no address."""
+    """Name of an account or a key, and the address from which a request came; a command has no
+    address."""
 
     name: str
     address: str = ""

@@ -1,8 +1,8 @@
 """The limit on how many entries of the security log failures make.
 
-The first failure of an address is an entry of its own. Those that follow within a minute become one entry with a count,
-so that nobody fills the disk by guessing: at most two entries a minute for an address, and for at most MAX_BURSTS
-addresses at a time; all others share one entry.
+The first failure of an address is an entry of its own. Those that follow within a minute become one
+entry with a count, so that nobody fills the disk by guessing: at most two entries a minute for an
+address, and for at most MAX_BURSTS addresses at a time; all others share one entry.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ MANY = "many addresses"
 
 @dataclass(slots=True)
 class Burst:
-    """Failures of one kind from one address since `began`, without the first, which has been written."""
+    """Failures of one kind from one address since `began`, without the first, which has been
+    written."""
 
     began: datetime
     latest: Event
@@ -43,7 +44,9 @@ class Burst:
     def as_event(self, address: str) -> Event:
         """Return all of them as one event."""
         what, who = ", ".join(self.whats), ", ".join(self.whos)
-        whole = replace(self.latest, at=self.first or self.began, until=self.latest.at, count=self.count)
+        whole = replace(
+            self.latest, at=self.first or self.began, until=self.latest.at, count=self.count
+        )
         return replace(whole, address=address, what=what, who=who)
 
 
@@ -54,7 +57,8 @@ class Bursts:
         self._open: dict[tuple[str, str], Burst] = {}
 
     def take(self, event: Event) -> Event | None:
-        """Return the event if it is to be written now; None if it is counted for an entry that comes later."""
+        """Return the event if it is to be written now; None if it is counted for an entry that
+        comes later."""
         if event.kind not in FAILURES:
             return event
         key = (event.kind, event.address)
@@ -68,7 +72,8 @@ class Bursts:
         return event
 
     def ended(self, now: datetime | None) -> Iterator[Event]:
-        """Yield the events of the bursts that are over at `now`, and forget those; None: all are over."""
+        """Yield the events of the bursts that are over at `now`, and forget those; None: all are
+        over."""
         for key, burst in list(self._open.items()):
             if now is None or now - burst.began >= BURST:
                 del self._open[key]

@@ -1,7 +1,9 @@
-"""Takes events from any thread, and writes them on one: as lines of `orsweb.security`, and most of them as rows.
+"""Takes events from any thread, and writes them on one: as lines of `orsweb.security`, and most of
+them as rows.
 
-What comes faster than it can be written is counted and dropped. While the database is away, the lines are still
-written, and the latest rows wait for it. A process that is killed loses the events of its last second.
+What comes faster than it can be written is counted and dropped. While the database is away, the
+lines are still written, and the latest rows wait for it. A process that is killed loses the events
+of its last second.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from environments.security_log.failure_bursts import Bursts
 WRITE_SECONDS = 1.0
 """Time between two writes."""
 MAX_QUEUED = 10_000
-"""Events of either sort that wait to be written: failures, and all others, which no flood of failures displaces."""
+"""Events of either sort that wait to be written: failures, and all others, which no flood of
+failures displaces."""
 MAX_BATCH = 500
 REMOVED_AT_ONCE = 1_000
 MAX_TEXT = 2_000
-"""Characters of a text that are kept until it is masked and cut to what a row holds: a path may have 60,000."""
+"""Characters of a text that are kept until it is masked and cut to what a row holds: a path may
+have 60,000."""
 
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Characters with which a text could look like several lines of the log."""
@@ -57,7 +61,8 @@ class SecurityLog:
         self._thread: threading.Thread | None = None
 
     def take(self, event: Event) -> None:
-        """Queue the event, or write it now if no thread of this process writes and no event loop would be blocked."""
+        """Queue the event, or write it now if no thread of this process writes and no event loop
+        would be blocked."""
         queue = self._failures if event.kind in FAILURES else self._others
         if len(queue) >= MAX_QUEUED:
             self._dropped += 1
@@ -104,13 +109,21 @@ class SecurityLog:
         due += self._bursts.ended(None) if is_last else ()
         if dropped := self._dropped:
             self._dropped -= dropped
-            due.append(Event("events_lost", now, detail="More happened than could be written.", count=dropped))
+            due.append(
+                Event(
+                    "events_lost", now, detail="More happened than could be written.", count=dropped
+                )
+            )
         return due
 
     def _write(self, events: Sequence[Event]) -> None:
         for event in events:
             row = self._row_of(event)
-            said = {name: value for name in ("who", "address", "what", "detail") if (value := getattr(row, name))}
+            said = {
+                name: value
+                for name in ("who", "address", "what", "detail")
+                if (value := getattr(row, name))
+            }
             said |= {"count": row.count} if row.count > 1 else {}
             log.warning(row.kind, **said) if row.kind in FAILURES else log.info(row.kind, **said)
             if row.kind not in LINES:
@@ -142,7 +155,8 @@ class SecurityLog:
 def _stored(rows: Iterable[SecurityEvent]) -> bool:
     """Store the rows; return False if the database is away."""
     try:
-        with transaction.atomic():  # within one of a command, it is a savepoint, so an error harms nothing else
+        # within one of a command, it is a savepoint, so an error harms nothing else
+        with transaction.atomic():
             SecurityEvent.objects.bulk_create(rows)
     except Error as error:
         own_log.warning("the security log waits for the database", error=type(error).__name__)
@@ -159,7 +173,8 @@ def _is_on_a_loop() -> bool:
 
 
 def remove_old(days: int) -> int:
-    """Remove up to REMOVED_AT_ONCE of the rows that are older than `days`, and return their number; 0 keeps all."""
+    """Remove up to REMOVED_AT_ONCE of the rows that are older than `days`, and return their number;
+    0 keeps all."""
     if not days:
         return 0
     old = SecurityEvent.objects.filter(at__lt=timezone.now() - timedelta(days=days))
@@ -174,11 +189,30 @@ start = _log.start
 stop = _log.stop
 
 
-def note(kind: str, what: str = "", *, who: str | None = None, address: str | None = None, detail: str = "") -> None:
-    """Note an event of the kind `kind` (see `events.py`). `who` and `address` are those of the current actor unless
-    given. No argument may be a secret. Never waits in a server.
+def note(
+    kind: str,
+    what: str = "",
+    *,
+    who: str | None = None,
+    address: str | None = None,
+    detail: str = "",
+) -> None:
+    """Note an event of the kind `kind` (see `events.py`). `who` and `address` are those of the
+    current actor unless given. No argument may be a secret. Never waits in a server.
     """
     if who is None or address is None:
         actor = current_actor()
-        who, address = actor.name if who is None else who, actor.address if address is None else address
-    _log.take(Event(kind, timezone.now(), who[:MAX_TEXT], address[:MAX_TEXT], what[:MAX_TEXT], detail[:MAX_TEXT]))
+        who, address = (
+            actor.name if who is None else who,
+            actor.address if address is None else address,
+        )
+    _log.take(
+        Event(
+            kind,
+            timezone.now(),
+            who[:MAX_TEXT],
+            address[:MAX_TEXT],
+            what[:MAX_TEXT],
+            detail[:MAX_TEXT],
+        )
+    )

@@ -1,7 +1,8 @@
-"""The files of a new environment: a small working example with a test and a card, which authors change.
+"""The files of a new environment: a small working example with a test and a card, which authors
+change.
 
-`manage.py new_environment` writes them. The templates are the text files in this directory, with `$name` and `$title`
-as placeholders.
+`manage.py new_environment` writes them. The templates are the text files in this directory, with
+`$name` and `$title` as placeholders.
 """
 
 from __future__ import annotations
@@ -29,37 +30,54 @@ def class_name(name: str) -> str:
 def write(name: str, directory: Path) -> list[Path]:
     """Write the files into `directory` and return their paths, the environment's module first.
 
-    Raises: Unhostable when the name cannot be used or a file exists already; nothing is written then.
+    Raises: Unhostable when the name cannot be used or a file exists already; nothing is written
+    then.
     """
-    paths = {directory / pattern.format(name=name): _HERE / file for pattern, file in _FILES.items()}
+    paths = {
+        directory / pattern.format(name=name): _HERE / file for pattern, file in _FILES.items()
+    }
     _check_directory(directory)
     _check_name(name)
     if there := next((path for path in paths if path.exists()), None):
-        raise Unhostable(f"{there} exists and is not overwritten; choose another name or another --directory.")
+        raise Unhostable(
+            f"{there} exists and is not overwritten; choose another name or another --directory."
+        )
     _check_module(name)
     for path, template in paths.items():
-        text = Template(template.read_text(encoding="utf-8")).substitute(name=name, title=class_name(name))
-        with path.open("x", encoding="utf-8") as file:  # fails if the file was created in the meantime
+        text = Template(template.read_text(encoding="utf-8")).substitute(
+            name=name, title=class_name(name)
+        )
+        # fails if the file was created in the meantime
+        with path.open("x", encoding="utf-8") as file:
             file.write(text)
     return list(paths)
 
 
 def _check_directory(directory: Path) -> None:
     if not directory.is_dir():
-        raise Unhostable(f"{directory} isn't a directory; create it first, or name another with --directory.")
+        raise Unhostable(
+            f"{directory} isn't a directory; create it first, or name another with --directory."
+        )
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise Unhostable(
-            f"{name!r} cannot name a module and an environment; use up to 60 lower-case letters, digits and '_', "
+            f"{name!r} cannot name a module and an environment; use up to 60 lower-case letters, "
+            "digits and '_', "
             "a letter first and no word of Python's own."
         )
     if name in RESERVED_NAMES:
-        raise Unhostable(f"{name!r} is reserved: a page or a path of the protocol has that address; choose another.")
+        raise Unhostable(
+            f"{name!r} is reserved: a page or a path of the protocol has that "
+            "address; choose another."
+        )
 
 
 def _check_module(name: str) -> None:
     """Raise Unhostable if Python would import another module of this name instead."""
     if name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None:
-        raise Unhostable(f"A Python module named {name!r} exists already and would be imported; choose another name.")
+        raise Unhostable(
+            f"A Python module named {name!r} exists already and would be imported; "
+            "choose another name."
+        )

@@ -1,8 +1,9 @@
-"""The tasks of every hosted environment, by split and index: the TaskSource that live play reads from.
+"""The tasks of every hosted environment, by split and index: the TaskSource that live play reads
+from.
 
-Listed tasks come from their rows, which two reader threads read: one unit of work checks the split's version and
-fetches the task. The tasks of a procedural class come from the class itself, except in splits that people made or
-froze.
+Listed tasks come from their rows, which two reader threads read: one unit of work checks the
+split's version and fetches the task. The tasks of a procedural class come from the class itself,
+except in splits that people made or froze.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ MAX_AWAY_SECONDS = 30.0
 
 
 class Catalogue:
-    """Implements `environments.runtime.records.TaskSource`. Every method may also raise UnknownEnvironment."""
+    """Implements `environments.runtime.records.TaskSource`. Every method may also raise
+    UnknownEnvironment."""
 
     def __init__(self, registry: Registry, host: Host, readers: int = 2) -> None:
-        """Read the tasks of `registry`, which must have been synced, so that its environments have rows.
+        """Read the tasks of `registry`, which must have been synced, so that its environments have
+        rows.
 
         `host` runs the environments, for those that are procedural.
         """
@@ -51,17 +54,20 @@ class Catalogue:
         self._readers.close()
 
     def forget(self, environment: str) -> None:
-        """Read again whether the environment is procedural; called when its tasks have been synced once more."""
+        """Read again whether the environment is procedural; called when its tasks have been synced
+        once more."""
         self._procedural.pop(environment, None)
 
     async def check_enabled(self, environment: str) -> None:
-        """Check that agents may open sessions. Raises: Unavailable if the environment is disabled."""
+        """Check that agents may open sessions. Raises: Unavailable if the environment is
+        disabled."""
         is_enabled = self._listed.fresh_enabled(environment)
         if is_enabled is None:
             try:
                 is_enabled = await self._readers.run(self._listed.is_enabled, environment)
             except (DatabaseError, InterfaceError):
-                return  # the database is away: the session's record waits for it, and so does the agent
+                # the database is away: the session's record waits for it, and so does the agent
+                return
         if not is_enabled:
             reason = await self._readers.run(self._listed.disabled_reason, environment)
             remedy = "It is disabled; an administrator can enable it on its page in the admin."
@@ -78,17 +84,22 @@ class Catalogue:
         return [*own, *(split for split in listed if split.name not in procedural)]
 
     async def is_sealed(self, environment: str, split: str) -> bool:
-        """Return whether only keys that curate may read the tasks of the split. Unknown splits are not sealed."""
-        return await self._readers.run(self._listed.is_sealed, self._registry.get(environment).name, split)
+        """Return whether only keys that curate may read the tasks of the split. Unknown splits are
+        not sealed."""
+        return await self._readers.run(
+            self._listed.is_sealed, self._registry.get(environment).name, split
+        )
 
     async def has_sealed_split(self, environment: str) -> bool:
-        """Return whether any split of the environment is sealed; a change is noticed within a second."""
+        """Return whether any split of the environment is sealed; a change is noticed within a
+        second."""
         if (has_sealed := self._listed.fresh_sealed(environment)) is not None:
             return has_sealed
         try:
             return await self._readers.run(self._listed.has_sealed_split, environment)
         except (DatabaseError, InterfaceError):
-            return self._listed.last_sealed(environment)  # sessions can be opened while the database is away
+            # sessions can be opened while the database is away
+            return self._listed.last_sealed(environment)
 
     async def count(self, environment: str, split: str) -> int:
         """Return the number of tasks in a split. Raises: InvalidSplit, EnvironmentFault."""
@@ -112,16 +123,18 @@ class Catalogue:
         return await self._read(self._listed.get, hosted.name, split, index)
 
     async def _read(self, read: Callable[..., T], *args: Any) -> T:
-        """Return what `read(*args)` returns, called again while the database is away: an agent waits for its task."""
+        """Return what `read(*args)` returns, called again while the database is away: an agent
+        waits for its task."""
         return await until_there(lambda: self._readers.run(read, *args), MAX_AWAY_SECONDS)
 
     async def range(
         self, environment: str, split: str, start: int | None, stop: int | None
     ) -> AsyncIterator[Sequence[str]]:
-        """Yield the JSON texts of a slice in chunks. Both ends are clamped to the split; an empty slice may yield
-        nothing.
+        """Yield the JSON texts of a slice in chunks. Both ends are clamped to the split; an empty
+        slice may yield nothing.
 
-        Raises: InvalidSplit before the first chunk; InvalidIndexRange, EnvironmentFault before any chunk.
+        Raises: InvalidSplit before the first chunk; InvalidIndexRange, EnvironmentFault before any
+        chunk.
         """
         hosted = self._registry.get(environment)
         chunks: AsyncIterator[Sequence[str]]
@@ -134,7 +147,8 @@ class Catalogue:
                 yield chunk
 
     async def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
-        """Yield the JSON texts of a whole split in chunks, all of one version even if the split changes meanwhile.
+        """Yield the JSON texts of a whole split in chunks, all of one version even if the split
+        changes meanwhile.
 
         Raises: InvalidSplit, ListingUnsupported before the first chunk.
         """
@@ -145,13 +159,17 @@ class Catalogue:
         async for chunk in self._chunks(hosted, split, slice(None)):
             yield chunk
 
-    async def _chunks(self, hosted: HostedEnvironment, split: str, positions: slice) -> AsyncIterator[list[str]]:
+    async def _chunks(
+        self, hosted: HostedEnvironment, split: str, positions: slice
+    ) -> AsyncIterator[list[str]]:
         first, ids = await self._readers.run(self._first_chunk, hosted.name, split, positions)
         yield first
         for start in range(CHUNK_TASKS, len(ids), CHUNK_TASKS):
             yield await self._readers.run(self._listed.texts, ids[start : start + CHUNK_TASKS])
 
-    def _first_chunk(self, environment: str, split: str, positions: slice) -> tuple[list[str], array[int]]:
+    def _first_chunk(
+        self, environment: str, split: str, positions: slice
+    ) -> tuple[list[str], array[int]]:
         ids = self._listed.ids(environment, split)[positions]
         return self._listed.texts(ids[:CHUNK_TASKS]), ids
 
@@ -166,11 +184,13 @@ class Catalogue:
         procedural = await self._procedural_splits(hosted)
         if procedural is None:
             return False
-        return split in procedural or split not in [one.name for one in await self.splits(hosted.name)]
+        return split in procedural or split not in [
+            one.name for one in await self.splits(hosted.name)
+        ]
 
     async def _procedural_splits(self, hosted: HostedEnvironment) -> frozenset[str] | None:
-        """Return the splits whose tasks come from a procedural class, as of the sync at the start; None for other
-        classes.
+        """Return the splits whose tasks come from a procedural class, as of the sync at the start;
+        None for other classes.
         """
         if hosted.name not in self._procedural:
             names = [split.name for split in hosted.splits]
@@ -191,5 +211,7 @@ def _logging(hosted: HostedEnvironment, split: str) -> Iterator[None]:
 def _procedural_splits(environment: str, declared: list[str]) -> frozenset[str] | None:
     if not Environment.objects.filter(name=environment, is_procedural=True).exists():
         return None
-    kept = SplitRow.objects.filter(Q(is_curated=True) | Q(frozen__isnull=False), environment__name=environment)
+    kept = SplitRow.objects.filter(
+        Q(is_curated=True) | Q(frozen__isnull=False), environment__name=environment
+    )
     return frozenset(declared) - set(kept.values_list("name", flat=True))

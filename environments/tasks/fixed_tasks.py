@@ -1,7 +1,9 @@
-"""Lists of tasks that depend on code alone (`fixed_tasks`): a class is asked again only when its code has changed.
+"""Lists of tasks that depend on code alone (`fixed_tasks`): a class is asked again only when its
+code has changed.
 
-Only lists of code that is known completely are taken as known: of everything else a change could go unnoticed, and old
-tasks would be served without a word. Those classes are asked at each start, as all others are.
+Only lists of code that is known completely are taken as known: of everything else a change could go
+unnoticed, and old tasks would be served without a word. Those classes are asked at each start, as
+all others are.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ log = structlog.get_logger(__name__)
 
 
 def known_lists(hosted: HostedEnvironment) -> list[SplitSync]:
-    """Return what a sync would report if the rows have the lists of this code; empty if the class has to be asked."""
+    """Return what a sync would report if the rows have the lists of this code; empty if the class
+    has to be asked."""
     code = _code_of_lists(hosted)
     if not code or not Environment.objects.filter(name=hosted.name, listed_code=code).exists():
         return []
@@ -30,24 +33,36 @@ def known_lists(hosted: HostedEnvironment) -> list[SplitSync]:
 
 
 def note_code(hosted: HostedEnvironment, written: list[SplitSync]) -> None:
-    """Note which code the rows follow, unless a split does not and has to be reported at each start."""
+    """Note which code the rows follow, unless a split does not and has to be reported at each
+    start."""
     code = _code_of_lists(hosted)
     if code and not any(split.is_frozen or split.is_taken for split in written):
         Environment.objects.filter(name=hosted.name).update(listed_code=code)
     elif not code and hosted.has_fixed_tasks and hosted.revision is not None:
         unread = hosted.revision.unread or "its source files"
-        log.info("fixed_tasks has no effect, because some code is unknown", environment=hosted.name, unknown=unread)
+        log.info(
+            "fixed_tasks has no effect, because some code is unknown",
+            environment=hosted.name,
+            unknown=unread,
+        )
 
 
 def forget_code(hosted: HostedEnvironment) -> None:
-    """Note that the rows may follow no code, before they change: an interrupted sync leaves lists of two."""
+    """Note that the rows may follow no code, before they change: an interrupted sync leaves lists
+    of two."""
     Environment.objects.filter(name=hosted.name).exclude(listed_code="").update(listed_code="")
 
 
 def _code_of_lists(hosted: HostedEnvironment) -> str:
-    """Return a digest of the code and the Python that make the lists; empty if they depend on more, or on unknown."""
+    """Return a digest of the code and the Python that make the lists; empty if they depend on more,
+    or on unknown."""
     revision = hosted.revision
-    if not hosted.has_fixed_tasks or revision is None or not revision.source_hash or revision.unread:
+    if (
+        not hosted.has_fixed_tasks
+        or revision is None
+        or not revision.source_hash
+        or revision.unread
+    ):
         return ""
     return digest_of(hosted.origin, revision.code, sys.version)
 

@@ -1,9 +1,11 @@
-"""The tasks of synced splits, read from their rows at a cost that does not depend on a split's size.
+"""The tasks of synced splits, read from their rows at a cost that does not depend on a split's
+size.
 
-Each split has an array of task ids in order (8 bytes a task), which is rebuilt when the split's version has risen. A
-task's text never changes, so texts are cached by id. Where tasks are read one after another, those that follow are read
-with them; where all of a split's texts fit into the cache, those around them are, because an order as good as random
-gets to them, too. Blocking: the catalogue calls it on its reader threads.
+Each split has an array of task ids in order (8 bytes a task), which is rebuilt when the split's
+version has risen. A task's text never changes, so texts are cached by id. Where tasks are read one
+after another, those that follow are read with them; where all of a split's texts fit into the
+cache, those around them are, because an order as good as random gets to them, too. Blocking: the
+catalogue calls it on its reader threads.
 """
 
 from __future__ import annotations
@@ -48,16 +50,19 @@ _HAS_SEALED_SPLIT = """
 _IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
 _DISABLED_REASON = "SELECT disabled_reason FROM environments_environment WHERE name = %s"
 _SPECS = "SELECT id, spec FROM environments_task WHERE id {among}"
-_SHORT_SPECS = "SELECT id, spec FROM environments_task WHERE (id = %s OR LENGTH(spec) <= %s) AND id {among}"
+_SHORT_SPECS = (
+    "SELECT id, spec FROM environments_task WHERE (id = %s OR LENGTH(spec) <= %s) AND id {among}"
+)
 
 
 FRESH_SECONDS = 0.02
-"""Interval at which a split's version is read again. At hundreds of sessions a second the query, with the hop to
-another thread and back, would cost more than the rest of opening a session.
+"""Interval at which a split's version is read again. At hundreds of sessions a second the query,
+with the hop to another thread and back, would cost more than the rest of opening a session.
 """
 AHEAD = 64
-"""Number of tasks that are read at once, if the last one that was read is less than this many places before, or if all
-fit into the cache. 64 short ones take 56 µs, one takes 22 and the way to another thread and back 100.
+"""Number of tasks that are read at once, if the last one that was read is less than this many
+places before, or if all fit into the cache. 64 short ones take 56 µs, one takes 22 and the way to
+another thread and back 100.
 """
 MAX_STREAMS = 8
 """How many that play a split in order are told apart."""
@@ -86,7 +91,9 @@ class ListedTasks:
         self._sealed: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
-        self._last_places = defaultdict[tuple[str, str], deque[int]](lambda: deque(maxlen=MAX_STREAMS))
+        self._last_places = defaultdict[tuple[str, str], deque[int]](
+            lambda: deque(maxlen=MAX_STREAMS)
+        )
         """For each split, the last place that was read for each of those who play it in order."""
         self._mean_lengths: dict[tuple[str, str], float] = {}
         """For each split, the mean length of the texts that were read last."""
@@ -96,10 +103,13 @@ class ListedTasks:
         return [Split(name=name, type=kind) for name, kind in _rows(_LIST_SPLITS, environment)]
 
     def ids(self, environment: str, split: str) -> array[int]:
-        """Return the ids of a split's tasks in order. The array must not be changed. Raises: InvalidSplit."""
+        """Return the ids of a split's tasks in order. The array must not be changed. Raises:
+        InvalidSplit."""
         found = _rows(_FIND_SPLIT, environment, split) if is_storable(split) else []
         if not found:
-            raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
+            raise InvalidSplit(
+                split, environment, [served.name for served in self.splits(environment)]
+            )
         [(split_id, version, is_enabled)] = found
         self._note_enabled(environment, bool(is_enabled))
         order = self._orders.get(split_id)
@@ -109,19 +119,22 @@ class ListedTasks:
         return order.ids
 
     def fresh(self, environment: str, split: str, index: int) -> str | None:
-        """Return the task's text without a query, if the split was read within FRESH_SECONDS and the text is cached."""
+        """Return the task's text without a query, if the split was read within FRESH_SECONDS and
+        the text is cached."""
         until, ids = self._fresh.get((environment, split), _STALE)
         if time.monotonic() > until or not -len(ids) <= index < len(ids):
             return None
         return self._texts_by_id.get(ids[index])
 
     def fresh_enabled(self, environment: str) -> bool | None:
-        """Return whether agents may open sessions, if that was read within FRESH_SECONDS; else None."""
+        """Return whether agents may open sessions, if that was read within FRESH_SECONDS; else
+        None."""
         until, is_enabled = self._enabled.get(environment, (0.0, False))
         return is_enabled if time.monotonic() <= until else None
 
     def is_enabled(self, environment: str) -> bool:
-        """Return whether agents may open sessions. An environment without a row was never disabled."""
+        """Return whether agents may open sessions. An environment without a row was never
+        disabled."""
         found = _rows(_IS_ENABLED, environment)
         return self._note_enabled(environment, not found or bool(found[0][0]))
 
@@ -160,13 +173,16 @@ class ListedTasks:
     def get(self, environment: str, split: str, index: int) -> str:
         """Return the JSON text of a task. Raises: InvalidSplit, InvalidIndex."""
         until, ids = self._fresh.get((environment, split), _STALE)
-        if time.monotonic() > until or not -len(ids) <= index < len(ids):  # or a task was added a moment ago
+        # or a task was added a moment ago
+        if time.monotonic() > until or not -len(ids) <= index < len(ids):
             ids = self.ids(environment, split)
         try:
             task = ids[index]
         except IndexError as error:
             raise InvalidIndex(index, split, len(ids)) from error
-        return self._texts_by_id.get(task) or self._read_text(environment, split, ids, index % len(ids))
+        return self._texts_by_id.get(task) or self._read_text(
+            environment, split, ids, index % len(ids)
+        )
 
     def texts(self, ids: Sequence[int]) -> list[str]:
         """Return the texts of some tasks, in the order of `ids`."""
@@ -174,12 +190,15 @@ class ListedTasks:
         return [by_id[task] for task in ids]
 
     def _read_text(self, environment: str, split: str, ids: array[int], index: int) -> str:
-        """Read the text at an index; also those that follow, if the split seems to be played in order, or those around
-        it, if all of the split fit into the cache.
+        """Read the text at an index; also those that follow, if the split seems to be played in
+        order, or those around it, if all of the split fit into the cache.
         """
         places, task = self._last_places[environment, split], ids[index]
         near = next((place for place in list(places) if 0 <= index - place < AHEAD), None)
-        fits = len(ids) * self._mean_lengths.get((environment, split), math.inf) <= MAX_TEXT_CACHE_BYTES
+        fits = (
+            len(ids) * self._mean_lengths.get((environment, split), math.inf)
+            <= MAX_TEXT_CACHE_BYTES
+        )
         first = index - index % AHEAD if fits else index
         wanted = ids[first : first + (1 if near is None and not fits else AHEAD)]
         found: dict[int, str] = dict(rows_among(_SHORT_SPECS, [task, MAX_AHEAD_CHARACTERS], wanted))
@@ -193,8 +212,9 @@ class ListedTasks:
         return found[task]
 
     def _rebuild(self, split_id: int, version: int) -> ServedOrder:
-        # One reader at a time, or all of them would read the same million entries. `version` was read before the
-        # entries, so an order can be newer than its version; it is then rebuilt once more, never served too long.
+        # One reader at a time, or all of them would read the same million entries. `version` was
+        # read before the entries, so an order can be newer than its version; it is then rebuilt
+        # once more, never served too long.
         with self._rebuilding:
             order = self._orders.get(split_id)
             if order is None or order.version < version:
@@ -203,7 +223,8 @@ class ListedTasks:
 
 
 class TextCache:
-    """Task texts by id. Beyond `limit_bytes` the least recently used ones are dropped. Shared by threads."""
+    """Task texts by id. Beyond `limit_bytes` the least recently used ones are dropped. Shared by
+    threads."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -229,7 +250,8 @@ class TextCache:
 
 
 def task_ids(split_id: int, version: int) -> array[int]:
-    """Return the ids of the tasks served at `version`, in order. A million take about a second, read in chunks."""
+    """Return the ids of the tasks served at `version`, in order. A million take about a second,
+    read in chunks."""
     ids = served_at(split_id, version).order_by("position").values_list("task_id", flat=True)
     return array("q", ids.iterator(chunk_size=2000))
 

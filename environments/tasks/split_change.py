@@ -1,9 +1,9 @@
 """The one writer of a split's content. Used by sync, curation and imports. Blocking.
 
-Each place of a split records the versions between which it is valid: it is visible at version v if since <= v and
-(until is null or until > v). A change writes for the next version, in batches that are not visible yet, and `commit`
-makes all of it visible with one short update, in several splits at once if needed. The next change removes what an
-interrupted one left.
+Each place of a split records the versions between which it is valid: it is visible at version v if
+since <= v and (until is null or until > v). A change writes for the next version, in batches that
+are not visible yet, and `commit` makes all of it visible with one short update, in several splits
+at once if needed. The next change removes what an interrupted one left.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ from environments.database.write_pauses import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval
 from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
 from environments.tasks.split_indexes import renew, stretch_of
-from environments.tasks.task_places import FormerPlace, SplitPlace, StoredPlace, batched, stored_places
+from environments.tasks.task_places import (
+    FormerPlace,
+    SplitPlace,
+    StoredPlace,
+    batched,
+    stored_places,
+)
 
 BATCH = 900
-"""Places written in one transaction, which takes about 30 ms. Also within SQLite's limit of parameters."""
+"""Places written in one transaction, which takes about 30 ms. Also within SQLite's limit of
+parameters."""
 MAX_DELETED = 3000
 """Places that nobody sees any more and that are deleted in one transaction."""
 CLAIM_SECONDS = 20.0
@@ -47,11 +54,11 @@ UNFROZEN = {"frozen": None, "frozen_hash": ""}
 
 
 class SplitChange:
-    """One change of one split. A context manager: entering claims the split, leaving without `commit` undoes the
-    change.
+    """One change of one split. A context manager: entering claims the split, leaving without
+    `commit` undoes the change.
 
-    The methods may be called in any order; each sees the effects of earlier calls. Every method raises SplitBusy when
-    the claim was lost because nothing had been written for CLAIM_SECONDS.
+    The methods may be called in any order; each sees the effects of earlier calls. Every method
+    raises SplitBusy when the claim was lost because nothing had been written for CLAIM_SECONDS.
     """
 
     def __init__(
@@ -104,8 +111,17 @@ class SplitChange:
         self._end = 0 if last is None else last + 1
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._has_staged and not self.is_committed and self._row.filter(changing=self._token).exists():
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if (
+            self._has_staged
+            and not self.is_committed
+            and self._row.filter(changing=self._token).exists()
+        ):
             self._discard()
         if not (self.was_empty or (self._keeps_ended and self.is_committed)):
             self._purge()
@@ -114,7 +130,8 @@ class SplitChange:
         self._row.filter(changing=self._token).update(changing="", changing_until=None)
 
     def add(self, tasks: Iterable[int]) -> int:
-        """Append tasks in order and return how many were added. Tasks that are already in the split are skipped."""
+        """Append tasks in order and return how many were added. Tasks that are already in the split
+        are skipped."""
         added = 0
         for batch in batched(tasks, BATCH):
             there = set(self._open(batch).values_list("task_id", flat=True))
@@ -125,7 +142,8 @@ class SplitChange:
         return added
 
     def remove(self, tasks: Iterable[int]) -> int:
-        """Remove every place of the tasks and return how many there were. A sync will not add them back."""
+        """Remove every place of the tasks and return how many there were. A sync will not add them
+        back."""
         removed = 0
         for batch in batched(tasks, BATCH):
             places = stored_places(self._open(batch))
@@ -141,12 +159,18 @@ class SplitChange:
         """
         moved = 0
         for batch in batched(places, BATCH):
-            there = set(self._open({place.task for place in batch}).values_list("task_id", flat=True))
+            there = set(
+                self._open({place.task for place in batch}).values_list("task_id", flat=True)
+            )
             positions = [place.position for place in batch]
-            taken = set(self._open().filter(among("position", positions)).values_list("position", flat=True))
+            taken = set(
+                self._open().filter(among("position", positions)).values_list("position", flat=True)
+            )
             rows = list[tuple[int, int, str]]()
             for place in (place for place in batch if place.task not in there):
-                position = self._end if place.position in taken or place.position < 0 else place.position
+                position = (
+                    self._end if place.position in taken or place.position < 0 else place.position
+                )
                 moved += position != place.position
                 taken.add(position)
                 self._end = max(self._end, position + 1)
@@ -166,18 +190,23 @@ class SplitChange:
         return not self._open().exists()
 
     def replace(self, old: int, new: int) -> int:
-        """Put `new` in the places of `old` and return their number. If `new` is already there, `old` is removed."""
+        """Put `new` in the places of `old` and return their number. If `new` is already there,
+        `old` is removed."""
         return self.replace_all({old: new})
 
     def replace_all(self, tasks: Mapping[int, int]) -> int:
-        """Put each value of `tasks` in the places of its key and return how many there were; see `replace`."""
+        """Put each value of `tasks` in the places of its key and return how many there were; see
+        `replace`."""
         replaced = 0
         for batch in batched(tasks.items(), BATCH):
             news = dict(batch)
             places = stored_places(self._open(news.keys()))
             there = self._open(news.values()).values_list("task_id", flat=True)
-            heirs = {task: task for task in set(there) - news.keys()}  # new task -> the one task whose places it takes
-            kept = [at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id]
+            # new task -> the one task whose places it takes
+            heirs = {task: task for task in set(there) - news.keys()}
+            kept = [
+                at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id
+            ]
             self._forget([at for at in places if at not in kept])
             self._finish(places)
             self._insert([(at.position, news[at.task_id], at.source_hash) for at in kept])
@@ -188,12 +217,15 @@ class SplitChange:
         """Remove all places, and leave them in the database for `revive`."""
         self._has_staged = self._keeps_ended = True
         last = -1
-        while places := stored_places(self._open().filter(position__gt=last).order_by("position")[:BATCH]):
+        while places := stored_places(
+            self._open().filter(position__gt=last).order_by("position")[:BATCH]
+        ):
             last = places[-1].position
             self._finish(places)
 
     def revive(self) -> int:
-        """Put back the places that `end` removed with the present version of the split. Return their number."""
+        """Put back the places that `end` removed with the present version of the split. Return
+        their number."""
         ended = self._entries.filter(until=self.split.version).order_by("position")
         last, revived = -1, 0
         while places := stored_places(ended.filter(position__gt=last)[:BATCH]):
@@ -203,12 +235,14 @@ class SplitChange:
         return revived
 
     def hold(self) -> None:
-        """Keep the claim while nothing is written. Call it more often than every CLAIM_SECONDS / 2."""
+        """Keep the claim while nothing is written. Call it more often than every CLAIM_SECONDS /
+        2."""
         if time.monotonic() > self._kept + CLAIM_SECONDS / 4:
             self._keep_claim()
 
     def refresh(self, tasks: Iterable[int]) -> int:
-        """Hide the places of quarantined tasks, show those of other tasks, and return how many places changed."""
+        """Hide the places of quarantined tasks, show those of other tasks, and return how many
+        places changed."""
         changed = 0
         for batch in batched(tasks, BATCH):
             quarantined = Q(task__state="quarantined")
@@ -220,11 +254,13 @@ class SplitChange:
         return changed
 
     def hide(self, tasks: Iterable[int]) -> int:
-        """Stop serving tasks, which keep their places, whatever their state is. Return how many places changed."""
+        """Stop serving tasks, which keep their places, whatever their state is. Return how many
+        places changed."""
         return self._set_hidden(tasks, is_hidden=True)
 
     def show(self, tasks: Iterable[int]) -> int:
-        """Serve tasks again at their places, whatever their state is. Return how many places changed."""
+        """Serve tasks again at their places, whatever their state is. Return how many places
+        changed."""
         return self._set_hidden(tasks, is_hidden=False)
 
     def write(self, **columns: object) -> None:
@@ -238,7 +274,8 @@ class SplitChange:
         return self._has_staged
 
     def place(self, order: Sequence[SplitPlace]) -> None:
-        """Make `order` the whole content of the split. Places that are already right are left alone."""
+        """Make `order` the whole content of the split. Places that are already right are left
+        alone."""
         size = rows_at_once(BATCH)
         for start in range(0, len(order), size):
             stop = min(start + size, len(order))
@@ -265,9 +302,13 @@ class SplitChange:
 
     def _claim_now(self) -> bool:
         now = timezone.now()
-        if self._changeable.filter(changing="").update(changing=self._token, changing_until=now + _CLAIM):
+        if self._changeable.filter(changing="").update(
+            changing=self._token, changing_until=now + _CLAIM
+        ):
             return True
-        if self._changeable.filter(changing_until__lt=now).update(changing=self._token, changing_until=now + _CLAIM):
+        if self._changeable.filter(changing_until__lt=now).update(
+            changing=self._token, changing_until=now + _CLAIM
+        ):
             return False
         row = self._row.select_related("environment").first()
         if row is None:
@@ -275,10 +316,12 @@ class SplitChange:
         raise SplitBusy(row) if self._changeable.exists() else FrozenSplit(row)
 
     def _open(self, tasks: Collection[int] | None = None) -> QuerySet[SplitEntry]:
-        """Return the places of the split as this change has made them so far, or only those of `tasks`."""
+        """Return the places of the split as this change has made them so far, or only those of
+        `tasks`."""
         if tasks is None:
             return self._entries.filter(until=None)
-        # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to find a few tasks.
+        # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to
+        # find a few tasks.
         found = SplitEntry.objects.alias(of=F("split") + 0).filter(
             among("task_id", tasks), of=self.split.pk, until=None
         )
@@ -289,13 +332,19 @@ class SplitChange:
         for batch in batched(tasks, BATCH):
             places = stored_places(self._open(batch).exclude(is_hidden=is_hidden))
             self._finish(places)
-            self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
+            self._insert(
+                [(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden
+            )
             changed += len(places)
         return changed
 
     def _forget(self, places: Sequence[StoredPlace]) -> None:
         """Record that a sync must not add these places back, although the class lists them."""
-        rows = [SplitRemoval(split=self.split, source_hash=at.source_hash) for at in places if at.source_hash]
+        rows = [
+            SplitRemoval(split=self.split, source_hash=at.source_hash)
+            for at in places
+            if at.source_hash
+        ]
         self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
 
     def _remember(self, hashes: Sequence[str]) -> None:
@@ -308,7 +357,8 @@ class SplitChange:
                 self._put_back.add(pk)
 
     def _finish(self, places: Sequence[StoredPlace]) -> None:
-        """End these places with the next version, and delete those that would only have started with it."""
+        """End these places with the next version, and delete those that would only have started
+        with it."""
         if not places:
             return
         staged = [at.pk for at in places if at.since == self._next]
@@ -323,7 +373,9 @@ class SplitChange:
         self._served -= sum(not at.is_hidden for at in places)
         give_way()
 
-    def _insert(self, rows: Sequence[tuple[int, int, str]], *, is_hidden: bool | None = None) -> None:
+    def _insert(
+        self, rows: Sequence[tuple[int, int, str]], *, is_hidden: bool | None = None
+    ) -> None:
         """Add places (position, task, source hash) that start with the next version.
 
         is_hidden: whether they are hidden; None: those of quarantined tasks are.
@@ -332,10 +384,16 @@ class SplitChange:
             return
         hidden = {task for _, task, _ in rows} if is_hidden else set[int]()
         if is_hidden is None:
-            hidden = {task for (task,) in rows_among(_QUARANTINED, [], [task for _, task, _ in rows])}
+            hidden = {
+                task for (task,) in rows_among(_QUARANTINED, [], [task for _, task, _ in rows])
+            }
         with transaction.atomic():
             self._keep_claim()
-            execute(_INSERT, [self.split.pk, self._next], [(*row, int(row[1] in hidden)) for row in rows])
+            execute(
+                _INSERT,
+                [self.split.pk, self._next],
+                [(*row, int(row[1] in hidden)) for row in rows],
+            )
         self._stretches.update(stretch_of(position) for position, _, _ in rows)
         self._served += sum(task not in hidden for _, task, _ in rows)
         self._written += len(rows)
@@ -367,9 +425,12 @@ class SplitChange:
     def _purge(self) -> None:
         """Delete places that ended. Readers of the split work on their own snapshot.
 
-        Those of a split that is sealed for people say which tasks are sealed because they were in it.
+        Those of a split that is sealed for people say which tasks are sealed because they were in
+        it.
         """
-        version = self._row.filter(is_sealed_for_people=False).values_list("version", flat=True).first()
+        version = (
+            self._row.filter(is_sealed_for_people=False).values_list("version", flat=True).first()
+        )
         if version is not None:
             _delete(self._entries.filter(until__lte=version))
 
@@ -380,7 +441,8 @@ def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> 
     Raises: SplitBusy when a claim was lost; nothing becomes visible then.
     """
     with transaction.atomic():
-        for change in sorted(changes, key=lambda change: change.split.pk):  # the same order everywhere: no deadlock
+        # the same order everywhere: no deadlock
+        for change in sorted(changes, key=lambda change: change.split.pk):
             change._publish()
         also()
     for change in changes:
@@ -388,11 +450,15 @@ def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> 
 
 
 def _is_at(entry: StoredPlace | None, place: SplitPlace) -> bool:
-    return entry is not None and (entry.task_id, entry.source_hash) == (place.task, place.source_hash)
+    return entry is not None and (entry.task_id, entry.source_hash) == (
+        place.task,
+        place.source_hash,
+    )
 
 
 def _key_batches(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
-    """Yield keys of `rows` in batches until none are left. The caller must make each batch disappear from `rows`."""
+    """Yield keys of `rows` in batches until none are left. The caller must make each batch
+    disappear from `rows`."""
     while keys := list(rows.values_list("pk", flat=True)[:MAX_DELETED]):
         yield keys
 

@@ -1,12 +1,15 @@
-"""The index under which clients get a task of a split, computed from the task's position. Used by pages. Blocking.
+"""The index under which clients get a task of a split, computed from the task's position. Used by
+pages. Blocking.
 
-A position is where a task was put, and it does not change. Quarantined tasks are not served and removed ones leave
-gaps, so the index of a task is the number of tasks served before it. In a split without gaps it equals the position.
+A position is where a task was put, and it does not change. Quarantined tasks are not served and
+removed ones leave gaps, so the index of a task is the number of tasks served before it. In a split
+without gaps it equals the position.
 
-Positions are grouped into stretches of 100. SplitStretches stores how many tasks each stretch serves, so that no page
-has to count a million places: an index is the sum of the stretches before it plus a count within its own stretch. The
-counts are written after each change of a split (`split_change.py`) and at the start of a server for splits whose counts
-are of an older version (`sync.py`). Small splits are counted when needed.
+Positions are grouped into stretches of 100. SplitStretches stores how many tasks each stretch
+serves, so that no page has to count a million places: an index is the sum of the stretches before
+it plus a count within its own stretch. The counts are written after each change of a split
+(`split_change.py`) and at the start of a server for splits whose counts are of an older version
+(`sync.py`). Small splits are counted when needed.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ POSITIONS = 100
 """Number of positions in one stretch."""
 STRETCHES_PER_QUERY = 500
 """Stretches that one query counts, in about 50 ms."""
-# Every position is listed in the text of the query. With ranges joined by OR, PostgreSQL reads a small split once for
-# each range; with UNION it plans for 30 ms; thousands of parameters take longer to pass than to look up.
+# Every position is listed in the text of the query. With ranges joined by OR, PostgreSQL reads a
+# small split once for each range; with UNION it plans for 30 ms; thousands of parameters take
+# longer to pass than to look up.
 _POSITIONS = """
     SELECT position FROM environments_splitentry WHERE split_id = %s AND position IN ({positions})
         AND since <= %s AND (until IS NULL OR until > %s) AND NOT is_hidden
@@ -45,7 +49,8 @@ def served_at(split: int, version: int) -> QuerySet[SplitEntry]:
 
 
 def served_before(split: Split) -> list[int] | None:
-    """Return the number of tasks served before each stretch, in order; None while the counts are being updated."""
+    """Return the number of tasks served before each stretch, in order; None while the counts are
+    being updated."""
     counts = _counts(split.pk, split.version)
     if counts is None and split.size > MAX_COUNTED_TASKS:
         return None
@@ -55,18 +60,26 @@ def served_before(split: Split) -> list[int] | None:
 
 
 def served_positions(split: Split, positions: Sequence[int]) -> list[int]:
-    """Return the served positions, in order, from the start of each given position's stretch up to that position."""
+    """Return the served positions, in order, from the start of each given position's stretch up to
+    that position."""
     last = {stretch_of(position): position for position in sorted(positions)}
     if not last:
         return []
-    wanted = ",".join(str(position) for end in last.values() for position in range(end - end % POSITIONS, end + 1))
+    wanted = ",".join(
+        str(position) for end in last.values() for position in range(end - end % POSITIONS, end + 1)
+    )
     with connection.cursor() as cursor:
-        cursor.execute(_POSITIONS.format(positions=wanted), (split.pk, split.version, split.version))
+        cursor.execute(
+            _POSITIONS.format(positions=wanted), (split.pk, split.version, split.version)
+        )
         return sorted(position for (position,) in cursor.fetchall())
 
 
-def renew(split: int, version: int, changed: Collection[int] | None = None, *, was_empty: bool = False) -> None:
-    """Store the counts of `version`. `changed`: the stretches that differ from the previous version; None: all.
+def renew(
+    split: int, version: int, changed: Collection[int] | None = None, *, was_empty: bool = False
+) -> None:
+    """Store the counts of `version`. `changed`: the stretches that differ from the previous
+    version; None: all.
 
     `was_empty`: the previous version had no places.
     """
@@ -78,7 +91,9 @@ def renew(split: int, version: int, changed: Collection[int] | None = None, *, w
     row = {"version": version, "counts": json.dumps(counts, separators=(",", ":"))}
     older = SplitStretches.objects.filter(split=split, version__lt=version)
     if not older.update(**row):
-        SplitStretches.objects.bulk_create([SplitStretches(split_id=split, **row)], ignore_conflicts=True)
+        SplitStretches.objects.bulk_create(
+            [SplitStretches(split_id=split, **row)], ignore_conflicts=True
+        )
 
 
 def _counts(split: int, version: int) -> list[int] | None:
@@ -89,7 +104,9 @@ def _counts(split: int, version: int) -> list[int] | None:
 def renew_missing() -> None:
     """Store the counts of splits that are too large to be counted when a page needs it."""
     stored = dict(SplitStretches.objects.values_list("split", "version"))
-    for split, version in Split.objects.filter(size__gt=MAX_COUNTED_TASKS).values_list("pk", "version"):
+    for split, version in Split.objects.filter(size__gt=MAX_COUNTED_TASKS).values_list(
+        "pk", "version"
+    ):
         if stored.get(split) != version:
             renew(split, version)
 
@@ -106,14 +123,17 @@ def _recount(counts: list[int], split: int, version: int, numbers: Collection[in
     counts += [0] * (max(numbers, default=-1) + 1 - len(counts))
     for first, last in _runs(sorted(numbers)):
         counts[first : last + 1] = [0] * (last + 1 - first)
-        near = served_at(split, version).filter(position__gte=first * POSITIONS, position__lt=(last + 1) * POSITIONS)
+        near = served_at(split, version).filter(
+            position__gte=first * POSITIONS, position__lt=(last + 1) * POSITIONS
+        )
         numbered = near.annotate(number=F("position") / POSITIONS).order_by().values_list("number")
         for number, count in numbered.annotate(count=Count("pk")):
             counts[number] = count
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of each run of consecutive numbers, at most STRETCHES_PER_QUERY in a run."""
+    """Yield the first and last of each run of consecutive numbers, at most STRETCHES_PER_QUERY in a
+    run."""
     run: list[int] = []
     for number in numbers:
         if run and (number != run[-1] + 1 or number - run[0] >= STRETCHES_PER_QUERY):
@@ -124,11 +144,13 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield run[0], run[-1]
 
 
-def served_indexes(split: Split, positions: Sequence[int], last: int | None = None) -> dict[int, int]:
+def served_indexes(
+    split: Split, positions: Sequence[int], last: int | None = None
+) -> dict[int, int]:
     """Return position -> index for the given positions that are served at `split.version`.
 
-    `last`: the split's last served position, if the caller knows it. The result is empty between a change of a large
-    split with gaps and the moment when its counts are stored.
+    `last`: the split's last served position, if the caller knows it. The result is empty between a
+    change of a large split with gaps and the moment when its counts are stored.
     """
     if last is None:
         last = served(split).order_by("-position").values_list("position", flat=True).first()
@@ -146,11 +168,13 @@ def served_indexes(split: Split, positions: Sequence[int], last: int | None = No
 
 
 def last_served() -> Subquery:
-    """Return a column for queries of places with their splits: the last served position of each place's split."""
+    """Return a column for queries of places with their splits: the last served position of each
+    place's split."""
     places = SplitEntry.objects.filter(seen_at(OuterRef("split__version")), split=OuterRef("split"))
     return Subquery(places.filter(is_hidden=False).order_by("-position").values("position")[:1])
 
 
 def served(split: Split) -> QuerySet[SplitEntry]:
-    """Return the served places of a split, unordered. Ordered by position, their indexes are 0, 1, …"""
+    """Return the served places of a split, unordered. Ordered by position, their indexes are 0, 1,
+    …"""
     return served_at(split.pk, split.version)

@@ -1,6 +1,7 @@
 """The text under which a task's content is stored when people typed it or imported it from a file.
 
-The text is ASCII, so that characters which no database stores (NUL, lone surrogates) can appear in it as escapes.
+The text is ASCII, so that characters which no database stores (NUL, lone surrogates) can appear in
+it as escapes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Unfit(ValueError):
 
 
 def spec_text(spec: dict[str, Any]) -> str:
-    """Return the spec as it is stored: compact ASCII JSON in the spec's own key order. Raises: Unfit."""
+    """Return the spec as it is stored: compact ASCII JSON in the spec's own key order. Raises:
+    Unfit."""
     try:
         check_depth(spec)
         text = object_json(spec)

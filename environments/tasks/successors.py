@@ -1,4 +1,5 @@
-"""Which task is in the place of one that edits replaced. Used by sync, curation and imports. Blocking."""
+"""Which task is in the place of one that edits replaced. Used by sync, curation and imports.
+Blocking."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ from environments.models import SplitEntry, Task, seen_at
 
 
 def is_superseded() -> Q:
-    """Return the condition for tasks that an edit replaced, unless somebody put them into an open split again."""
-    places = SplitEntry.objects.filter(seen_at(F("split__version")), task=OuterRef("pk"), split__frozen=None)
+    """Return the condition for tasks that an edit replaced, unless somebody put them into an open
+    split again."""
+    places = SplitEntry.objects.filter(
+        seen_at(F("split__version")), task=OuterRef("pk"), split__frozen=None
+    )
     return Q(replaced_by__isnull=False) & ~Q(Exists(places))
 
 

@@ -1,9 +1,11 @@
-"""Writes the hosted classes and their tasks as rows, from which they are served, recorded and curated.
+"""Writes the hosted classes and their tasks as rows, from which they are served, recorded and
+curated.
 
-Runs when the server starts and in `manage.py sync_environments`. A split whose list has not changed since the last sync
-costs no query per task. Changes that people made to a split are kept (`sync_merge.py`). SQLite's write lock is held for
-one batch at a time, which is large only while the server starts, and a split changes visibly only when all of it is
-written; an interrupted sync is simply repeated.
+Runs when the server starts and in `manage.py sync_environments`. A split whose list has not changed
+since the last sync costs no query per task. Changes that people made to a split are kept
+(`sync_merge.py`). SQLite's write lock is held for one batch at a time, which is large only while
+the server starts, and a split changes visibly only when all of it is written; an interrupted sync
+is simply repeated.
 """
 
 from __future__ import annotations
@@ -34,12 +36,24 @@ from environments.models.folding import fold_json
 from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
-from environments.tasks.fixed_tasks import declared, forget_code, known_lists, note_code, splits_of_class
+from environments.tasks.fixed_tasks import (
+    declared,
+    forget_code,
+    known_lists,
+    note_code,
+    splits_of_class,
+)
 from environments.tasks.split_change import CLAIM_SECONDS, SplitChange, commit
 from environments.tasks.split_errors import SplitBusy
 from environments.tasks.split_indexes import renew_missing
 from environments.tasks.sync_conflicts import keep_quarantined, note_conflicts
-from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
+from environments.tasks.sync_merge import (
+    Merge,
+    listed_before,
+    mark_dropped,
+    merge_places,
+    unmark_dropped,
+)
 from environments.tasks.sync_report import SplitSync, SyncReport, UnlistableTasks
 
 BATCH_TASKS = 1000
@@ -57,7 +71,8 @@ IN_FORCE = (
     {"reward_low": "declared_low", "reward_high": "declared_high"},
     {"success_threshold": "declared_threshold"},
 )
-"""Columns that people may change -> columns with what the class declares. Each group changes as a whole."""
+"""Columns that people may change -> columns with what the class declares. Each group changes as a
+whole."""
 
 _SORTED = json.JSONEncoder(sort_keys=True)
 
@@ -72,12 +87,16 @@ Begin = Callable[[str], object]
 log = structlog.get_logger(__name__)
 
 
-async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alone: bool = False) -> SyncReport:
+async def sync(
+    registry: Registry, host: Host, *, is_whole: bool = True, is_alone: bool = False
+) -> SyncReport:
     """Make the rows match `registry`, whose environments `host` runs.
 
-    `is_whole`: the registry has everything that is hosted, in order; other environments are not hosted then.
-    `is_alone`: nobody else writes to the database meanwhile, so it is written in large batches.
-    An environment that cannot list its tasks becomes unavailable, and keeps those that it listed before.
+    `is_whole`: the registry has everything that is hosted, in order; other environments are not
+    hosted then. `is_alone`: nobody else writes to the database meanwhile, so it is written in large
+    batches.
+    An environment that cannot list its tasks becomes unavailable, and keeps those that it listed
+    before.
 
     Raises: Unhostable, with one sentence that says what to change.
     """
@@ -98,11 +117,15 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
                 lists, is_procedural = await _lists(hosted, host)
             except UnlistableTasks as failure:
                 failures.append(failure)
-                hosted.unavailable = hosted.unavailable or storable(f"{failure.reason} Correct that.")
+                hosted.unavailable = hosted.unavailable or storable(
+                    f"{failure.reason} Correct that."
+                )
                 await writer.run(write_unavailable, hosted.name, hosted.unavailable)
                 continue
             if not is_procedural and not any(lists.texts.values()):
-                log.warning("an environment has no task", environment=hosted.name, origin=hosted.origin)
+                log.warning(
+                    "an environment has no task", environment=hosted.name, origin=hosted.origin
+                )
             _warn_of_hidden_fields(hosted, lists)
             procedural += [hosted.name] * is_procedural
             written = await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
@@ -119,10 +142,11 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
 async def check_tasks(
     registry: Registry, host: Host, begin: Begin, unavailable: Collection[str]
 ) -> list[UnlistableTasks]:
-    """Read tasks as a sync of `registry` does, but write nothing; return the failures of the `unavailable`.
+    """Read tasks as a sync of `registry` does, but write nothing; return the failures of the
+    `unavailable`.
 
-    `unavailable`: names of environments that cannot be played before. Environments whose class says that it cannot be
-    played here are left out. Raises: UnlistableTasks, for any other environment.
+    `unavailable`: names of environments that cannot be played before. Environments whose class says
+    that it cannot be played here are left out. Raises: UnlistableTasks, for any other environment.
     """
     reader = Workers(1, "sync")
     failures: list[UnlistableTasks] = []
@@ -145,7 +169,8 @@ async def check_tasks(
 
 
 async def _check_first_tasks(hosted: HostedEnvironment, host: Host, begin: Begin) -> None:
-    """Ask a procedural class for the number of tasks and the first one of each split. Raises: UnlistableTasks."""
+    """Ask a procedural class for the number of tasks and the first one of each split. Raises:
+    UnlistableTasks."""
     tasks = host.tasks(hosted.name)
     for split in hosted.splits:
         call = f"num_tasks({split.name!r})"
@@ -158,12 +183,15 @@ async def _check_first_tasks(hosted: HostedEnvironment, host: Host, begin: Begin
         except EnvironmentFault as fault:
             raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
         except InvalidIndex as error:
-            missing = EnvironmentFault("IndexError", f"num_tasks({split.name!r}) counts more tasks than there are")
+            missing = EnvironmentFault(
+                "IndexError", f"num_tasks({split.name!r}) counts more tasks than there are"
+            )
             raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, missing) from error
 
 
 async def sync_environment(hosted: HostedEnvironment, host: Host) -> list[SplitSync]:
-    """Make the rows of one environment match it, while the others are served; return what was done, by split.
+    """Make the rows of one environment match it, while the others are served; return what was done,
+    by split.
 
     Raises: Unhostable.
     """
@@ -184,7 +212,9 @@ def _unwatched(step: str) -> None:
     """Begin a step that may take as long as it does."""
 
 
-async def _lists(hosted: HostedEnvironment, host: Host, begin: Begin = _unwatched) -> tuple[ClassLists, bool]:
+async def _lists(
+    hosted: HostedEnvironment, host: Host, begin: Begin = _unwatched
+) -> tuple[ClassLists, bool]:
     """Return the tasks that an environment lists, and whether it is procedural and so lists none.
 
     Raises: UnlistableTasks.
@@ -228,19 +258,24 @@ async def _write_tasks(
     return [*synced, *await writer.run(_drop_splits, hosted, lists)]
 
 
-async def _sync_split(hosted: HostedEnvironment, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
+async def _sync_split(
+    hosted: HostedEnvironment, split: str, lists: ClassLists, writer: Workers
+) -> SplitSync:
     try:
         return await writer.run(_write_split, hosted.name, split, lists)
     except SplitBusy as busy:
         raise Unhostable(str(busy)) from busy
 
 
-# --- environments ----------------------------------------------------------------------------------------------------
+# --- environments ---------------------------------------------------------------------------------
 
 
 def _write_environments(registry: Registry) -> None:
-    """Write the rows of every hosted class and its splits. A new split is served once its tasks are written."""
-    columns = {hosted.name: {"position": n, **_columns(hosted)} for n, hosted in enumerate(registry)}
+    """Write the rows of every hosted class and its splits. A new split is served once its tasks are
+    written."""
+    columns = {
+        hosted.name: {"position": n, **_columns(hosted)} for n, hosted in enumerate(registry)
+    }
     with transaction.atomic():
         Environment.objects.exclude(name__in=registry.names).update(is_hosted=False)
         for hosted in registry:
@@ -263,38 +298,57 @@ def write_unavailable(environment: str, reason: str) -> None:
 
 
 def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
-    """Write `columns` and return the row. The definition in force follows the class unless people changed it."""
+    """Write `columns` and return the row. The definition in force follows the class unless people
+    changed it."""
     known = Environment.objects.filter(name=name).first()
     for in_force in IN_FORCE:
-        if known is None or all(getattr(known, one) == getattr(known, other) for one, other in in_force.items()):
+        if known is None or all(
+            getattr(known, one) == getattr(known, other) for one, other in in_force.items()
+        ):
             columns = {**columns, **{one: columns[other] for one, other in in_force.items()}}
-    is_new = known is None or not known.class_path  # uploads and imports make rows of what was never hosted here
+    # uploads and imports make rows of what was never hosted here
+    is_new = known is None or not known.class_path
     if is_new and conf.new_environments_are_private():
         columns = {**columns, "is_private": True}
         if known is not None:
             known.is_private = True
-            known.save(update_fields=["is_private"])  # for the security log, which hears of what is saved
+            # for the security log, which hears of what is saved
+            known.save(update_fields=["is_private"])
     row = Environment(name=name, **columns)
-    Environment.objects.bulk_create([row], update_conflicts=True, unique_fields=["name"], update_fields=list(columns))
+    Environment.objects.bulk_create(
+        [row], update_conflicts=True, unique_fields=["name"], update_fields=list(columns)
+    )
     return row
 
 
 def _write_splits(environment: Environment, hosted: HostedEnvironment) -> None:
-    taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
+    taken = set(
+        environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True)
+    )
     rows = [
-        Split(environment=environment, name=split.name, position=position, type=split.type, is_served=False)
+        Split(
+            environment=environment,
+            name=split.name,
+            position=position,
+            type=split.type,
+            is_served=False,
+        )
         for position, split in enumerate(hosted.splits)
         if split.name not in taken
     ]
     fields = ["position", "type", "is_curated"]  # people may have made it once
-    Split.objects.bulk_create(rows, update_conflicts=True, unique_fields=["environment", "name"], update_fields=fields)
+    Split.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["environment", "name"], update_fields=fields
+    )
 
 
 def _taken(hosted: HostedEnvironment) -> list[SplitSync]:
     """Report the declared splits whose names are taken by splits that people made."""
     names = [split.name for split in hosted.splits]
     curated = Split.objects.filter(environment__name=hosted.name, name__in=names, is_curated=True)
-    return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
+    return [
+        SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated
+    ]
 
 
 def _mark_procedural(hosted: HostedEnvironment, is_procedural: bool) -> None:
@@ -304,7 +358,8 @@ def _mark_procedural(hosted: HostedEnvironment, is_procedural: bool) -> None:
 
 
 def _drop_splits(hosted: HostedEnvironment, lists: ClassLists) -> list[SplitSync]:
-    """Stop serving the splits that the class no longer declares, and mark their tasks as dropped."""
+    """Stop serving the splits that the class no longer declares, and mark their tasks as
+    dropped."""
     gone = splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=declared(hosted))
     return [_drop_split(split, lists) for split in gone.select_related("environment")]
 
@@ -312,7 +367,9 @@ def _drop_splits(hosted: HostedEnvironment, lists: ClassLists) -> list[SplitSync
 def _drop_split(split: Split, lists: ClassLists) -> SplitSync:
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     Split.objects.filter(pk=split.pk).update(is_served=False)
-    return SplitSync(split.environment.name, split.name, removed=split.size, dropped=dropped, is_undeclared=True)
+    return SplitSync(
+        split.environment.name, split.name, removed=split.size, dropped=dropped, is_undeclared=True
+    )
 
 
 def check_declared(hosted: HostedEnvironment) -> None:
@@ -326,12 +383,16 @@ def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
     if low >= high:
         declared = hosted.declared("reward_range", ())
         raise Unhostable(
-            f"{hosted.name}: reward_range is {declared!r}; it must be two finite numbers, the lower first."
+            f"{hosted.name}: reward_range is {declared!r}; it must be two finite numbers, the "
+            "lower first."
         )
     [threshold] = _floats(hosted, "success_threshold", (0.9,), count=1)
     default_return = hosted.declared("default_return", "sum")
     if default_return not in RETURNS:
-        raise Unhostable(f"{hosted.name}: default_return is {default_return!r}; use 'sum', 'last', 'max' or 'mean'.")
+        raise Unhostable(
+            f"{hosted.name}: default_return is {default_return!r}; use 'sum', 'last', "
+            "'max' or 'mean'."
+        )
     try:
         convention = convention_declared(hosted.declared("convention", {}))
     except ValueError as error:
@@ -351,10 +412,14 @@ def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
     }
 
 
-def _floats(hosted: HostedEnvironment, name: str, default: Sequence[float], *, count: int) -> list[float]:
+def _floats(
+    hosted: HostedEnvironment, name: str, default: Sequence[float], *, count: int
+) -> list[float]:
     declared = hosted.declared(name, default)
     try:
-        numbers = [float(number) for number in (declared if isinstance(declared, Sequence) else [declared])]
+        numbers = [
+            float(number) for number in (declared if isinstance(declared, Sequence) else [declared])
+        ]
     except (TypeError, ValueError, OverflowError):
         numbers = []
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
@@ -363,11 +428,12 @@ def _floats(hosted: HostedEnvironment, name: str, default: Sequence[float], *, c
     return numbers
 
 
-# --- tasks -----------------------------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------
 
 
 class ClassLists:
-    """The tasks that a class lists now: the texts of each split, and their hashes, computed on first use."""
+    """The tasks that a class lists now: the texts of each split, and their hashes, computed on
+    first use."""
 
     def __init__(self, texts: Mapping[str, list[str]]) -> None:
         self.texts = texts
@@ -389,7 +455,9 @@ class ClassLists:
 
 
 def _write_split(environment: str, name: str, lists: ClassLists) -> SplitSync:
-    split = Split.objects.select_related("environment").get(environment__name=environment, name=name)
+    split = Split.objects.select_related("environment").get(
+        environment__name=environment, name=name
+    )
     if split.is_curated:
         return SplitSync(environment, name, unchanged=split.size, is_taken=True)
     texts = lists.texts[name]
@@ -399,9 +467,19 @@ def _write_split(environment: str, name: str, lists: ClassLists) -> SplitSync:
             unmark_dropped(split.environment_id, lists.hashes(name))
             Split.objects.filter(pk=split.pk).update(is_served=True)
         is_frozen = split.source_hash != source_hash
-        return SplitSync(environment, name, unchanged=split.size if is_frozen else len(texts), is_frozen=is_frozen)
+        return SplitSync(
+            environment,
+            name,
+            unchanged=split.size if is_frozen else len(texts),
+            is_frozen=is_frozen,
+        )
     if len(texts) >= MIN_LOGGED_TASKS:
-        log.info("bringing tasks into the database", environment=environment, split=name, tasks=len(texts))
+        log.info(
+            "bringing tasks into the database",
+            environment=environment,
+            split=name,
+            tasks=len(texts),
+        )
     return _write_list(split, lists, source_hash)
 
 
@@ -409,7 +487,8 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     hashes = lists.hashes(split.name)
     _add_tasks(split.environment_id, hashes, lists.texts[split.name])
     unmark_dropped(split.environment_id, hashes)
-    # Before the commit: if this is interrupted, the next sync must still find what was listed before.
+    # Before the commit: if this is interrupted, the next sync must still find what was listed
+    # before.
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
         merge = _merge(split, hashes, lists.texts, was_empty=change.was_empty)
@@ -423,21 +502,27 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
 
         commit(change, also=note)
     people = (merge.kept, merge.withheld, merge.edited, dropped, merge.succeeded, len(conflicts))
-    return SplitSync(split.environment.name, split.name, merge.added, merge.unchanged, merge.removed, *people)
+    return SplitSync(
+        split.environment.name, split.name, merge.added, merge.unchanged, merge.removed, *people
+    )
 
 
-def _merge(split: Split, hashes: list[str], lists: Mapping[str, list[str]], *, was_empty: bool) -> Merge:
+def _merge(
+    split: Split, hashes: list[str], lists: Mapping[str, list[str]], *, was_empty: bool
+) -> Merge:
     try:
         return merge_places(split, hashes, lists, was_empty=was_empty)
-    except KeyError:  # a failing import has deleted tasks that it had added before this sync saw them
+    except (
+        KeyError
+    ):  # a failing import has deleted tasks that it had added before this sync saw them
         _add_tasks(split.environment_id, hashes, lists[split.name])
         return merge_places(split, hashes, lists, was_empty=was_empty)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
     """Add tasks in batches of one transaction each. Existing rows are left alone."""
-    # Sorted: a batch of random hashes touches as many pages of the index as it has rows, which takes four times the
-    # CPU.
+    # Sorted: a batch of random hashes touches as many pages of the index as it has rows, which
+    # takes four times the CPU.
     for batch in _batches(sorted(zip(hashes, texts, strict=True))):
         rows = [(digest, text, fold_json(text)) for digest, text in batch]
         with adding_tasks(environment):

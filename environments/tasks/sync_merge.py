@@ -1,13 +1,16 @@
-"""Merges the tasks that a class lists in a split with the changes that people made to it. Part of sync; blocking.
+"""Merges the tasks that a class lists in a split with the changes that people made to it. Part of
+sync; blocking.
 
-A place records the hash of the task that the class lists there. Sync therefore recognizes a place whose task people
-edited, leaves out the tasks that they removed, and keeps the tasks that they added after the class's own.
+A place records the hash of the task that the class lists there. Sync therefore recognizes a place
+whose task people edited, leaves out the tasks that they removed, and keeps the tasks that they
+added after the class's own.
 
-What people decided about a task holds also where its class lists it anew, and where its class changes a label or the
-like, which makes another task of it: the edited task is served in its place, and it stays taken out or quarantined. The
-latter is a conflict, because the class may have mended what people did; so is an edit of what the class drops. Edits
-and quarantines hold in all splits of the environment. Where a split lists several copies of what people edited, nobody
-can say which of them the edit replaces, so all are quarantined, and each is a conflict.
+What people decided about a task holds also where its class lists it anew, and where its class
+changes a label or the like, which makes another task of it: the edited task is served in its place,
+and it stays taken out or quarantined. The latter is a conflict, because the class may have mended
+what people did; so is an edit of what the class drops. Edits and quarantines hold in all splits of
+the environment. Where a split lists several copies of what people edited, nobody can say which of
+them the edit replaces, so all are quarantined, and each is a conflict.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ from environments.tasks.split_change import BATCH
 from environments.tasks.successors import successors
 from environments.tasks.task_places import SplitPlace
 
-_SELECT = "SELECT content_hash, {columns} FROM environments_task WHERE environment_id = %s AND content_hash {{among}}"
+_SELECT = (
+    "SELECT content_hash, {columns} FROM environments_task WHERE environment_id = %s AND "
+    "content_hash {{among}}"
+)
 
 Decision = Literal["edit", "removal", "quarantine"]
 
@@ -44,7 +50,8 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True)
 class Merge:
-    """The content of a split after a sync. The counts have the meaning of the fields of `sync_report.SplitSync`."""
+    """The content of a split after a sync. The counts have the meaning of the fields of
+    `sync_report.SplitSync`."""
 
     order: list[SplitPlace] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
@@ -62,7 +69,11 @@ class Merge:
 
 
 def merge_places(
-    split: Split, hashes: Sequence[str], lists: Mapping[str, Sequence[str]], *, was_empty: bool = False
+    split: Split,
+    hashes: Sequence[str],
+    lists: Mapping[str, Sequence[str]],
+    *,
+    was_empty: bool = False,
 ) -> Merge:
     """Merge the class's list, given as content hashes in order, and as the texts of all splits.
 
@@ -71,11 +82,19 @@ def merge_places(
     merge = Merge()
     ids = _ids(split.environment_id, set(hashes))
     people, left = ([], {}) if was_empty else _places(split)
-    removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
-    heirs = successors(Task.objects.filter(environment=split.environment_id, replaced_by__isnull=False))
+    removals = Counter(
+        SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True)
+    )
+    heirs = successors(
+        Task.objects.filter(environment=split.environment_id, replaced_by__isnull=False)
+    )
     listed = dict(zip(hashes, lists[split.name], strict=True))
-    earlier = _earlier_versions(split, listed, chain.from_iterable(lists.values()), left, removals, heirs)
-    served = set(ids.values()) | {task for content in ids.keys() & left.keys() for task in left[content]}
+    earlier = _earlier_versions(
+        split, listed, chain.from_iterable(lists.values()), left, removals, heirs
+    )
+    served = set(ids.values()) | {
+        task for content in ids.keys() & left.keys() for task in left[content]
+    }
     for content in hashes:
         task, former = ids[content], earlier.get(content)
         heir = heirs.get(former.task if former else task, task)
@@ -92,11 +111,14 @@ def merge_places(
             merge.reasons[task] = former.reason or "a copy of a task that people edited"
             merge.order.append(SplitPlace(task, content))
             merge.conflicts.append(Conflict(former.decision, former.task, kept, task))
-        elif former and (former.decision != "edit" or left.get(former.content) or heir not in served):
+        elif former and (
+            former.decision != "edit" or left.get(former.content) or heir not in served
+        ):
             _decide_again(merge, former, SplitPlace(task, content), left, heirs)
             served.add(heir)
         elif heir != task and heir in served:
-            merge.withheld += 1  # as `SplitChange.replace` removes a task whose successor has a place already
+            # as `SplitChange.replace` removes a task whose successor has a place already
+            merge.withheld += 1
         else:
             served.add(heir)
             merge.added += 1
@@ -107,7 +129,8 @@ def merge_places(
 
 
 class _Former(NamedTuple):
-    """A task that the class does not list in the split, about which people had decided something."""
+    """A task that the class does not list in the split, about which people had decided
+    something."""
 
     content: str
     decision: Decision
@@ -125,12 +148,17 @@ def _earlier_versions(
     removals: Mapping[str, int],
     heirs: Mapping[int, int],
 ) -> dict[str, _Former]:
-    """Return, for contents that the class lists newly, what they were when people decided about them.
+    """Return, for contents that the class lists newly, what they were when people decided about
+    them.
 
-    First come those that the class has listed in this split, and then those of the environment. `every`: texts of all
-    that the class lists in any split.
+    First come those that the class has listed in this split, and then those of the environment.
+    `every`: texts of all that the class lists in any split.
     """
-    added = {content: text for content, text in listed.items() if content not in left and content not in removals}
+    added = {
+        content: text
+        for content, text in listed.items()
+        if content not in left and content not in removals
+    }
     if not added:
         return {}
     formers, gone = dict[str, _Former](), (left.keys() | removals.keys()) - listed.keys()
@@ -141,7 +169,11 @@ def _earlier_versions(
             formers[content] = _Former(content, "edit", task)
         elif state == "quarantined":
             formers[content] = _Former(content, "quarantine", task, reason)
-    edits = {content: left[content][0] for content, former in formers.items() if former.decision == "edit"}
+    edits = {
+        content: left[content][0]
+        for content, former in formers.items()
+        if former.decision == "edit"
+    }
     decided = _decided(split.environment_id, heirs)
     found = dict[str, _Former]()
     for content in added.keys() & decided.keys():  # it is listed again
@@ -154,18 +186,28 @@ def _earlier_versions(
     if formers and added:
         texts = dict(_rows("spec", split.environment_id, gone | formers.keys()))
         people = Task.objects.filter(among("pk", {*edits.values(), *heirs.values()}))
-        kept = dict(people.filter(among("pk", edits.values())).values_list("pk", "spec")) if edits else {}
-        wanted = {one: [texts[one], *([kept[edits[one]]] if one in edits else [])] for one in formers}
+        kept = (
+            dict(people.filter(among("pk", edits.values())).values_list("pk", "spec"))
+            if edits
+            else {}
+        )
+        wanted = {
+            one: [texts[one], *([kept[edits[one]]] if one in edits else [])] for one in formers
+        }
 
         def beside(hashes: Collection[str]) -> set[str]:
             """Return those that a split serves: people saw them."""
             ids = _ids(split.environment_id, set(hashes))
-            places = SplitEntry.objects.filter(among("task_id", ids.values()), until=None, split__is_served=True)
+            places = SplitEntry.objects.filter(
+                among("task_id", ids.values()), until=None, split__is_served=True
+            )
             there = set(places.values_list("task_id", flat=True)) if ids else set()
             return {content for content, task in ids.items() if task in there}
 
         made = set(people.values_list("content_hash", flat=True)) if edits or heirs else set()
-        versions = new_versions(wanted, texts, added, every, still=listed.keys(), edits=made, beside=beside)
+        versions = new_versions(
+            wanted, texts, added, every, still=listed.keys(), edits=made, beside=beside
+        )
         copies = Counter(versions.values())
         for new, old in versions.items():
             former, is_alone = formers[old], copies[old] == 1 and old not in listed
@@ -174,16 +216,25 @@ def _earlier_versions(
 
 
 def _decided(environment: int, heirs: Mapping[int, int]) -> dict[str, _Former]:
-    """Return the tasks of an environment that are quarantined, and those that edits have replaced, by their hashes."""
+    """Return the tasks of an environment that are quarantined, and those that edits have replaced,
+    by their hashes."""
     quarantined = Task.objects.filter(environment=environment, state="quarantined").order_by("pk")
     rows = quarantined.values_list("content_hash", "pk", "reason")
     found = {content: _Former(content, "quarantine", pk, reason) for content, pk, reason in rows}
-    edited = Task.objects.filter(among("pk", heirs)).order_by("pk").values_list("content_hash", "pk")
-    return found | {content: _Former(content, "edit", pk) for content, pk in (edited if heirs else ())}
+    edited = (
+        Task.objects.filter(among("pk", heirs)).order_by("pk").values_list("content_hash", "pk")
+    )
+    return found | {
+        content: _Former(content, "edit", pk) for content, pk in (edited if heirs else ())
+    }
 
 
 def _decide_again(
-    merge: Merge, former: _Former, place: SplitPlace, left: Mapping[str, deque[int]], heirs: Mapping[int, int]
+    merge: Merge,
+    former: _Former,
+    place: SplitPlace,
+    left: Mapping[str, deque[int]],
+    heirs: Mapping[int, int],
 ) -> None:
     """Let what people decided about a task hold for what its class made of it."""
     kept = None
@@ -210,7 +261,8 @@ def _decide_again(
 
 
 def listed_before(split: Split) -> set[str]:
-    """Return hashes of the tasks that the class listed in the split, including those that people edited or removed."""
+    """Return hashes of the tasks that the class listed in the split, including those that people
+    edited or removed."""
     places = SplitEntry.objects.filter(split=split, until=None).exclude(source_hash="")
     removals = SplitRemoval.objects.filter(split=split)
     return {
@@ -237,23 +289,37 @@ def unmark_dropped(environment: int, hashes: Sequence[str]) -> None:
             dropped.filter(content_hash__in=batch).update(dropped=None)
 
 
-def _keep_work_of_people(environment: int, merge: Merge, people: list[int], theirs: dict[str, deque[int]]) -> None:
-    """Append the tasks that people added, and their edits of tasks that the class no longer lists."""
+def _keep_work_of_people(
+    environment: int, merge: Merge, people: list[int], theirs: dict[str, deque[int]]
+) -> None:
+    """Append the tasks that people added, and their edits of tasks that the class no longer
+    lists."""
     left = {content: tasks for content, tasks in theirs.items() if tasks}
     own = _ids(environment, set(left))
-    edited = {task: content for content, tasks in left.items() for task in tasks if task != own.get(content)}
-    merge.removed = sum(task == own.get(content) for content, tasks in left.items() for task in tasks)
+    edited = {
+        task: content
+        for content, tasks in left.items()
+        for task in tasks
+        if task != own.get(content)
+    }
+    merge.removed = sum(
+        task == own.get(content) for content, tasks in left.items() for task in tasks
+    )
     there = {place.task for place in merge.order}
     kept = [task for task in dict.fromkeys([*edited, *people]) if task not in there]
-    # an edit remembers what it replaced, so that the class does not bring that back if it lists it again
+    # an edit remembers what it replaced, so that the class does not bring that back if it lists it
+    # again
     merge.order += [SplitPlace(task, edited.get(task, "")) for task in kept]
     merge.kept = len(kept)
-    dropped = [(own[content], task) for task, content in edited.items() if content in own and task in kept]
+    dropped = [
+        (own[content], task) for task, content in edited.items() if content in own and task in kept
+    ]
     merge.conflicts += [Conflict("edit", former, task, None) for former, task in dropped]
 
 
 def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
-    """Return, in order, the tasks that people added, and those in the class's places by the hash of the listed task."""
+    """Return, in order, the tasks that people added, and those in the class's places by the hash of
+    the listed task."""
     people: list[int] = []
     theirs: dict[str, deque[int]] = defaultdict(deque)
     entries = SplitEntry.objects.filter(split=split, until=None).order_by("position")

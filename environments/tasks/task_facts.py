@@ -1,4 +1,5 @@
-"""What a task's page shows besides its content: places, tags, statistics, and the history of changes and edits."""
+"""What a task's page shows besides its content: places, tags, statistics, and the history of
+changes and edits."""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from django.db.models.functions import Coalesce
 
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
-from environments.models import CurationAction, Split, SplitEntry, Task, TaskFlag, TaskRevision, TaskStatistics, seen_at
+from environments.models import (
+    CurationAction,
+    Split,
+    SplitEntry,
+    Task,
+    TaskFlag,
+    TaskRevision,
+    TaskStatistics,
+    seen_at,
+)
 from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_indexes import last_served, served_indexes
@@ -27,7 +37,8 @@ MAX_PLACES = 20
 class PlaceOfTask:
     split: Split
     index: int | None
-    """The index under which clients get the task there; None while it is hidden or the split's counts are not ready."""
+    """The index under which clients get the task there; None while it is hidden or the split's
+    counts are not ready."""
     is_hidden: bool
 
 
@@ -52,8 +63,9 @@ class TaskFacts:
 def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts:
     """Read a task's places, tags and statistics.
 
-    Takes five queries, each along an index, and a few more for each split that has gaps; three fewer with `statistics`,
-    which a caller passes to show them by another definition of return than the stored one.
+    Takes five queries, each along an index, and a few more for each split that has gaps; three
+    fewer with `statistics`, which a caller passes to show them by another definition of return than
+    the stored one.
     """
     return TaskFacts(
         places=_places(task),
@@ -65,30 +77,43 @@ def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts
 def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
     """Return task -> result of all attempts at it. One query."""
     ids, thresholds = list(tasks), conf.thresholds()
-    rows = TaskStatistics.objects.filter(task__in=ids, by="all").annotate(code=F("environment__convention"))
-    found = {row.task_id: result_of(row, thresholds, Convention.from_code(row.code)) for row in rows}
+    rows = TaskStatistics.objects.filter(task__in=ids, by="all").annotate(
+        code=F("environment__convention")
+    )
+    found = {
+        row.task_id: result_of(row, thresholds, Convention.from_code(row.code)) for row in rows
+    }
     return {task: found.get(task) or result_of(None, thresholds, Convention()) for task in ids}
 
 
 def _places(task: Task) -> list[PlaceOfTask]:
-    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task).select_related("split__environment")
-    found = entries.annotate(last=last_served()).order_by("split__position", "split__name", "position")[:MAX_PLACES]
+    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task).select_related(
+        "split__environment"
+    )
+    found = entries.annotate(last=last_served()).order_by(
+        "split__position", "split__name", "position"
+    )[:MAX_PLACES]
     places = []
     for split, group in groupby(found, key=lambda entry: entry.split):
         standing = list(group)
         indexes = served_indexes(split, [entry.position for entry in standing], standing[0].last)
-        places += [PlaceOfTask(split, indexes.get(entry.position), entry.is_hidden) for entry in standing]
+        places += [
+            PlaceOfTask(split, indexes.get(entry.position), entry.is_hidden) for entry in standing
+        ]
     return places
 
 
 def task_names(tasks: Sequence[int]) -> dict[int, str]:
-    """Return each task's name, `train #12`: its first place that agents are served, else `task` and its id.
+    """Return each task's name, `train #12`: its first place that agents are served, else `task` and
+    its id.
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
     served = served_places(tasks)
     return {
-        task: f"{places[0].split.name} #{places[0].index}" if (places := served.get(task)) else f"task {task}"
+        task: f"{places[0].split.name} #{places[0].index}"
+        if (places := served.get(task))
+        else f"task {task}"
         for task in tasks
     }
 
@@ -102,7 +127,8 @@ class ServedPlace:
 
 
 def served_places(tasks: Sequence[int]) -> dict[int, list[ServedPlace]]:
-    """Return the places of each task that agents are served, in order; a task without one is left out.
+    """Return the places of each task that agents are served, in order; a task without one is left
+    out.
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
@@ -131,7 +157,8 @@ _VERSIONS = """
 
 
 def versions_of(task: Task) -> list[Task]:
-    """Return the task with all that edits made of it and that it was made from, first to last; MAX_VERSIONS at most.
+    """Return the task with all that edits made of it and that it was made from, first to last;
+    MAX_VERSIONS at most.
 
     Each has `flagged`, the number of its open flags. None if there is only one. Two queries.
     """
@@ -142,7 +169,12 @@ def versions_of(task: Task) -> list[Task]:
         return []
     flags = TaskFlag.objects.filter(task=OuterRef("pk"), settled=None).order_by().values("task")
     counted = Coalesce(Subquery(flags.annotate(n=Count("pk")).values("n")), 0)
-    return list(Task.objects.filter(pk__in=ids).defer("spec", "folded").annotate(flagged=counted).order_by("pk"))
+    return list(
+        Task.objects.filter(pk__in=ids)
+        .defer("spec", "folded")
+        .annotate(flagged=counted)
+        .order_by("pk")
+    )
 
 
 MAX_CHANGES = 50
@@ -187,7 +219,8 @@ class History:
 
 
 def history_of(task: Task, before: int | None = None) -> History:
-    """Read the newest revisions of a task. `before`: only revisions with a smaller id. Three queries along indexes."""
+    """Read the newest revisions of a task. `before`: only revisions with a smaller id. Three
+    queries along indexes."""
     revisions = TaskRevision.objects.select_related("task", "successor").order_by("-id")
     if before is not None:
         revisions = revisions.filter(pk__lt=before)
@@ -195,7 +228,10 @@ def history_of(task: Task, before: int | None = None) -> History:
     made = list(revisions.filter(successor=task)[: MAX_CHANGES + 1])
     found = sorted({one.pk: one for one in [*own, *made]}.values(), key=lambda one: -one.pk)
     shown = found[:MAX_CHANGES]
-    actions = {row.token: row for row in CurationAction.objects.filter(token__in={one.change for one in shown})}
+    actions = {
+        row.token: row
+        for row in CurationAction.objects.filter(token__in={one.change for one in shown})
+    }
     changes = [_change(one, task, actions.get(one.change)) for one in shown]
     return History(changes, shown[-1].pk if len(found) > MAX_CHANGES else None)
 

@@ -1,4 +1,5 @@
-"""The places of tasks in splits as they are now, including hidden places. Read by curation and by pages."""
+"""The places of tasks in splits as they are now, including hidden places. Read by curation and by
+pages."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class TaskAtPlace:
 
 @dataclass(frozen=True, slots=True)
 class SplitPlace:
-    """One place of a split. `source_hash` is the hash of the task that the class lists there, or empty."""
+    """One place of a split. `source_hash` is the hash of the task that the class lists there, or
+    empty."""
 
     task: int
     source_hash: str = ""
@@ -43,7 +45,8 @@ class FormerPlace:
 
 
 class StoredPlace(NamedTuple):
-    """The columns of a place that a change of its split needs. A model instance takes several times the CPU."""
+    """The columns of a place that a change of its split needs. A model instance takes several times
+    the CPU."""
 
     pk: int
     position: int
@@ -64,8 +67,11 @@ def places(split: int, environment: int | None = None) -> QuerySet[SplitEntry]:
 
 
 def listed(split: int, environment: int | None = None) -> Split | None:
-    """Return the split if it belongs to the environment, with the columns that `places_of` needs."""
-    splits = Split.objects.filter(Q() if environment is None else Q(environment=environment), pk=split)
+    """Return the split if it belongs to the environment, with the columns that `places_of`
+    needs."""
+    splits = Split.objects.filter(
+        Q() if environment is None else Q(environment=environment), pk=split
+    )
     return splits.only("pk", "version", "size").order_by().first()
 
 
@@ -73,11 +79,13 @@ def places_of(split: Split | None, tasks: Sequence[int] | None = None) -> QueryS
     """Return all places of a split, or only those of `tasks`, a few hundred at most."""
     if split is None:
         return SplitEntry.objects.none()
-    # The version is a number: compared with a column of another table, it would keep the index from being used.
+    # The version is a number: compared with a column of another table, it would keep the index from
+    # being used.
     seen = SplitEntry.objects.filter(seen_at(split.version))
     if tasks is None:
         return seen.filter(split=split.pk)
-    # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to find a few tasks.
+    # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to
+    # find a few tasks.
     return seen.alias(of=F("split") + 0).filter(among("task_id", tasks), of=split.pk)
 
 
@@ -92,18 +100,25 @@ def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
     return [
         TaskAtPlace(task, splits[split], position)
         for task, split, position, since, until in rows
-        if split in splits and since <= splits[split].version and (until is None or until > splits[split].version)
+        if split in splits
+        and since <= splits[split].version
+        and (until is None or until > splits[split].version)
     ]
 
 
 def splits_of(tasks: Iterable[int]) -> list[Split]:
-    """Return the unfrozen splits that hold one of the tasks, or will once a change in progress is committed."""
+    """Return the unfrozen splits that hold one of the tasks, or will once a change in progress is
+    committed."""
     found: set[int] = set()
     for batch in batched(tasks, 900):
         found.update(
-            SplitEntry.objects.filter(among("task_id", batch), until=None).values_list("split_id", flat=True).distinct()
+            SplitEntry.objects.filter(among("task_id", batch), until=None)
+            .values_list("split_id", flat=True)
+            .distinct()
         )
-    return list(Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk"))
+    return list(
+        Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk")
+    )
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -13,8 +13,11 @@ MAX_LISTED = 20
 MAX_NAME_CHARACTERS = 100
 
 
-def unknown_environment(name: str, viewer: Viewer = UNRESTRICTED, allowed: Collection[str] | None = None) -> str:
-    """Return the sentence that no environment has this name, with the nearest names or else some of the others.
+def unknown_environment(
+    name: str, viewer: Viewer = UNRESTRICTED, allowed: Collection[str] | None = None
+) -> str:
+    """Return the sentence that no environment has this name, with the nearest names or else some of
+    the others.
 
     `allowed`: names of those that the key of the viewer may use; None: all.
     """
@@ -23,7 +26,9 @@ def unknown_environment(name: str, viewer: Viewer = UNRESTRICTED, allowed: Colle
     names = list(rows.values_list("name", flat=True))
     start = f"No environment is named {shorten(repr(name), MAX_NAME_CHARACTERS)}."
     if not names:
-        return f"{start} There are none yet: {command_line.command('sync_environments')} creates them."
+        return (
+            f"{start} There are none yet: {command_line.command('sync_environments')} creates them."
+        )
     if near := nearest(name, names, MAX_LISTED):
         return start + near
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""

@@ -1,4 +1,5 @@
-"""The tag `command`, which writes a command so that it can be pasted into a shell on the server's machine.
+"""The tag `command`, which writes a command so that it can be pasted into a shell on the server's
+machine.
 
 Strangers and guests do not see the server's directory. A server without keys has neither.
 """

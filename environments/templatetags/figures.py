@@ -1,4 +1,5 @@
-"""Template filters and tags for every page: rewards, success rates, buckets, times, and the mark of what is private."""
+"""Template filters and tags for every page: rewards, success rates, buckets, times, and the mark of
+what is private."""
 
 from __future__ import annotations
 
@@ -25,7 +26,18 @@ from environments.models import TaskStatistics
 
 register = template.Library()
 
-for written in (grouped, percent, success_range, reward, signed, unsigned, bucket, moment, until, code_spans):
+for written in (
+    grouped,
+    percent,
+    success_range,
+    reward,
+    signed,
+    unsigned,
+    bucket,
+    moment,
+    until,
+    code_spans,
+):
     register.filter(written)
 register.filter("plain_card", plain_card)
 register.filter("figure", plain)
@@ -37,5 +49,6 @@ register.simple_tag(private_tag)
 
 @register.filter
 def rate(statistics: TaskStatistics | None) -> SafeString:
-    """Return the success rate of a task's attempts with the ends of its 95 % interval, in percent."""
+    """Return the success rate of a task's attempts with the ends of its 95 % interval, in
+    percent."""
     return success(statistics.successes, statistics.attempts) if statistics else NONE

@@ -1,13 +1,14 @@
-"""Converts the cells of a CSV file to JSON values and back, so that an exported task is imported unchanged.
+"""Converts the cells of a CSV file to JSON values and back, so that an exported task is imported
+unchanged.
 
     an empty cell                                 the key is absent
     a column that the schema makes a string       the text as it is
     a column that the schema makes something else JSON: 3, true, ["a"], {"x": 1}
     any other column                              JSON if every cell of the column is JSON, otherwise texts
 
-A text that would not be read back unchanged (an empty one, or one that is itself JSON) is written as a JSON string in
-quotes, and so is a text that a spreadsheet would run as a formula. A cell that is a JSON string in quotes therefore
-means the text inside the quotes, in every column.
+A text that would not be read back unchanged (an empty one, or one that is itself JSON) is written
+as a JSON string in quotes, and so is a text that a spreadsheet would run as a formula. A cell that
+is a JSON string in quotes therefore means the text inside the quotes, in every column.
 
 The functions that decode JSON strictly are used by the other readers too.
 """
@@ -37,7 +38,8 @@ _KINDS: dict[type, str] = {
     type(None): "null",
 }
 FORMULA_STARTS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
-"""Characters that start a formula, with the full-width forms that spreadsheets in East Asia accept too."""
+"""Characters that start a formula, with the full-width forms that spreadsheets in East Asia accept
+too."""
 _STARTS = frozenset('"{[-0123456789tfn \t\r\n')
 
 
@@ -50,8 +52,8 @@ class Kind(Enum):
     OPEN = "depends on the cells"
 
 
-# NaN and infinities are decoded here and refused when the spec is stored, so that they refuse one row and not the rest
-# of an array.
+# NaN and infinities are decoded here and refused when the spec is stored, so that they refuse one
+# row and not the rest of an array.
 _decoder = json.JSONDecoder(object_pairs_hook=distinct_members)
 _lenient = json.JSONDecoder()
 
@@ -85,7 +87,9 @@ def as_object(value: Any) -> dict[str, Any]:
     """Return `value` if it is an object. Raises: BadRow."""
     if not isinstance(value, dict):
         shown = (
-            "" if isinstance(value, list) or value is None else f" ({shorten(json.dumps(value), _SHOWN_CHARACTERS)})"
+            ""
+            if isinstance(value, list) or value is None
+            else f" ({shorten(json.dumps(value), _SHOWN_CHARACTERS)})"
         )
         raise BadRow(f"is {_KINDS[type(value)]}{shown}, not an object; a task is a JSON object")
     return value
@@ -117,7 +121,12 @@ def write(value: Any, *, is_text: bool) -> str:
 
 def _is_plain(text: str) -> bool:
     """Return whether a text can be a cell as it is."""
-    return bool(text) and is_storable(text) and not text.startswith(FORMULA_STARTS) and not is_json(text)
+    return (
+        bool(text)
+        and is_storable(text)
+        and not text.startswith(FORMULA_STARTS)
+        and not is_json(text)
+    )
 
 
 def is_json(cell: str) -> bool:
@@ -153,7 +162,8 @@ def kind_of(schema: Mapping[str, Any], column: str) -> Kind:
 
 
 def _types(root: Mapping[str, Any], schema: Any, depth: int = 0) -> set[str]:
-    """Return the JSON types that a subschema allows, or nothing if it does not say so in a simple way."""
+    """Return the JSON types that a subschema allows, or nothing if it does not say so in a simple
+    way."""
     if not isinstance(schema, Mapping) or depth > 8:
         return set()
     if "$ref" in schema:
@@ -162,7 +172,11 @@ def _types(root: Mapping[str, Any], schema: Any, depth: int = 0) -> set[str]:
         return {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
     if "const" in schema or "enum" in schema:
         return {_type(value) for value in schema.get("enum", [schema.get("const")])}
-    choices = [_types(root, choice, depth + 1) for key in ("anyOf", "oneOf") for choice in schema.get(key, ())]
+    choices = [
+        _types(root, choice, depth + 1)
+        for key in ("anyOf", "oneOf")
+        for choice in schema.get(key, ())
+    ]
     return set().union(*choices) if all(choices) else set()
 
 

@@ -1,4 +1,5 @@
-"""The columns of a file of tasks: the reserved ones, which hold labels of a task, and those of the tasks' own keys.
+"""The columns of a file of tasks: the reserved ones, which hold labels of a task, and those of the
+tasks' own keys.
 
 _hash    hash of the task as it was exported; a row with another content is an edit of that task
     _split   the split that the task was exported from; ignored by an import, whose split is chosen by the user
@@ -6,11 +7,12 @@ _hash    hash of the task as it was exported; a row with another content is an e
     _state   active or quarantined
     _reason  why the task is quarantined
 
-Any other name that starts with one underscore is refused, unless the task schema declares it: it may be a misspelled
-label.
+Any other name that starts with one underscore is refused, unless the task schema declares it: it
+may be a misspelled label.
 
-A key of the spec that starts with an underscore is exported with one more underscore, unless the schema declares it,
-and an import removes it again. Keys with one of the five names are escaped even if the schema declares them.
+A key of the spec that starts with an underscore is exported with one more underscore, unless the
+schema declares it, and an import removes it again. Keys with one of the five names are escaped even
+if the schema declares them.
 """
 
 from __future__ import annotations
@@ -55,15 +57,24 @@ def declared(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def stray(names: Iterable[str], own: Collection[str]) -> str | None:
-    """Return what is wrong with the first name that looks reserved but is not. `own`: the names that the schema
-    declares.
+    """Return what is wrong with the first name that looks reserved but is not. `own`: the names
+    that the schema declares.
     """
     for name in names:
-        if name.startswith("_") and name not in COLUMNS and name not in own and unescaped(name, own) == name:
+        if (
+            name.startswith("_")
+            and name not in COLUMNS
+            and name not in own
+            and unescaped(name, own) == name
+        ):
             allowed = f"{', '.join(COLUMNS)} and those that the task schema declares"
-            shown, escape = shorten(ascii(name), _SHOWN_CHARACTERS), shorten(ascii(f"_{name}"), _SHOWN_CHARACTERS)
+            shown, escape = (
+                shorten(ascii(name), _SHOWN_CHARACTERS),
+                shorten(ascii(f"_{name}"), _SHOWN_CHARACTERS),
+            )
             return (
-                f"has the column {shown}; names that start with _ may only be {allowed}. Write a task's own key of "
+                f"has the column {shown}; names that start with _ may only be {allowed}. Write a "
+                "task's own key of "
                 f"this name as {escape}"
             )
     return None
@@ -83,7 +94,9 @@ def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[st
     if state == "quarantined" and not reason.strip():
         raise BadRow("_state is quarantined without a _reason; say why")
     tags = _tags(value.get("_tags"))
-    return spec, Labels(_hash(value), _text(value, "_split"), tags, state, reason if state == "quarantined" else "")
+    return spec, Labels(
+        _hash(value), _text(value, "_split"), tags, state, reason if state == "quarantined" else ""
+    )
 
 
 def unescaped(key: str, own: Collection[str]) -> str:
@@ -104,7 +117,9 @@ def escaped(key: str, own: Collection[str]) -> str:
 def _hash(value: dict[str, Any]) -> str | None:
     digest = _text(value, "_hash")
     if digest is not None and not _HASH.fullmatch(digest):
-        raise BadRow(f"_hash is {_shown(digest)}; it must have 64 hexadecimal digits, as in an export")
+        raise BadRow(
+            f"_hash is {_shown(digest)}; it must have 64 hexadecimal digits, as in an export"
+        )
     return digest
 
 
@@ -117,7 +132,9 @@ def _tags(given: Any) -> tuple[str, ...] | None:
     tags = sorted({word.strip() for word in words} - {""})
     for tag in tags:
         if len(tag) > MAX_TAG_CHARACTERS or "," in tag or not tag.isprintable():
-            limit = f"{MAX_TAG_CHARACTERS} characters at most, without commas and control characters"
+            limit = (
+                f"{MAX_TAG_CHARACTERS} characters at most, without commas and control characters"
+            )
             raise BadRow(f"_tags has {_shown(tag)}; a tag may have {limit}")
     return tuple(tags)
 
@@ -136,8 +153,8 @@ def _shown(value: Any) -> str:
 
 
 class Survey:
-    """The columns of the tasks to export, in order of first use with the reserved ones last, and the kinds of their
-    values.
+    """The columns of the tasks to export, in order of first use with the reserved ones last, and
+    the kinds of their values.
 
     Tables need this before their first row.
     """
@@ -150,17 +167,20 @@ class Survey:
                 kinds.setdefault(key, set()).add(_kind(value))
             if len(kinds) > MAX_COLUMNS:
                 raise TransferError(
-                    f"The tasks have more than {MAX_COLUMNS} different keys; export them as jsonl or json."
+                    f"The tasks have more than {MAX_COLUMNS} different keys; export them as jsonl "
+                    "or json."
                 )
         bad = next((key for key in kinds if not key or not is_storable(key)), None)
         if bad is not None:
             raise TransferError(
-                f"A key {shorten(ascii(bad), 60)} cannot be the name of a column; export as jsonl or json."
+                f"A key {shorten(ascii(bad), 60)} cannot be the name of a column; export as jsonl "
+                "or json."
             )
         self.kinds = {key: kinds[key] for key in sorted(kinds, key=lambda key: key in COLUMNS)}
 
     def kind(self, column: str) -> str:
-        """Return the kind of a column's values: `text`, `integer` (64 bits), `number`, `boolean`, or else `json`."""
+        """Return the kind of a column's values: `text`, `integer` (64 bits), `number`, `boolean`,
+        or else `json`."""
         kinds = self.kinds[column]
         return next(iter(kinds)) if len(kinds) == 1 else "json"
 

@@ -1,4 +1,5 @@
-"""Reads tasks from CSV: a header with the names of the keys, then one task per row. `cells` converts the cells."""
+"""Reads tasks from CSV: a header with the names of the keys, then one task per row. `cells`
+converts the cells."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class CsvTable:
 
     unit: Unit = "line"
 
-    def __init__(self, file: BinaryIO, size_bytes: int, name: str, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, file: BinaryIO, size_bytes: int, name: str, schema: Mapping[str, Any]
+    ) -> None:
         """Read the header.
 
         file: seekable, because it is read more than once.
@@ -56,10 +59,13 @@ class CsvTable:
         if any(not cell.isascii() and _UNDECODED.search(cell) for cell in row):
             raise BadRow("is not UTF-8; save the file as UTF-8")
         given = [(column, cell) for column, cell in zip(self.columns, row, strict=True) if cell]
-        return {column: cells.read(cell, self._kind(column, cell), column) for column, cell in given}
+        return {
+            column: cells.read(cell, self._kind(column, cell), column) for column, cell in given
+        }
 
     def _kind(self, column: str, cell: str) -> Kind:
-        if column == "_tags" and cell.startswith("["):  # as exported; people write words separated by commas
+        # as exported; people write words separated by commas
+        if column == "_tags" and cell.startswith("["):
             return Kind.JSON
         return self._kinds[column]
 
@@ -76,7 +82,8 @@ class CsvTable:
             self._kinds[self.columns[n]] = Kind.JSON if n in maybe_json else Kind.TEXT
 
     def _rows(self) -> Iterator[tuple[int, list[str] | csv.Error]]:
-        """Yield every row after the header with the number of its first line. Blank lines are skipped."""
+        """Yield every row after the header with the number of its first line. Blank lines are
+        skipped."""
         reader = self._reader()
         next(reader, None)
         while True:
@@ -100,7 +107,9 @@ class CsvTable:
     def _decoded(self) -> Iterator[str]:
         for line in self._lines:
             if line is None:
-                raise Unreadable(f"{self._name}: line {self._lines.number} is too long for a row of a CSV file.")
+                raise Unreadable(
+                    f"{self._name}: line {self._lines.number} is too long for a row of a CSV file."
+                )
             yield line.decode("utf-8", "surrogateescape")
 
     def _header(self, schema: Mapping[str, Any]) -> list[str]:
@@ -115,15 +124,24 @@ class CsvTable:
         return columns
 
     def _check_names(self, columns: list[str]) -> None:
-        if len(columns) == 1 and (mark := next((mark for mark in ";\t|" if mark in columns[0]), None)):
-            raise Unreadable(f"{self._name} separates its columns with {mark!r}; save it with commas.")
+        if len(columns) == 1 and (
+            mark := next((mark for mark in ";\t|" if mark in columns[0]), None)
+        ):
+            raise Unreadable(
+                f"{self._name} separates its columns with {mark!r}; save it with commas."
+            )
         if not columns or len(columns) > MAX_COLUMNS:
-            raise Unreadable(f"{self._name} has {len(columns)} columns; 1 to {MAX_COLUMNS} are allowed.")
+            raise Unreadable(
+                f"{self._name} has {len(columns)} columns; 1 to {MAX_COLUMNS} are allowed."
+            )
         for place, column in enumerate(columns, 1):
             if not column:
                 raise Unreadable(f"{self._name}: column {place} has no name; name or remove it.")
             if columns.index(column) != place - 1:
-                raise Unreadable(f"{self._name} has the column {shorten(column, 60)!r} twice; rename or remove one.")
+                raise Unreadable(
+                    f"{self._name} has the column {shorten(column, 60)!r} twice; "
+                    "rename or remove one."
+                )
             if _UNDECODED.search(column):
                 raise Unreadable(f"{self._name}: the header is not UTF-8; save the file as UTF-8.")
 
@@ -133,21 +151,31 @@ class CsvTable:
             unknown := [name for name in columns if name not in declared_names]
         ):
             raise Unreadable(
-                f"{self._name} has the column {shorten(unknown[0], 60)!r}, which tasks here do not have; allowed are "
+                f"{self._name} has the column {shorten(unknown[0], 60)!r}, which tasks here do not "
+                "have; allowed are "
                 f"{_listing(declared_names)} and the reserved {', '.join(COLUMNS)}."
             )
         if missing := [name for name in schema.get("required", ()) if name not in columns]:
             raise Unreadable(
-                f"{self._name} has no column {missing[0]!r}, which every task here must have; it has "
+                f"{self._name} has no column {missing[0]!r}, which every task here must have; it "
+                "has "
                 f"{_listing(columns)}."
             )
 
 
 def _listing(names: list[str]) -> str:
-    return ", ".join(shorten(name, 40) for name in names[:30]) + (", …" if len(names) > 30 else "") or "nothing"
+    return (
+        ", ".join(shorten(name, 40) for name in names[:30]) + (", …" if len(names) > 30 else "")
+        or "nothing"
+    )
 
 
 def _message(error: csv.Error) -> str:
-    """Return what is wrong. Python's own message about a lone carriage return is written for programmers."""
+    """Return what is wrong. Python's own message about a lone carriage return is written for
+    programmers."""
     text = str(error)
-    return "a cell with a line break must be in quotes" if text.startswith("new-line character") else text
+    return (
+        "a cell with a line break must be in quotes"
+        if text.startswith("new-line character")
+        else text
+    )

@@ -3,9 +3,10 @@
 for piece in exported(Selection(split=7), "jsonl"):
         file.write(piece)
 
-JSON Lines and JSON contain the exact text of each spec. CSV and Parquet need their columns beforehand, so every task is
-read twice. An export can be imported again, where every task is then a duplicate, except for tasks of a class that
-exceed the limits in `environments/tasks/stored_spec.py`.
+JSON Lines and JSON contain the exact text of each spec. CSV and Parquet need their columns
+beforehand, so every task is read twice. An export can be imported again, where every task is then a
+duplicate, except for tasks of a class that exceed the limits in
+`environments/tasks/stored_spec.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Exported:
 
 
 def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Pieces:
-    """Yield the file in pieces. `has_labels`: whether it has the reserved columns (`columns.COLUMNS`).
+    """Yield the file in pieces. `has_labels`: whether it has the reserved columns
+    (`columns.COLUMNS`).
 
     Raises: TransferError before the first piece if the format cannot represent the tasks.
     """
@@ -68,7 +70,8 @@ def exported(selection: Selection, format: Format, *, has_labels: bool = True) -
 
 
 def write_whole(pieces: Iterable[bytes], output: str) -> None:
-    """Write an export to a path, where a file appears only when complete, or to standard output (`-`).
+    """Write an export to a path, where a file appears only when complete, or to standard output
+    (`-`).
 
     Raises: OSError.
     """
@@ -101,7 +104,9 @@ def _writer(format: Format, tasks: Iterator[list[Exported]]) -> TaskFileWriter:
     return ParquetWriter(survey)
 
 
-def _tasks(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iterator[list[Exported]]:
+def _tasks(
+    ids: Sequence[int], split: Split | None, *, has_labels: bool
+) -> Iterator[list[Exported]]:
     """Yield the tasks in the order of `ids`, without those that were deleted in the meantime."""
     own = _declared()
     for start in range(0, len(ids), BATCH_TASKS):
@@ -109,7 +114,10 @@ def _tasks(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iter
         rows = {task.pk: task for task in Task.objects.filter(pk__in=batch)}
         tags, splits = (_tags(batch), _splits(batch, split)) if has_labels else ({}, {})
         found = [rows[pk] for pk in batch if pk in rows]
-        yield [Exported(_spec(task, own), _labels(task, tags, splits) if has_labels else {}) for task in found]
+        yield [
+            Exported(_spec(task, own), _labels(task, tags, splits) if has_labels else {})
+            for task in found
+        ]
 
 
 def _labels(task: Task, tags: dict[int, list[str]], splits: dict[int, str]) -> dict[str, Any]:
@@ -137,7 +145,9 @@ def _spec(task: Task, own: Mapping[int, frozenset[str]]) -> str:
 
 def _tags(tasks: list[int]) -> dict[int, list[str]]:
     tags: dict[int, list[str]] = {}
-    for task, name in TaskTag.objects.filter(task__in=tasks).order_by("name").values_list("task_id", "name"):
+    for task, name in (
+        TaskTag.objects.filter(task__in=tasks).order_by("name").values_list("task_id", "name")
+    ):
         tags.setdefault(task, []).append(name)
     return tags
 
@@ -148,6 +158,8 @@ def _splits(tasks: list[int], split: Split | None) -> dict[int, str]:
         return dict.fromkeys(tasks, split.name)
     places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
     names: dict[int, str] = {}
-    for task, name in places.order_by("split__position", "split_id").values_list("task_id", "split__name"):
+    for task, name in places.order_by("split__position", "split_id").values_list(
+        "task_id", "split__name"
+    ):
         names.setdefault(task, name)
     return names

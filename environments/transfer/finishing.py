@@ -1,7 +1,8 @@
-"""The end of an import: edits replace the old content, tasks get their labels, and everything becomes visible.
+"""The end of an import: edits replace the old content, tasks get their labels, and everything
+becomes visible.
 
-Places and revisions are staged in batches. One transaction makes the places visible and decides the import; the labels
-of tasks follow from the revisions (`curation/labels.py`).
+Places and revisions are staged in batches. One transaction makes the places visible and decides the
+import; the labels of tasks follow from the revisions (`curation/labels.py`).
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ _NOTE = """
 class Finishing:
     """Applies the edits and labels of one import."""
 
-    def __init__(self, target: SplitChange, scratch: Scratch, action: RecordedAction, stack: ExitStack) -> None:
+    def __init__(
+        self, target: SplitChange, scratch: Scratch, action: RecordedAction, stack: ExitStack
+    ) -> None:
         """Prepare the end of an import into `target`.
 
-        `target`: the change of the split that the import goes into. Other splits are claimed within `stack`.
+        `target`: the change of the split that the import goes into. Other splits are claimed within
+        `stack`.
         """
         self._target, self._scratch, self._action, self._stack = target, scratch, action, stack
         self._changes = {target.split.pk: target}
@@ -77,7 +81,9 @@ class Finishing:
     def _edit(self, pairs: list[tuple[int, int]]) -> None:
         news = [new for _, new in pairs]
         merged = set(
-            SplitEntry.objects.filter(task__in=news, until=None, split__frozen=None).values_list("task_id", flat=True)
+            SplitEntry.objects.filter(task__in=news, until=None, split__frozen=None).values_list(
+                "task_id", flat=True
+            )
         )
         for change in self._changes.values():
             change.replace_all(dict(pairs))
@@ -86,7 +92,12 @@ class Finishing:
 
     def _label(self, items: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:
         row = self._action.row
-        stamp = [row.token, row.author, row.reason, connection.ops.adapt_datetimefield_value(row.created)]
+        stamp = [
+            row.token,
+            row.author,
+            row.reason,
+            connection.ops.adapt_datetimefield_value(row.created),
+        ]
         execute(_NOTE, stamp, [note for item in items for note in _notes(*item)])
         states = {task: after["state"] for task, _, after in items if "state" in after}
         for change in self._changes.values() if states else ():
@@ -94,11 +105,16 @@ class Finishing:
             change.show(task for task, state in states.items() if state != "quarantined")
 
 
-def _notes(task: int, before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[int, str, str, str]]:
+def _notes(
+    task: int, before: dict[str, Any], after: dict[str, Any]
+) -> Iterator[tuple[int, str, str, str]]:
     """Yield the revisions of a task: task, kind, and before and after as JSON."""
     if "tags" in after and after["tags"] != before["tags"]:
         yield task, "tag", json.dumps({"tags": before["tags"]}), json.dumps({"tags": after["tags"]})
     state = {"state": before["state"], "reason": before["reason"]}
-    if "state" in after and (wanted := {"state": after["state"], "reason": after["reason"]}) != state:
+    if (
+        "state" in after
+        and (wanted := {"state": after["state"], "reason": after["reason"]}) != state
+    ):
         kind = "quarantine" if after["state"] == "quarantined" else "release"
         yield task, kind, json.dumps(state), json.dumps(wanted)

@@ -1,4 +1,5 @@
-"""Imports a file of tasks into a split. Used by `manage.py import_tasks` and the admin's import pages. Blocking.
+"""Imports a file of tasks into a split. Used by `manage.py import_tasks` and the admin's import
+pages. Blocking.
 
     target = ImportTarget.of(environment_named("math"), "hard", "train")
     source = FileSource.of(Path("hard.jsonl"))
@@ -46,18 +47,22 @@ from environments.transfer.target import ImportTarget
 
 
 class RefusedRows(TransferError):
-    """A strict import found rows that cannot be imported, and changed nothing. `report` lists them."""
+    """A strict import found rows that cannot be imported, and changed nothing. `report` lists
+    them."""
 
     def __init__(self, report: TaskImportReport) -> None:
         first = report.refusals[0]
         super().__init__(
-            f"{report.refused:,} of {report.rows:,} {report.unit}s cannot be imported, so nothing was. The first is "
+            f"{report.refused:,} of {report.rows:,} {report.unit}s cannot be imported, so nothing "
+            "was. The first is "
             f"{report.unit} {first.number}: {first.reason}. Fix these {report.unit}s or skip them."
         )
         self.report = report
 
 
-def dry_run(source: FileSource, target: ImportTarget, progress: Progress = silent) -> TaskImportReport:
+def dry_run(
+    source: FileSource, target: ImportTarget, progress: Progress = silent
+) -> TaskImportReport:
     """Return what `apply` would do, without writing anything. Raises: Unreadable."""
     report = _report(source, target)
     report.fingerprint = source.fingerprint(target.environment.task_schema)
@@ -100,8 +105,14 @@ class _ImportLeaks:
             self._contents.add(number, json.loads(decision.text) if is_short else None)
 
     def sentences(self) -> list[str]:
-        found = [same_warning(self._same[other.pk], other) for other in self._others if self._same[other.pk]]
-        found += self._invisible.warnings({split: self._leaving for split in self._compared if not split.frozen})
+        found = [
+            same_warning(self._same[other.pk], other)
+            for other in self._others
+            if self._same[other.pk]
+        ]
+        found += self._invisible.warnings(
+            {split: self._leaving for split in self._compared if not split.frozen}
+        )
         unread = unread_sentence(self._count, self._compared, MAX_READ_ON_REQUEST)
         if not unread:
             found += near_contents(self._contents, self._others, self._leaving)
@@ -122,11 +133,11 @@ def apply(
 ) -> TaskImportReport:
     """Import the file. Everything becomes visible at once at the end; after an error nothing does.
 
-    as_written: content that an edit has replaced is added as it is in the file, and not what the edit made of it.
-    after: the report of a dry run. If nothing was refused and the file has not changed since, the schema, which takes
-    most of the time, is not checked again.
-    Raises: Unreadable; RefusedRows unless `skip_refused`; ActionRefused when the name of a new split was taken in the
-    meantime; FrozenSplit, SplitBusy, SplitGone.
+    as_written: content that an edit has replaced is added as it is in the file, and not what the
+    edit made of it. after: the report of a dry run. If nothing was refused and the file has not
+    changed since, the schema, which takes most of the time, is not checked again.
+    Raises: Unreadable; RefusedRows unless `skip_refused`; ActionRefused when the name of a new
+    split was taken in the meantime; FrozenSplit, SplitBusy, SplitGone.
     """
     is_checked = after is not None and _still_holds(after, source, target)
     with ExitStack() as stack:
@@ -139,7 +150,8 @@ def apply(
         report.as_written = as_written
         review = Review(replace(target, split=change.split), report, scratch, as_written=as_written)
         for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
-            if skip_refused or not review.report.refused:  # otherwise reading continues only for the report
+            # otherwise reading continues only for the report
+            if skip_refused or not review.report.refused:
                 staging.write(decisions, change)
         if review.report.refused and not skip_refused:
             raise RefusedRows(review.report)
@@ -155,7 +167,9 @@ def apply(
     return review.report
 
 
-def _recorded(source: FileSource, target: ImportTarget, author: str) -> AbstractContextManager[RecordedAction]:
+def _recorded(
+    source: FileSource, target: ImportTarget, author: str
+) -> AbstractContextManager[RecordedAction]:
     split = target.split.pk if target.split else None
     reason = f"import of {source.name}"
     return recorded("import", author, reason, environment=target.environment.pk, split=split)
@@ -168,7 +182,9 @@ def _change_of(target: ImportTarget) -> AbstractContextManager[SplitChange]:
 
 
 def _still_holds(report: TaskImportReport, source: FileSource, target: ImportTarget) -> bool:
-    return not report.refused and report.fingerprint == source.fingerprint(target.environment.task_schema)
+    return not report.refused and report.fingerprint == source.fingerprint(
+        target.environment.task_schema
+    )
 
 
 def _report(source: FileSource, target: ImportTarget) -> TaskImportReport:
@@ -176,13 +192,20 @@ def _report(source: FileSource, target: ImportTarget) -> TaskImportReport:
 
 
 def _reviewed(
-    source: FileSource, target: ImportTarget, review: Review, progress: Progress, *, is_checked: bool = False
+    source: FileSource,
+    target: ImportTarget,
+    review: Review,
+    progress: Progress,
+    *,
+    is_checked: bool = False,
 ) -> Iterator[list[Decision]]:
     """Yield the decisions in batches, each of the size of one transaction. Raises: Unreadable."""
     schema = target.environment.task_schema
     with source.rows(schema) as rows:
         review.report.unit = rows.unit
-        for batch in _batches(rows, "" if is_checked else schema, declared(json.loads(schema or "{}"))):
+        for batch in _batches(
+            rows, "" if is_checked else schema, declared(json.loads(schema or "{}"))
+        ):
             yield list(review.decisions(batch))
             progress(rows.done, rows.total)
     if not review.report.rows:

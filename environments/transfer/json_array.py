@@ -1,4 +1,5 @@
-"""Reads tasks from a JSON array of objects, in chunks, so that memory holds one element and one chunk."""
+"""Reads tasks from a JSON array of objects, in chunks, so that memory holds one element and one
+chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from environments.wire import json_problem
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16
-"""An error this close to the end of the buffer may only mean that the element continues after it."""
+"""An error this close to the end of the buffer may only mean that the element continues after
+it."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
@@ -40,7 +42,8 @@ class JsonArray:
             yield from self._elements()
         if self._peek():
             raise Unreadable(
-                f"{self._name} continues after the end of its array; a JSON file must hold one array of tasks."
+                f"{self._name} continues after the end of its array; a JSON file must hold one "
+                "array of tasks."
             )
 
     def _elements(self) -> Iterator[FileRow | Refusal]:
@@ -75,8 +78,12 @@ class JsonArray:
             return value
 
     def _more_or_raise(self, error: json.JSONDecodeError) -> None:
-        """Read on if the element may be incomplete. Raises: Unreadable, because its end cannot be found."""
-        is_cut = error.msg.startswith("Unterminated string") or error.pos > len(self._buffer) - _LOOKAHEAD
+        """Read on if the element may be incomplete. Raises: Unreadable, because its end cannot be
+        found."""
+        is_cut = (
+            error.msg.startswith("Unterminated string")
+            or error.pos > len(self._buffer) - _LOOKAHEAD
+        )
         if is_cut and len(self._buffer) - self._at > MAX_ROW_BYTES + PIECE_BYTES:
             raise self._broken(TOO_LONG) from error
         if not is_cut or not self._read():
@@ -94,7 +101,8 @@ class JsonArray:
             is_at = f"after row {self._number}" if self._number else "at the start"
             what = repr(found) if found else "its end"
             raise Unreadable(
-                f"{self._name} has {what} {is_at}, where {wanted} is expected: it is not a JSON array, or is cut off."
+                f"{self._name} has {what} {is_at}, where {wanted} is expected: it is not a JSON "
+                "array, or is cut off."
             )
         self._at += 1
         return found
@@ -110,7 +118,8 @@ class JsonArray:
                 return ""
 
     def _read(self) -> bool:
-        """Read the next chunk and return whether there was one. Long elements are read in growing chunks."""
+        """Read the next chunk and return whether there was one. Long elements are read in growing
+        chunks."""
         if self._is_end:
             return False
         wanted = max(PIECE_BYTES, len(self._buffer) - self._at)
@@ -122,11 +131,14 @@ class JsonArray:
         try:
             text = self._decoder.decode(piece, final=self._is_end)
         except UnicodeDecodeError as error:
-            raise Unreadable(f"{self._name} is not UTF-8 after row {self._number}; save it as UTF-8.") from error
+            raise Unreadable(
+                f"{self._name} is not UTF-8 after row {self._number}; save it as UTF-8."
+            ) from error
         self._buffer, self._at = self._buffer[self._at :] + text, 0
         return not self._is_end
 
     def _broken(self, reason: str) -> Unreadable:
         return Unreadable(
-            f"{self._name}: row {self._number} {reason}. The rest of the file cannot be read; fix this row first."
+            f"{self._name}: row {self._number} {reason}. The rest of the file cannot be read; fix "
+            "this row first."
         )

@@ -14,7 +14,8 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class Lines:
-    """The lines of a binary file with their line ends, without the byte order mark; None for a line over the limit."""
+    """The lines of a binary file with their line ends, without the byte order mark; None for a line
+    over the limit."""
 
     def __init__(self, file: BinaryIO, max_bytes: int = MAX_ROW_BYTES) -> None:
         self._file, self._max_bytes = file, max_bytes
@@ -71,4 +72,6 @@ def _text(line: bytes | None) -> str:
         return line.decode().strip()
     except UnicodeDecodeError as error:
         byte = line[error.start]
-        raise BadRow(f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}; save the file as UTF-8") from error
+        raise BadRow(
+            f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}; save the file as UTF-8"
+        ) from error

@@ -1,7 +1,7 @@
 """Reads and writes tasks as Parquet: a column per key, a row per task. A null is an absent key.
 
-Columns whose values Parquet cannot represent exactly are written as JSON text. The metadata of such a field says so,
-and the column is read as JSON again.
+Columns whose values Parquet cannot represent exactly are written as JSON text. The metadata of such
+a field says so, and the column is read as JSON again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "b
 
 
 class ParquetTable:
-    """The rows of a Parquet file; see `rows.Rows`. `parquet_process.py` reads them. Use it in a `with` block."""
+    """The rows of a Parquet file; see `rows.Rows`. `parquet_process.py` reads them. Use it in a
+    `with` block."""
 
     unit: Unit = "row"
 
@@ -41,9 +42,17 @@ class ParquetTable:
 
     def __enter__(self) -> Self:
         """Open the file. Raises: Unreadable."""
-        # Without the variables and the modules of this process, which may be secret and shadow others.
-        command = [sys.executable, "-I", str(Path(__file__).with_name("parquet_process.py")), str(self._path)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={})  # nosec B603 # this interpreter
+        # Without the variables and the modules of this process, which may be secret and shadow
+        # others.
+        command = [
+            sys.executable,
+            "-I",
+            str(Path(__file__).with_name("parquet_process.py")),
+            str(self._path),
+        ]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}
+        )  # nosec B603 # this interpreter
         try:
             facts = json.loads(self._next())
             self.total, self._json = facts["rows"], facts["json"]
@@ -55,7 +64,10 @@ class ParquetTable:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._end()
 
@@ -65,7 +77,8 @@ class ParquetTable:
             yield Refusal(self.done, TOO_LONG) if line == LONG_ROW else self._row(json.loads(line))
 
     def _next(self) -> str:
-        """Return the next line without its letter, LONG_ROW for a row that is too long; empty after the last one.
+        """Return the next line without its letter, LONG_ROW for a row that is too long; empty after
+        the last one.
 
         Raises: Unreadable.
         """
@@ -75,7 +88,10 @@ class ParquetTable:
             said = line[1:].strip()
             raise Unreadable(f"{self._name}{'' if said.startswith(':') else ' '}{said}.")
         if not line and (status := self._process.wait()):
-            raise Unreadable(f"{self._name} is damaged after row {self.done}: its reader ended with status {status}.")
+            raise Unreadable(
+                f"{self._name} is damaged after row {self.done}: its reader ended "
+                f"with status {status}."
+            )
         return LONG_ROW if line.startswith("l") else line[1:]
 
     def _end(self) -> None:
@@ -84,7 +100,10 @@ class ParquetTable:
 
     def _row(self, present: dict[str, Any]) -> FileRow | Refusal:
         try:
-            return FileRow(self.done, present | {key: parsed(present[key]) for key in self._json if key in present})
+            return FileRow(
+                self.done,
+                present | {key: parsed(present[key]) for key in self._json if key in present},
+            )
         except BadRow as error:
             return Refusal(self.done, str(error))
 
@@ -119,11 +138,15 @@ class ParquetWriter:
             self._waiting = []
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {key: json.dumps(value) if self._kinds[key] == "json" else value for key, value in row.items()}
+        return {
+            key: json.dumps(value) if self._kinds[key] == "json" else value
+            for key, value in row.items()
+        }
 
 
 class TakenFile:
-    """A file-like object from which the bytes written since the last call of `taken` can be taken."""
+    """A file-like object from which the bytes written since the last call of `taken` can be
+    taken."""
 
     closed = False
 
@@ -146,4 +169,6 @@ class TakenFile:
 
 
 def _field(column: str, kind: str) -> Any:
-    return pa.field(column, _TYPES.get(kind, pa.string()), metadata=dict([AS_JSON]) if kind == "json" else None)
+    return pa.field(
+        column, _TYPES.get(kind, pa.string()), metadata=dict([AS_JSON]) if kind == "json" else None
+    )

@@ -1,11 +1,13 @@
-"""Reads a Parquet file in a process of its own, whose memory is limited, and writes its rows to stdout as JSON lines.
+"""Reads a Parquet file in a process of its own, whose memory is limited, and writes its rows to
+stdout as JSON lines.
 
-A few hundred bytes of Parquet can describe gigabytes, and its headers can say something else than its pages do. What
-this process may allocate is therefore limited by the kernel, and `parquet.py`, which starts it, gets rows of limited
-length. It runs without Django and imports nothing of this project.
+A few hundred bytes of Parquet can describe gigabytes, and its headers can say something else than
+its pages do. What this process may allocate is therefore limited by the kernel, and `parquet.py`,
+which starts it, gets rows of limited length. It runs without Django and imports nothing of this
+project.
 
-Each line starts with a letter: `f` facts about the file, once; `r` a row; `l` a row that is too long; `e` why the file
-cannot be read, at the end.
+Each line starts with a letter: `f` facts about the file, once; `r` a row; `l` a row that is too
+long; `e` why the file cannot be read, at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ MAX_ROW_BYTES = 32 * 1024**2
 """Longest JSON of a row that is passed on; the limit for tasks is shorter."""
 MAX_EXPANSION = 100
 MIN_EXPANDED_BYTES = 256 * 1024**2
-"""The JSON of the rows may be so long, or MAX_EXPANSION times as long as the file. A dictionary repeats a long text
+"""The JSON of the rows may be so long, or MAX_EXPANSION times as long as the file. A dictionary
+repeats a long text
 at the cost of some bits: 519 bytes held 5 GB."""
 BATCH_ROWS = 250
 BATCH_BYTES = 16 * 1024**2
@@ -61,7 +64,11 @@ def main(path: str) -> None:
         _write("e", str(error))
     except MemoryError:  # pyarrow's own error is one too
         limit = MAX_MEMORY_BYTES // 1024**2
-        _write("e", f"needs more than {limit:,} MB of memory at row {number + 1}; write it with shorter texts or lists")
+        _write(
+            "e",
+            f"needs more than {limit:,} MB of memory at row {number + 1}; write it with "
+            "shorter texts or lists",
+        )
     except (pa.ArrowException, OSError, ValueError) as error:
         _write("e", f"is damaged after row {number}: {_first_line(error)}")
     sys.stdout.flush()
@@ -80,23 +87,36 @@ def _check_total(rows: int, left_bytes: int) -> None:
         raise Refused(f"has more than {MAX_ROWS:,} rows; divide it, or use jsonl")
     if left_bytes < 0:
         limit = MIN_EXPANDED_BYTES // 1024**2
-        raise Refused(f"has rows {MAX_EXPANSION} times as long as itself, and longer than {limit} MB; use jsonl")
+        raise Refused(
+            f"has rows {MAX_EXPANSION} times as long as itself, and longer than {limit} "
+            "MB; use jsonl"
+        )
 
 
 def _facts(file: pq.ParquetFile) -> dict[str, Any]:
-    """Return the number of rows, the names of the columns, and those that hold JSON text. Raises: Refused."""
+    """Return the number of rows, the names of the columns, and those that hold JSON text. Raises:
+    Refused."""
     schema, rows = file.schema_arrow, file.metadata.num_rows
     if rows > MAX_ROWS:
-        raise Refused(f"has {rows:,} rows; {MAX_ROWS:,} are allowed in a Parquet file: divide it, or use jsonl")
+        raise Refused(
+            f"has {rows:,} rows; {MAX_ROWS:,} are allowed in a Parquet file: divide it, "
+            "or use jsonl"
+        )
     if rows * file.metadata.num_columns > MAX_CELLS:
         raise Refused(
-            f"has {rows:,} rows with {file.metadata.num_columns:,} columns; {MAX_CELLS:,} cells are allowed in a "
+            f"has {rows:,} rows with {file.metadata.num_columns:,} columns; {MAX_CELLS:,} cells "
+            "are allowed in a "
             "Parquet file: divide it, or use jsonl"
         )
     for field in schema:
         if not _has_json_form(field.type):
-            raise Refused(f": column {field.name!r} holds {field.type}, which has no JSON form; use text or numbers")
-    as_json = [field.name for field in schema if (field.metadata or {}).get(AS_JSON[0]) == AS_JSON[1]]
+            raise Refused(
+                f": column {field.name!r} holds {field.type}, which has no JSON form; "
+                "use text or numbers"
+            )
+    as_json = [
+        field.name for field in schema if (field.metadata or {}).get(AS_JSON[0]) == AS_JSON[1]
+    ]
     return {"rows": rows, "names": schema.names, "json": as_json}
 
 
@@ -113,7 +133,8 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
 
 
 def _known(value: Any) -> Any:
-    """Return the value with null in place of NaN, which is what pandas writes for a missing value."""
+    """Return the value with null in place of NaN, which is what pandas writes for a missing
+    value."""
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, list):
@@ -128,8 +149,16 @@ def _has_json_form(kind: pa.DataType) -> bool:
         return _has_json_form(kind.value_type)
     if types.is_struct(kind):
         return all(_has_json_form(kind.field(n).type) for n in range(kind.num_fields))
-    plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_large_string)
-    return types.is_null(kind) or types.is_string_view(kind) or any(is_kind(kind) for is_kind in plain)
+    plain = (
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_string,
+        types.is_large_string,
+    )
+    return (
+        types.is_null(kind) or types.is_string_view(kind) or any(is_kind(kind) for is_kind in plain)
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -42,11 +42,13 @@ class TaskImportReport:
     as_written: bool = False
     """Whether these are added as they are in the file. Otherwise what the edits made of them is."""
     quarantined: int = 0
-    """Rows that are quarantined tasks in another spelling; those are added, and stay quarantined."""
+    """Rows that are quarantined tasks in another spelling; those are added, and stay
+    quarantined."""
     from_elsewhere: int = 0
     """Rows whose `_split` names another split."""
     warnings: list[str] = field(default_factory=list)
-    """What to know before the import, found by a dry run: shared tasks, readable answers, quoted splits."""
+    """What to know before the import, found by a dry run: shared tasks, readable answers, quoted
+    splits."""
     is_applied: bool = False
     fingerprint: tuple[int, ...] = ()
     """`FileSource.fingerprint` of the file and schema that this report is about."""
@@ -67,18 +69,28 @@ class TaskImportReport:
         if not self.is_applied:
             return f"{self.file} would change {self.split}: {self.counts}."
         edited = f" {self.edited_since}" if self.superseded else ""
-        return f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}.{edited}"
+        return (
+            f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}.{edited}"
+        )
 
     @property
     def edited_since(self) -> str:
         """What becomes of the rows whose content an edit has replaced."""
-        served = "The content of the file is served" if self.as_written else "The edited tasks are served"
+        served = (
+            "The content of the file is served"
+            if self.as_written
+            else "The edited tasks are served"
+        )
         return f"Edited since: {many(self.superseded, self.unit)}. {served}."
 
     @property
     def counts(self) -> str:
         """The four counts as text."""
-        parts = (f"{self.added:,} added", f"{self.changed:,} changed", f"{self.duplicates:,} skipped as duplicates")
+        parts = (
+            f"{self.added:,} added",
+            f"{self.changed:,} changed",
+            f"{self.duplicates:,} skipped as duplicates",
+        )
         return ", ".join((*parts, f"{self.refused:,} refused"))
 
     @property
@@ -95,7 +107,10 @@ class TaskImportReport:
             rows = many(self.quarantined, self.unit)
             notes.append(f"Quarantined tasks in another spelling: {rows}. They stay quarantined.")
         if self.from_elsewhere:
-            notes.append(f"Exported from another split, according to _split: {many(self.from_elsewhere, self.unit)}.")
+            notes.append(
+                "Exported from another split, according to _split: "
+                f"{many(self.from_elsewhere, self.unit)}."
+            )
         return [*notes, *self.warnings]
 
     def refuse(self, refusal: Refusal) -> None:

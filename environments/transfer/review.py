@@ -1,6 +1,8 @@
-"""Decides what happens to each row of a file: it is added, edited, relabelled, a duplicate or refused. Only reads.
+"""Decides what happens to each row of a file: it is added, edited, relabelled, a duplicate or
+refused. Only reads.
 
-A dry run and an import make the same decisions, because both depend on the content of the split before the import.
+A dry run and an import make the same decisions, because both depend on the content of the split
+before the import.
 """
 
 from __future__ import annotations
@@ -107,7 +109,8 @@ class _Found:
     heirs: dict[int, KnownTask] = field(default_factory=dict)
     """What edits made of superseded tasks, by their ids."""
     respelled: dict[str, int] = field(default_factory=dict)
-    """Superseded tasks that new rows have in another spelling or with another label, by the hashes of the rows."""
+    """Superseded tasks that new rows have in another spelling or with another label, by the hashes
+    of the rows."""
     quarantined: dict[str, KnownTask] = field(default_factory=dict)
     """Quarantined tasks that new rows have in another spelling, by the hashes of the rows."""
 
@@ -116,18 +119,33 @@ class Review:
     """Decides about the rows of a file, batch by batch, and fills the report."""
 
     def __init__(
-        self, target: ImportTarget, report: TaskImportReport, scratch: Scratch, *, as_written: bool = False
+        self,
+        target: ImportTarget,
+        report: TaskImportReport,
+        scratch: Scratch,
+        *,
+        as_written: bool = False,
     ) -> None:
-        """`as_written`: content that an edit replaced is added as it is in the file, and not the edit of it."""
-        self._target, self.report, self._scratch, self._as_written = target, report, scratch, as_written
+        """`as_written`: content that an edit replaced is added as it is in the file, and not the
+        edit of it."""
+        self._target, self.report, self._scratch, self._as_written = (
+            target,
+            report,
+            scratch,
+            as_written,
+        )
         self._split = target.split.pk if target.split else None
         tasks = Task.objects.filter(environment=target.environment.pk)
         edited = dict(tasks.filter(is_superseded()).values_list("pk", "spec").iterator(2000))
         self._superseded = {_digest(apart_from_spelling(spec)): pk for pk, spec in edited.items()}
         self._known = KnownQuestions(list(edited.values()))
         self._edited_with = self._known.holders((str(pk), [spec]) for pk, spec in edited.items())
-        quarantined = tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
-        self._quarantined = {_digest(apart_from_spelling(spec)): digest for digest, spec in quarantined}
+        quarantined = (
+            tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
+        )
+        self._quarantined = {
+            _digest(apart_from_spelling(spec)): digest for digest, spec in quarantined
+        }
 
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
         """Yield the decisions about the rows that are not refused, in order."""
@@ -147,7 +165,8 @@ class Review:
             self.report.quarantined += 1
             digest = task.hash
         heir = found.heirs.get(task.id if task else found.respelled.get(row.hash, 0))
-        if heir and heir.hash != row.origin:  # a row that names the edit brings the earlier content back on purpose
+        # a row that names the edit brings the earlier content back on purpose
+        if heir and heir.hash != row.origin:
             self.report.superseded += 1
             if not self._as_written:
                 task, digest = heir, heir.hash
@@ -166,16 +185,22 @@ class Review:
         if origin and row.origin and self._is_edit(origin, found, is_placed=is_placed):
             if not self._scratch.is_new(row.origin, _EDITED):
                 return Refusal(
-                    row.number, f"_hash {row.origin[:8]}… is also changed by an earlier row; keep one of them"
+                    row.number,
+                    f"_hash {row.origin[:8]}… is also changed by an earlier row; keep one of them",
                 )
             return Decision("edited", row, task, origin, is_relabelled, places)
         if not is_placed:
             return Decision("added", row, task, None, is_relabelled, places)
-        return Decision("relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled)
+        return Decision(
+            "relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled
+        )
 
     def _is_edit(self, origin: KnownTask, found: _Found, *, is_placed: bool) -> bool:
-        """Return whether the row edits `origin`. A repeated import finds no place of it left that it could change."""
-        return not is_placed or any(not place.is_frozen for place in found.places.get(origin.id, []))
+        """Return whether the row edits `origin`. A repeated import finds no place of it left that
+        it could change."""
+        return not is_placed or any(
+            not place.is_frozen for place in found.places.get(origin.id, [])
+        )
 
     def _count(self, decision: Decision, found: _Found) -> None:
         report, labels = self.report, decision.candidate.labels
@@ -218,7 +243,9 @@ class Review:
         for task, name in named if tasks else ():
             tags.setdefault(task, []).append(name)
         for digest, pk, state, reason in tasks:
-            found.tasks[digest] = KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest)
+            found.tasks[digest] = KnownTask(
+                pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest
+            )
         found.quarantined = {row: found.tasks[digest] for row, digest in respelled.items()}
         by_id = {
             pk: KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, spec)
@@ -230,19 +257,25 @@ class Review:
         return found
 
     def _superseded_like(self, text: str) -> int | None:
-        """Return the superseded task that a content is a version of, as `new_versions` defines it; None if it is none.
+        """Return the superseded task that a content is a version of, as `new_versions` defines it;
+        None if it is none.
 
         It is none if people left a task that is as alike beside the edited one.
         """
         questions = [question for question in self._known.of(text) if question in self._edited_with]
-        return next((int(self._edited_with[one][0]) for one in questions if one not in self._taken), None)
+        return next(
+            (int(self._edited_with[one][0]) for one in questions if one not in self._taken), None
+        )
 
     @cached_property
     def _taken(self) -> set[Question]:
-        """The questions of superseded tasks that tasks in splits have, too, other than what the edits made."""
+        """The questions of superseded tasks that tasks in splits have, too, other than what the
+        edits made."""
         tasks = Task.objects.filter(environment=self._target.environment.pk)
         made = set(successors(tasks.filter(replaced_by__isnull=False)).values())
-        places = SplitEntry.objects.filter(seen_at(F("split__version")), split__is_served=True, is_hidden=False)
+        places = SplitEntry.objects.filter(
+            seen_at(F("split__version")), split__is_served=True, is_hidden=False
+        )
         served = tasks.filter(Exists(places.filter(task=OuterRef("pk")))).exclude(among("pk", made))
         specs = served.values_list("spec", flat=True).iterator(2000)
         return {question for spec in specs for question in self._known.of(spec)}
@@ -263,7 +296,8 @@ def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTa
         return Refusal(row.number, str(error))
     if problems := task_schema.check(schema, spec):
         return Refusal(row.number, f"does not fit the task schema: {problems[0]}")
-    # Hashing the value that was read gives the same result as `content_hash` and saves parsing the text again.
+    # Hashing the value that was read gives the same result as `content_hash` and saves parsing the
+    # text again.
     digest = hashlib.sha256(_sorted_text(spec).encode()).hexdigest()
     return FileTask(row.number, text, digest, labels)
 
@@ -288,7 +322,8 @@ def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:
 
 
 def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) -> bool:
-    """Return whether the labels change the task, or its places do not match its state after an interrupted import."""
+    """Return whether the labels change the task, or its places do not match its state after an
+    interrupted import."""
     if labels.tags is not None and labels.tags != task.tags:
         return True
     if labels.state is None:
@@ -300,13 +335,15 @@ def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) ->
 
 def _edited_origin(digest: str, heir: KnownTask) -> str:
     return (
-        f"_hash {digest[:8]}… was edited since, to {heir.hash}; compare the row with that task, and write that hash to "
+        f"_hash {digest[:8]}… was edited since, to {heir.hash}; compare the row with that task, "
+        "and write that hash to "
         "replace it"
     )
 
 
 def _unknown_origin(digest: str, target: ImportTarget) -> str:
     return (
-        f"_hash {digest[:8]}… is not a task of {target.environment.name!r}; leave the column empty to add the row as a "
+        f"_hash {digest[:8]}… is not a task of {target.environment.name!r}; leave the column empty "
+        "to add the row as a "
         "new task"
     )

@@ -1,4 +1,5 @@
-"""The rows of a file as every reader yields them, and the errors of a single row and of a whole file."""
+"""The rows of a file as every reader yields them, and the errors of a single row and of a whole
+file."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Unit = Literal["line", "row"]
 
 
 class TransferError(OrsError):
-    """An import or export is impossible. The message says why and what to change. Nothing was changed."""
+    """An import or export is impossible. The message says why and what to change. Nothing was
+    changed."""
 
 
 class Unreadable(TransferError):
@@ -32,7 +34,8 @@ class FileRow:
     """A row of a file that could be read."""
 
     number: int
-    """Number of the line or row in the file, from 1. If the row spans several lines, the first of them."""
+    """Number of the line or row in the file, from 1. If the row spans several lines, the first of
+    them."""
     value: dict[str, Any]
     """The keys of the spec and the reserved columns."""
 

@@ -1,7 +1,7 @@
 """Facts about every row of a file, stored in a temporary SQLite database.
 
-A million hashes in a Python set would take over 100 MB; here they take the cache below. The file has no name and is
-deleted with the connection, even when the process is killed.
+A million hashes in a Python set would take over 100 MB; here they take the cache below. The file
+has no name and is deleted with the connection, even when the process is killed.
 """
 
 from __future__ import annotations
@@ -16,24 +16,35 @@ _CACHE_KIB = 8 * 1024
 
 
 class Scratch:
-    """A set of hashes and ordered lists of pending work. A context manager, for use by one thread."""
+    """A set of hashes and ordered lists of pending work. A context manager, for use by one
+    thread."""
 
     def __init__(self) -> None:
         self._file = sqlite3.connect("")  # a temporary file, not memory
         self._file.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         self._file.execute("PRAGMA journal_mode = OFF")
         self._file.execute("CREATE TABLE seen (hash BLOB PRIMARY KEY) WITHOUT ROWID")
-        self._file.execute("CREATE TABLE pending (id INTEGER PRIMARY KEY, list TEXT, size_bytes INTEGER, item TEXT)")
+        self._file.execute(
+            "CREATE TABLE pending (id INTEGER PRIMARY KEY, list TEXT, size_bytes "
+            "INTEGER, item TEXT)"
+        )
 
     def __enter__(self) -> Scratch:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._file.close()
 
     def is_new(self, digest: str, mark: bytes = b"") -> bool:
         """Add a hash and return whether it is new among the hashes with the same mark."""
-        added = self._file.execute("INSERT OR IGNORE INTO seen VALUES (?)", [mark + bytes.fromhex(digest)])
+        added = self._file.execute(
+            "INSERT OR IGNORE INTO seen VALUES (?)", [mark + bytes.fromhex(digest)]
+        )
         return added.rowcount == 1
 
     def put(self, to: str, item: Any, size_bytes: int = 0) -> None:
@@ -42,7 +53,8 @@ class Scratch:
         self._file.execute("INSERT INTO pending (list, size_bytes, item) VALUES (?, ?, ?)", values)
 
     def batches(self, of: str, limit: int, limit_bytes: int) -> Iterator[list[Any]]:
-        """Yield the items of a list in order, in batches within both limits; a larger item is a batch of its own."""
+        """Yield the items of a list in order, in batches within both limits; a larger item is a
+        batch of its own."""
         query = "SELECT size_bytes, item FROM pending WHERE list = ? ORDER BY id"
         batch: list[Any] = []
         batch_bytes = 0

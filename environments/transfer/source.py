@@ -1,4 +1,5 @@
-"""A file of tasks and its format. Errors that concern a file as a whole are raised here and by the readers."""
+"""A file of tasks and its format. Errors that concern a file as a whole are raised here and by the
+readers."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class FileSource:
 
     @classmethod
     def of(cls, path: Path, format: str | None = None, name: str | None = None) -> FileSource:
-        """Return the source for a file. `format`: None to take it from the name's extension. Raises: TransferError."""
+        """Return the source for a file. `format`: None to take it from the name's extension.
+        Raises: TransferError."""
         name = name or path.name
         return cls(path, format_of(name) if format is None else _checked_format(format), name)
 
@@ -53,7 +55,8 @@ class FileSource:
 
     @contextmanager
     def rows(self, task_schema: str) -> Iterator[Rows]:
-        """Open the file and read its rows. `task_schema`: JSON Schema as text, empty for none. Raises: Unreadable."""
+        """Open the file and read its rows. `task_schema`: JSON Schema as text, empty for none.
+        Raises: Unreadable."""
         try:
             size_bytes, file = self.path.stat().st_size, self.path.open("rb")
         except OSError as error:
@@ -64,7 +67,8 @@ class FileSource:
             if self.format == "csv":
                 yield CsvTable(file, size_bytes, self.name, json.loads(task_schema or "{}"))
             elif self.format == "parquet":
-                from environments.transfer.parquet import ParquetTable  # pyarrow takes a third of a second
+                # pyarrow takes a third of a second
+                from environments.transfer.parquet import ParquetTable
 
                 with ParquetTable(self.path, self.name, json.loads(task_schema or "{}")) as table:
                     yield table
@@ -77,16 +81,27 @@ class FileSource:
         """Check by its first bytes that the file has the expected type. Raises: Unreadable."""
         if not start.strip(b"\xef\xbb\xbf \t\r\n"):
             raise Unreadable(f"{self.name} is empty. A file must hold at least one task.")
-        if foreign := next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None):
+        if foreign := next(
+            (what for magic, what in _FOREIGN.items() if start.startswith(magic)), None
+        ):
             raise Unreadable(f"{self.name} is {foreign}.")
         if start.startswith(_PARQUET) != (self.format == "parquet"):
-            wrong = "a Parquet file; choose the format parquet" if self.format != "parquet" else "not a Parquet file"
+            wrong = (
+                "a Parquet file; choose the format parquet"
+                if self.format != "parquet"
+                else "not a Parquet file"
+            )
             raise Unreadable(f"{self.name} is {wrong}.")
         first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         if self.format == "jsonl" and first == b"[":
-            raise Unreadable(f"{self.name} is a JSON array, not one object per line; choose the format json.")
+            raise Unreadable(
+                f"{self.name} is a JSON array, not one object per line; choose the format json."
+            )
         if self.format == "json" and first == b"{":
-            raise Unreadable(f"{self.name} is not an array; if it has one object per line, choose the format jsonl.")
+            raise Unreadable(
+                f"{self.name} is not an array; if it has one object per line, choose "
+                "the format jsonl."
+            )
 
 
 def format_of(name: str) -> Format:
@@ -95,7 +110,9 @@ def format_of(name: str) -> Format:
     wanted = {"ndjson": "jsonl", "pq": "parquet"}.get(ending, ending)
     if found := next((format for format in FORMATS if format == wanted), None):
         return found
-    raise TransferError(f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; choose the format.")
+    raise TransferError(
+        f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; choose the format."
+    )
 
 
 def _checked_format(format: str) -> Format:

@@ -1,8 +1,8 @@
 """Writes the decisions of a review in batches that are not visible until the import is settled.
 
-New tasks become rows without a place, so agents cannot get them. They are deleted when the import fails; those that a
-killed process leaves are used when the import is repeated. Edits and labels of existing tasks are recorded for
-`finishing`.
+New tasks become rows without a place, so agents cannot get them. They are deleted when the import
+fails; those that a killed process leaves are used when the import is repeated. Edits and labels of
+existing tasks are recorded for `finishing`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from environments.transfer.target import ImportTarget
 
 BATCH_TASKS = 900
 MAX_BATCH_BYTES = 2 * 1024 * 1024
-"""Limits of one transaction, which then takes about 50 ms. A single longer task is a batch of its own."""
+"""Limits of one transaction, which then takes about 50 ms. A single longer task is a batch of its
+own."""
 
 _ADD_TASKS = """
     INSERT INTO environments_task (environment_id, content_hash, spec, folded, source, state, reason, created)
@@ -44,7 +45,8 @@ _ADD_TAGS = """
 
 
 class Staging:
-    """The staging of one import. A context manager: leaving by an exception deletes the tasks that were added."""
+    """The staging of one import. A context manager: leaving by an exception deletes the tasks that
+    were added."""
 
     def __init__(self, target: ImportTarget, scratch: Scratch, revisions: Revisions) -> None:
         self._environment = target.environment.pk
@@ -54,7 +56,12 @@ class Staging:
     def __enter__(self) -> Staging:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         if kind is None:
             return
         self._revisions.delete()
@@ -67,12 +74,17 @@ class Staging:
 
     def _delete_unused(self, hashes: Sequence[str]) -> None:
         """Delete the tasks with these hashes that this import added and that nothing refers to."""
-        added = self._tasks().filter(pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit"))
+        added = self._tasks().filter(
+            pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit")
+        )
         unused = added.filter(entries=None, revisions=None, origins=None)
         keys = list(unused.values_list("pk", flat=True))
         try:
             _delete(keys)
-        except (ProtectedError, IntegrityError):  # some were played or placed in the meantime, so delete one by one
+        except (
+            ProtectedError,
+            IntegrityError,
+        ):  # some were played or placed in the meantime, so delete one by one
             for key in keys:
                 with suppress(ProtectedError, IntegrityError):
                     _delete([key])
@@ -102,9 +114,12 @@ class Staging:
             )
 
     def _add_tasks(self, new: Sequence[Decision]) -> None:
-        # In the order of the file, so that ids follow it. Sorting so small a batch by hash would save nothing.
+        # In the order of the file, so that ids follow it. Sorting so small a batch by hash would
+        # save nothing.
         rows = [_row(decision) for decision in new]
-        tags = [(decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)]
+        tags = [
+            (decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)
+        ]
         if rows:
             self._scratch.put("new", [digest for digest, *_ in rows])
             with adding_tasks(self._environment):
@@ -114,7 +129,9 @@ class Staging:
     def _ids(self, decisions: Iterable[Decision]) -> dict[str, int]:
         existing = {one.candidate.hash: one.task.id for one in decisions if one.task}
         wanted = [one.candidate.hash for one in decisions if not one.task]
-        return existing | {digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)}
+        return existing | {
+            digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)
+        }
 
 
 def _delete(tasks: Sequence[int]) -> None:
@@ -123,7 +140,8 @@ def _delete(tasks: Sequence[int]) -> None:
 
 
 def _row(decision: Decision) -> tuple[str, str, str | None, str, str, str]:
-    """Return the columns of a new task. An edit without a state inherits that of the task it replaces."""
+    """Return the columns of a new task. An edit without a state inherits that of the task it
+    replaces."""
     row, old = decision.candidate, decision.origin
     texts = row.hash, row.text, fold_json(row.text)
     if row.labels.state is None and old is not None:
@@ -141,4 +159,6 @@ def _after(decision: Decision) -> dict[str, Any]:
     """Return the labels that the row sets, by name."""
     labels = decision.candidate.labels
     after: dict[str, Any] = {} if labels.tags is None else {"tags": labels.tags}
-    return after if labels.state is None else after | {"state": labels.state, "reason": labels.reason}
+    return (
+        after if labels.state is None else after | {"state": labels.state, "reason": labels.reason}
+    )

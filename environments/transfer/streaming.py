@@ -1,4 +1,5 @@
-"""Streams a file that is made in pieces as the body of a response. Used by the export pages and the API.
+"""Streams a file that is made in pieces as the body of a response. Used by the export pages and the
+API.
 
 A download is one of the open streams of its client. It ends when the client loses a right.
 """
@@ -38,21 +39,26 @@ class Download:
     """Name of the person or the key."""
     place: OpenStream
     has_rights: Callable[[], bool]
-    """Whether the client may still do all that it could at first; called on the thread of the download."""
+    """Whether the client may still do all that it could at first; called on the thread of the
+    download."""
 
 
 def download_of(request: HttpRequest, what: str) -> Download:
     """Return the download of the person who has sent the request. Raises: OverQuota."""
     name = request.user.get_username()
-    place = open_streams.enter(f"@{name}", request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD)
+    place = open_streams.enter(
+        f"@{name}", request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD
+    )
     return Download(what, name, place, rights_of(request))
 
 
 async def streamed(pieces: Pieces, first: bytes, download: Download) -> AsyncIterator[bytes]:
-    """Yield the pieces, each made after the previous one is sent. Django would collect an ordinary iterator in memory.
+    """Yield the pieces, each made after the previous one is sent. Django would collect an ordinary
+    iterator in memory.
 
-    `first`: a piece that the caller has already taken. Everything runs on one thread, and therefore on one database
-    connection, which is closed at the end even if the client has disconnected. Raises: BrokenOff.
+    `first`: a piece that the caller has already taken. Everything runs on one thread, and therefore
+    on one database connection, which is closed at the end even if the client has disconnected.
+    Raises: BrokenOff.
     """
     with download.place:
         loop, thread = asyncio.get_running_loop(), await started_thread("export")
@@ -75,7 +81,9 @@ def _check(download: Download) -> None:
     """Raises: BrokenOff."""
     with contextlib.suppress(Error):  # the database is away: check again later
         if not download.has_rights():
-            security_log.note("cut_off", download.what, who=download.who, detail="Rights were lost meanwhile.")
+            security_log.note(
+                "cut_off", download.what, who=download.who, detail="Rights were lost meanwhile."
+            )
             raise BrokenOff
 
 

@@ -36,7 +36,10 @@ class ImportTarget:
         Raises: TransferError; FrozenSplit; ActionRefused for a name that no split can have.
         """
         if type is not None and type not in TYPES:
-            raise TransferError(f"The type {shorten(repr(type), _SHOWN_CHARACTERS)} is unknown; use {_listing(TYPES)}.")
+            raise TransferError(
+                f"The type {shorten(repr(type), _SHOWN_CHARACTERS)} is unknown; "
+                f"use {_listing(TYPES)}."
+            )
         splits = existing_splits().filter(environment=environment)
         split = splits.filter(name=name).first() if is_storable(name) else None
         if split is None:
@@ -45,19 +48,25 @@ class ImportTarget:
             raise FrozenSplit(split)
         if split.is_generated:
             raise TransferError(
-                f"{environment.name!r} generates the tasks of {name!r} itself; import into a new split instead."
+                f"{environment.name!r} generates the tasks of {name!r} itself; import into a new "
+                "split instead."
             )
         if type not in (None, split.type):
-            raise TransferError(f"The split {name!r} already exists, with type {split.type}; leave out the type.")
+            raise TransferError(
+                f"The split {name!r} already exists, with type {split.type}; leave out the type."
+            )
         return cls(environment, name, split, split.type)
 
     @classmethod
     def _new(cls, environment: Environment, name: str, type: str | None) -> ImportTarget:
         name = free_name(environment.pk, name)
         if type is None:
-            others = list(existing_splits().filter(environment=environment).values_list("name", flat=True))
+            others = list(
+                existing_splits().filter(environment=environment).values_list("name", flat=True)
+            )
             raise TransferError(
-                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, but {_listing(others)}. "
+                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, but "
+                f"{_listing(others)}. "
                 f"To create it, give its type: {_listing(TYPES)}.{nearest(name, others)}"
             )
         return cls(environment, name, None, type)

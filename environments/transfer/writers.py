@@ -1,4 +1,5 @@
-"""Write tasks as JSON Lines, JSON and CSV, in pieces. `parquet.py`, which needs pyarrow, writes Parquet."""
+"""Write tasks as JSON Lines, JSON and CSV, in pieces. `parquet.py`, which needs pyarrow, writes
+Parquet."""
 
 from __future__ import annotations
 
@@ -71,9 +72,12 @@ class CsvWriter:
 
     def __init__(self, survey: Survey) -> None:
         """Raises: TransferError for a column whose name a spreadsheet would run as a formula."""
-        if formula := next((column for column in survey.kinds if column.startswith(FORMULA_STARTS)), None):
+        if formula := next(
+            (column for column in survey.kinds if column.startswith(FORMULA_STARTS)), None
+        ):
             raise TransferError(
-                f"A key {shorten(ascii(formula), 60)} would be a formula in a spreadsheet; export as jsonl or json."
+                f"A key {shorten(ascii(formula), 60)} would be a formula in a spreadsheet; export "
+                "as jsonl or json."
             )
         self._is_text = {column: survey.kind(column) == "text" for column in survey.kinds}
 
@@ -92,13 +96,20 @@ class CsvWriter:
 def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     lines: list[str] = []
     # With "\n" as its line terminator, csv would leave a cell with a lone "\r" without quotes.
-    csv.writer(SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))).writerows(rows)
+    csv.writer(
+        SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))
+    ).writerows(rows)
     return "".join(lines).encode()
 
 
 def _line(text: str) -> str:
-    """Return a spec as one line. Only a spec that was written into the database by hand has line breaks."""
-    return text if "\n" not in text and "\r" not in text else text.replace("\r", " ").replace("\n", " ")
+    """Return a spec as one line. Only a spec that was written into the database by hand has line
+    breaks."""
+    return (
+        text
+        if "\n" not in text and "\r" not in text
+        else text.replace("\r", " ").replace("\n", " ")
+    )
 
 
 def _cell(row: dict[str, Any], key: str, is_text: bool) -> str:

@@ -1,4 +1,5 @@
-"""Admin pages of runs and episodes, which are read-only, of redactions, retention periods and removals."""
+"""Admin pages of runs and episodes, which are read-only, of redactions, retention periods and
+removals."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ class EndingFilter(ChipFilter):
         if not self.value():
             return queryset
         # a list of one value is looked up; with both, all that ended so would be sorted
-        return queryset.filter(ENDED, cause=self.value(), is_probe__in=[request.GET.get("probes") == "only"])
+        return queryset.filter(
+            ENDED, cause=self.value(), is_probe__in=[request.GET.get("probes") == "only"]
+        )
 
 
 class RunFilter(RowFilter):
@@ -90,7 +93,8 @@ class PlayerFilter(ChipFilter):
         if not self.value():
             return queryset
         found = queryset.filter(player=self.value())
-        return found if self.value() == "agent" else found.exclude(player="agent")  # names the rows of the index
+        # names the rows of the index
+        return found if self.value() == "agent" else found.exclude(player="agent")
 
 
 class IncidentFilter(ChipFilter):
@@ -125,7 +129,18 @@ class EpisodeAdmin(ReadOnlyAdmin):
     page_parameters = ("step",)
     to_environment = "environment"
     change_list_template = "episodes/admin_episodes.html"
-    list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "started")
+    list_display = (
+        "number",
+        "ending",
+        "environment",
+        "task_name",
+        "run",
+        "who",
+        "total",
+        "steps",
+        "time",
+        "started",
+    )
     list_filter = (EnvironmentFilter, EndingFilter, RunFilter, PlayerFilter, ProbeFilter)
     list_select_related = ("environment", "split", "task", "run")
     ordering = ("-pk",)
@@ -148,9 +163,11 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Episode], search_term: str
     ) -> tuple[QuerySet[Episode], bool]:
-        """Search by equality, which indexes answer. Only the short table of runs is searched by part of a name.
+        """Search by equality, which indexes answer. Only the short table of runs is searched by
+        part of a name.
 
-        What is found is read first: with a join, databases would walk along all episodes until a page is full.
+        What is found is read first: with a join, databases would walk along all episodes until a
+        page is full.
         """
         term = search_term.strip()
         if not term:
@@ -165,20 +182,28 @@ class EpisodeAdmin(ReadOnlyAdmin):
             found |= Q(run=runs[0]) if len(runs) == 1 else Q(run__in=runs)
         return queryset.filter(found), False
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Episode | None:
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Episode | None:
         related = ("environment", "split__environment", "task", "run", "prompt", "tools")
         if (pk := id_in(object_id)) is None:
             return None
         shown = visible_episodes(viewer_of(request.user))
         found = Episode.objects.filter(shown, pk=pk).select_related(*related).first()
-        is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
+        is_hidden = (
+            found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
+        )
         return None if is_hidden else found
 
     def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
         name_tasks([row])
         return {
             "transcript": transcript_of(row, min(id_asked(request, "step") or 0, MAX_INDEX)),
-            **content_of(parts.fields(row.task.spec), row.environment.name, TaskGuard(viewer_of(request.user))),
+            **content_of(
+                parts.fields(row.task.spec),
+                row.environment.name,
+                TaskGuard(viewer_of(request.user)),
+            ),
             "prompt": parts.prompt(row.prompt.text if row.prompt else ""),
             "tools": parts.tools(row.tools.text if row.tools else ""),
             "can_delete": row.status == "ended" and self.has_delete_permission(request),
@@ -197,8 +222,12 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("episodes.delete_episode")
 
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        return HttpResponseRedirect(f"{reverse('admin:episodes_episode_remove')}?episode={object_id}")
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        return HttpResponseRedirect(
+            f"{reverse('admin:episodes_episode_remove')}?episode={object_id}"
+        )
 
     @takes("query", "episode")
     def removal_view(self, request: HttpRequest) -> HttpResponse:
@@ -242,7 +271,9 @@ class EpisodeAdmin(ReadOnlyAdmin):
     @admin.display(description="task")
     def task_name(self, episode: Episode) -> SafeString:
         name, words = record.task_name(episode), episode.task_words
-        return format_html('<span title="{}"><b class="task-place">{}</b> {}</span>', words, name, words)
+        return format_html(
+            '<span title="{}"><b class="task-place">{}</b> {}</span>', words, name, words
+        )
 
     @admin.display(description="player")
     def who(self, episode: Episode) -> SafeString:
@@ -274,9 +305,18 @@ class RunAdmin(ReadOnlyAdmin):
     empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        """Return the runs with `played`, their number of episodes. It takes one scan of an index per listed run."""
-        played = Episode.objects.filter(run=OuterRef("pk")).order_by().values("run").annotate(n=Count("pk")).values("n")
-        queryset: QuerySet[Run] = super().get_queryset(request).filter(visible_runs(viewer_of(request.user)))
+        """Return the runs with `played`, their number of episodes. It takes one scan of an index
+        per listed run."""
+        played = (
+            Episode.objects.filter(run=OuterRef("pk"))
+            .order_by()
+            .values("run")
+            .annotate(n=Count("pk"))
+            .values("n")
+        )
+        queryset: QuerySet[Run] = (
+            super().get_queryset(request).filter(visible_runs(viewer_of(request.user)))
+        )
         return queryset.annotate(played=Coalesce(Subquery(played), 0))
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
@@ -302,7 +342,8 @@ class IncidentAdmin(ReadOnlyAdmin):
     list_filter = (EnvironmentFilter, IncidentFilter)
     list_select_related = ("environment",)
     empty = (
-        "No incidents. One is noted when code of an environment raises an exception, kills the server, holds it for "
+        "No incidents. One is noted when code of an environment raises an exception, kills the "
+        "server, holds it for "
         "over a second, or ends its worker process."
     )
 
@@ -325,7 +366,9 @@ class IncidentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="held for")
     def duration(self, incident: Incident) -> SafeString:
-        return format_html('<span class="number">{}</span>', f"{incident.seconds:g} s" if incident.seconds else "")
+        return format_html(
+            '<span class="number">{}</span>', f"{incident.seconds:g} s" if incident.seconds else ""
+        )
 
     @admin.display(description="happened")
     def when(self, incident: Incident) -> SafeString:
@@ -338,7 +381,10 @@ class NamedRun(ModelChoiceField):  # type: ignore[type-arg]
     default_error_messages: ClassVar = {"invalid_choice": "There is no run of this name."}
 
     def __init__(self, **kwargs: Any) -> None:
-        own = {"help_text": "Its name, unless an environment is chosen", "widget": UnfoldAdminTextInputWidget()}
+        own = {
+            "help_text": "Its name, unless an environment is chosen",
+            "widget": UnfoldAdminTextInputWidget(),
+        }
         super().__init__(**kwargs | own | {"to_field_name": "name"})
 
     def prepare_value(self, value: Any) -> Any:
@@ -372,10 +418,12 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Leave out what Django wraps around the list of a relation: it needs numbers. Read numbers as all forms do."""
+        """Leave out what Django wraps around the list of a relation: it needs numbers. Read numbers
+        as all forms do."""
         fields = {"environment": RowField, "days": WholeNumberField}
         kwargs |= {"form_class": fields[db_field.name]} if db_field.name in fields else {}
-        if db_field.name == "days":  # 0 in ORSWEB_RETENTION_DAYS keeps everything, and here it would delete it
+        # 0 in ORSWEB_RETENTION_DAYS keeps everything, and here it would delete it
+        if db_field.name == "days":
             kwargs |= {"min_value": 1, "max_value": MAX_RETENTION_DAYS}
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "run":

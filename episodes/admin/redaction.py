@@ -1,4 +1,5 @@
-"""Admin pages of redactions: the list, one with its episodes, and the form with which a text is redacted."""
+"""Admin pages of redactions: the list, one with its episodes, and the form with which a text is
+redacted."""
 
 from __future__ import annotations
 
@@ -22,9 +23,12 @@ from episodes.redaction.replacement import RedactionRefused, check_text, redact
 
 class RedactionForm(forms.Form):
     text = forms.CharField(
-        strip=False, widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"}),
     )
-    reason = forms.CharField(required=False, max_length=300, help_text="Shown to everybody who reads the episodes")
+    reason = forms.CharField(
+        required=False, max_length=300, help_text="Shown to everybody who reads the episodes"
+    )
 
     def clean_text(self) -> str:
         text = str(self.cleaned_data["text"]).replace("\r\n", "\n").rstrip("\n")
@@ -44,20 +48,31 @@ class RedactionAdmin(ReadOnlyAdmin):
     empty_command = "redact"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("episodes.add_redaction") and not viewer_of(request.user).hides_anything
+        return (
+            request.user.has_perm("episodes.add_redaction")
+            and not viewer_of(request.user).hides_anything
+        )
 
     def page(self, request: HttpRequest, row: Redaction) -> dict[str, Any]:
         return {"episodes": row.episodes.order_by("-episode")[:100], "total": row.episodes.count()}
 
     @takes("episode", "step")
-    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Ask for the text; a POST finds or replaces it in a job. The text is in no address and on no page."""
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Ask for the text; a POST finds or replaces it in a job. The text is in no address and on
+        no page."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         form = RedactionForm(request.POST if request.method == "POST" else None)
         if form.is_valid():
             return self._start(request, form.cleaned_data["text"], form.cleaned_data["reason"])
-        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Redact a text", "form": form}
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Redact a text",
+            "form": form,
+        }
         return TemplateResponse(
             request,
             "episodes/admin_redact.html",
@@ -69,7 +84,9 @@ class RedactionAdmin(ReadOnlyAdmin):
         is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
         title = "Find a text" if is_dry else "Redact a text"
         job = jobs.start(
-            title, lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress), owner=author
+            title,
+            lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress),
+            owner=author,
         )
         return HttpResponseRedirect(job_url(job.id, request.get_full_path()))
 

@@ -1,6 +1,8 @@
-"""The admin page that deletes episodes: it shows what would go, asks for a reason, and deletes, as a job if many go.
+"""The admin page that deletes episodes: it shows what would go, asks for a reason, and deletes, as
+a job if many go.
 
-The episodes are those of a filter, as in the addresses of the Episodes page, or single ones by number.
+The episodes are those of a filter, as in the addresses of the Episodes page, or single ones by
+number.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from episodes.removal.plan import RemovalPlan, count_of, plan_of
 
 
 def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """Return the page that deletes episodes; once it is confirmed, a redirect to the list, or to the page of the job.
+    """Return the page that deletes episodes; once it is confirmed, a redirect to the list, or to
+    the page of the job.
 
     `context` is that of every admin page.
     """
@@ -42,11 +45,22 @@ def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         if query or number:
             episodes = _chosen(query, number, viewer_of(request.user))
             plan = plan_of(episodes)
-        if plan and plan.episodes and request.method == "POST" and values.get("confirm") == _mark(plan):
+        if (
+            plan
+            and plan.episodes
+            and request.method == "POST"
+            and values.get("confirm") == _mark(plan)
+        ):
             return _remove(request, episodes, plan, query or f"episode {number}")
     except OrsError as refusal:
         trouble = str(refusal)
-    shown = {"title": "Delete episodes", "query": query, "episode": number, "plan": plan, "trouble": trouble}
+    shown = {
+        "title": "Delete episodes",
+        "query": query,
+        "episode": number,
+        "plan": plan,
+        "trouble": trouble,
+    }
     shown |= {"mark": _mark(plan) if plan else "", "reason": values.get("reason", "")}
     return TemplateResponse(
         request, "episodes/admin_removal.html", {**context, **shown}, status=400 if trouble else 200
@@ -58,7 +72,9 @@ def _chosen(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
     if number and query:
         raise OrsError(f"episode={number[:40]!r} and a filter are given. Give one of the two.")
     if number and id_in(number) is None:
-        raise OrsError(f"episode={number[:40]!r} cannot be used: it has to be the number of an episode.")
+        raise OrsError(
+            f"episode={number[:40]!r} cannot be used: it has to be the number of an episode."
+        )
     if number:
         return Episode.objects.seen_by(viewer).filter(pk=id_in(number) or 0)
     refuse_blanks(given := QueryDict(query))
@@ -71,14 +87,19 @@ def _chosen(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
 
 
 def _mark(plan: RemovalPlan) -> str:
-    """Return what a confirmation has to contain: that of a plan which no longer holds shows the new plan instead."""
+    """Return what a confirmation has to contain: that of a plan which no longer holds shows the new
+    plan instead."""
     return f"{plan.episodes}-{plan.first}-{plan.last}"
 
 
-def _remove(request: HttpRequest, episodes: QuerySet[Episode], plan: RemovalPlan, query: str) -> HttpResponse:
+def _remove(
+    request: HttpRequest, episodes: QuerySet[Episode], plan: RemovalPlan, query: str
+) -> HttpResponse:
     author, reason = author_of(request), request.POST.get("reason", "").strip()
     removal = new_removal(author, reason, query)
-    words = f"Deleted {count_of(plan.episodes)} ({query})." + (f" Reason: {reason}" if reason else "")
+    words = f"Deleted {count_of(plan.episodes)} ({query})." + (
+        f" Reason: {reason}" if reason else ""
+    )
     note(request.user.pk, removal, words, DELETION)
 
     def work(progress: jobs.Progress) -> str:

@@ -1,6 +1,8 @@
-"""Endings over time, read from the rollups by minute, hour and day (`episodes/rollups/activity.py`).
+"""Endings over time, read from the rollups by minute, hour and day
+(`episodes/rollups/activity.py`).
 
-Returns and successes follow the definition that was in force when each episode ended; what counts as an attempt
+Returns and successes follow the definition that was in force when each episode ended; what counts
+as an attempt
 follows the present convention of each environment, or one that is asked for.
 """
 
@@ -49,7 +51,8 @@ class ActivityPoint(Figures):
     """Steps that ran and failed."""
     refused: int
     causes: dict[str, int]
-    """Endings by kind, for kinds that occurred: causes in the order of Episode.CAUSES, "probe", "continued"."""
+    """Endings by kind, for kinds that occurred: causes in the order of Episode.CAUSES, "probe",
+    "continued"."""
 
     @property
     def failures(self) -> int:
@@ -64,10 +67,12 @@ def activity(
     definitions: Definitions | None = None,
     viewer: Viewer = UNRESTRICTED,
 ) -> Sequence[ActivityPoint]:
-    """Return a point for each minute, hour or day up to now in order, also for those without endings.
+    """Return a point for each minute, hour or day up to now in order, also for those without
+    endings.
 
-    The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
-    `definitions`: None reads those in force; conventions are used of them, and thresholds for returns of 0.
+    The span "all" has the days from the first ending to the last. `now`: seconds since the epoch;
+    None: the clock's. `definitions`: None reads those in force; conventions are used of them, and
+    thresholds for returns of 0.
     One query, and one more for the definitions.
     """
     seconds, count = SPANS.get(span, (86400, 0))
@@ -83,7 +88,9 @@ def activity(
     found: dict[int, dict[Definition, Sequence[float]]] = defaultdict(dict)
     for start, pk, *counts in rows_of(rows.values_list("start", "environment_id", *_COUNTS)):
         sums, definition = found[start], definitions.of(pk)
-        sums[definition] = list(map(add, sums[definition], counts)) if definition in sums else counts
+        sums[definition] = (
+            list(map(add, sums[definition], counts)) if definition in sums else counts
+        )
     first = last - (count - 1) * seconds if count else min(found, default=last)
     last = last if count else max(found, default=last)
     return [_at(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
@@ -105,7 +112,9 @@ def _at(start: int, seconds: int, sums: Mapping[Definition, Sequence[float]]) ->
 
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     """Merge one point or more."""
-    causes = {kind: count for kind in KINDS if (count := sum(one.causes.get(kind, 0) for one in points))}
+    causes = {
+        kind: count for kind in KINDS if (count := sum(one.causes.get(kind, 0) for one in points))
+    }
     scored = sum(one.scored for one in points)
     total = sum(one.mean * one.scored for one in points if one.mean is not None)
     return ActivityPoint(
@@ -124,7 +133,9 @@ def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     )
 
 
-def _point(start: int, seconds: int, row: Mapping[str, Any], definition: Definition) -> ActivityPoint:
+def _point(
+    start: int, seconds: int, row: Mapping[str, Any], definition: Definition
+) -> ActivityPoint:
     causes = {kind: int(row[name]) for kind, name in _KIND_COLUMNS.items() if row.get(name)}
     if continued := int(row.get("episodes", 0)) - sum(causes.values()):
         causes["continued"] = continued
@@ -146,5 +157,7 @@ def _point(start: int, seconds: int, row: Mapping[str, Any], definition: Definit
 def _returns(row: Mapping[str, Any], definition: Definition, zeros: int) -> tuple[int, int, float]:
     """Return the number of returns, of successes, and the sum of the returns."""
     groups = [_RETURNS, _EXPIRED] if definition.convention.expired == "keep" else [_RETURNS]
-    scored, successes, total = (sum(row.get(group[place], 0) for group in groups) for place in range(3))
+    scored, successes, total = (
+        sum(row.get(group[place], 0) for group in groups) for place in range(3)
+    )
     return int(scored) + zeros, int(successes) + zeros * definition.is_success(0.0), float(total)

@@ -1,7 +1,8 @@
 """Curves of the components of rewards, along the points of a curve that was drawn.
 
-A point's value is the mean over the attempts that report the component, by the definition of the return. Those that the
-convention counts as 0 count as 0 here too, so that components add up to returns. The newest
+A point's value is the mean over the attempts that report the component, by the definition of the
+return. Those that the convention counts as 0 count as 0 here too, so that components add up to
+returns. The newest
 MAX_EPISODES episodes of a scope are read, which takes about as long as the curve itself.
 """
 
@@ -56,7 +57,8 @@ class ComponentCurves:
 
 
 def component_curves(curve: Curve, names: Sequence[str] | None = None) -> ComponentCurves:
-    """Return the components along the points of `curve`. `names`: those to return; None: the most frequent ones."""
+    """Return the components along the points of `curve`. `names`: those to return; None: the most
+    frequent ones."""
     episodes, floor = newest_episodes_of(curve)
     values: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in curve.points])
     labels = dict(RewardComponent.objects.values_list("pk", "name"))
@@ -65,32 +67,43 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
     for end, step, component, value in _rows(episodes, curve, wanted):
         if (place := place_of(end, step)) is not None:
             values[labels[component]][place].append(bounded(value))
-    notes = [f"Components are those of the newest {MAX_EPISODES:,} episodes."] if floor and values else []
+    notes = (
+        [f"Components are those of the newest {MAX_EPISODES:,} episodes."]
+        if floor and values
+        else []
+    )
     if behind := note_of_part(ComponentsPart.name):
         notes.append(behind)
     if names is None:
         names = sorted(values, key=lambda name: -sum(map(len, values[name])))[:MAX_SERIES]
         if len(values) > MAX_SERIES:
-            notes.append(f"Of {len(values):,} components, the {MAX_SERIES} that most episodes report are shown.")
+            notes.append(
+                f"Of {len(values):,} components, the {MAX_SERIES} that most episodes "
+                "report are shown."
+            )
     return ComponentCurves([_series(name, values[name]) for name in names], " ".join(notes))
 
 
 def names_of(environments: Collection[int] | None = None) -> list[str]:
-    """Return the names of all components, or of those of some environments, in alphabetical order."""
+    """Return the names of all components, or of those of some environments, in alphabetical
+    order."""
     rows = RewardComponent.objects.order_by("name")
     rows = rows if environments is None else rows.filter(environment_id__in=environments)
     return list(dict.fromkeys(rows.values_list("name", flat=True)))
 
 
 def newest_episodes_of(curve: Curve) -> tuple[AttemptQuerySet[Episode], int]:
-    """Return the newest episodes of the scope, and the id above which they are; 0 if they are all."""
+    """Return the newest episodes of the scope, and the id above which they are; 0 if they are
+    all."""
     scope = curve.scope
     within = scope.episodes if scope.has_blocks and scope.within is None else scope.within
     floor = floor_of(filtered(scope.episodes, "", within), MAX_EPISODES)
     return cast("AttemptQuerySet[Episode]", scope.episodes.filter(pk__gt=floor)), floor
 
 
-def _rows(episodes: AttemptQuerySet[Episode], curve: Curve, components: Collection[int]) -> list[tuple[Any, ...]]:
+def _rows(
+    episodes: AttemptQuerySet[Episode], curve: Curve, components: Collection[int]
+) -> list[tuple[Any, ...]]:
     """Return `end_number`, training step, component and value of the attempts, newest first."""
     if not components:
         return []
@@ -108,7 +121,9 @@ class PointPlaces:
     def __init__(self, curve: Curve) -> None:
         self._is_by_step = curve.axis == "step"
         self._ranges = sorted(
-            (low, high, place) for place, point in enumerate(curve.points) for low, high in self._ranges_of(point)
+            (low, high, place)
+            for place, point in enumerate(curve.points)
+            for low, high in self._ranges_of(point)
         )
         self._starts = [low for low, _, _ in self._ranges]
 
@@ -126,7 +141,9 @@ class PointPlaces:
 
 
 def _series(name: str, values: Sequence[Sequence[float]]) -> ComponentSeries:
-    return ComponentSeries(name, _point([one for part in values for one in part]), [_point(part) for part in values])
+    return ComponentSeries(
+        name, _point([one for part in values for one in part]), [_point(part) for part in values]
+    )
 
 
 def _point(values: Sequence[float]) -> ComponentPoint:

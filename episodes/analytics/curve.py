@@ -1,7 +1,9 @@
-"""Curves of return, success and length over episodes, time or training steps, as 500 points at most.
+"""Curves of return, success and length over episodes, time or training steps, as 500 points at
+most.
 
-Pages and the API draw them. The endings of a scope with up to 10,000 of them are read one by one. For a larger scope
-blocks are merged, so that a curve over a million episodes costs as much as one over 60,000.
+Pages and the API draw them. The endings of a scope with up to 10,000 of them are read one by one.
+For a larger scope blocks are merged, so that a curve over a million episodes costs as much as one
+over 60,000.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ MAX_POINTS = 500
 MAX_SCOPES = 40
 """Maximum number of scopes that are drawn together."""
 EPISODES_A_POINT = 8
-"""Episodes of a point on average, if there are enough for MIN_POINTS, so that its band and rate mean something."""
+"""Episodes of a point on average, if there are enough for MIN_POINTS, so that its band and rate
+mean something."""
 MIN_POINTS = 24
 
 
@@ -46,23 +49,28 @@ class CurvePoint(ScopeFigures):
         """`count`: groups of its endings; None where groups are not counted."""
         super().__init__(group.summaries)
         self.x = group.low
-        """Start of the point. By episode: 0-based place of its first episode within the scope; by time: when that
-        episode ended, in seconds since the epoch; by step: its lowest training step."""
+        """Start of the point. By episode: 0-based place of its first episode within the scope; by
+        time: when that episode ended, in seconds since the epoch; by step: its lowest training
+        step."""
         self.x_to = group.high
-        """End of the point: the place after its last episode; when that ended; or its highest training step."""
+        """End of the point: the place after its last episode; when that ended; or its highest
+        training step."""
         self.first_end = group.first_end
         """`end_number` of its first episode."""
         self.last_end = group.last_end
         self.ends = group.ends
-        """Ranges of `end_number` within which the scope has exactly the episodes of the point, by step together with
-        the point's training steps. By time there may be several, because episodes that were imported end late in this
-        order."""
+        """Ranges of `end_number` within which the scope has exactly the episodes of the point, by
+        step together with the point's training steps. By time there may be several, because
+        episodes that were imported end late in this order."""
         self.groups = count.groups if count else None
-        """On a run's curve by training step: groups (rollouts at one task in one step) with two returns or more."""
+        """On a run's curve by training step: groups (rollouts at one task in one step) with two
+        returns or more."""
         self.flat_groups = count.flat if count else None
-        """Those groups in which all returns are equal, from which a group-relative update learns nothing."""
+        """Those groups in which all returns are equal, from which a group-relative update learns
+        nothing."""
         self.group_deviation = count.deviation if count else None
-        """Mean of the standard deviations of the returns within each of the groups; None without groups."""
+        """Mean of the standard deviations of the returns within each of the groups; None without
+        groups."""
 
     @property
     def causes(self) -> dict[str, int]:
@@ -72,14 +80,17 @@ class CurvePoint(ScopeFigures):
     @property
     def flat_share(self) -> float | None:
         """Share of the groups that are flat, 0 to 1; None without groups."""
-        return None if not self.groups or self.flat_groups is None else self.flat_groups / self.groups
+        return (
+            None if not self.groups or self.flat_groups is None else self.flat_groups / self.groups
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
     scope: Scope
     definition: Definitions
-    """The definition of its episodes, or the definitions of their environments where these differ."""
+    """The definition of its episodes, or the definitions of their environments where these
+    differ."""
     environments: Set[int]
     """Ids of the environments of its episodes."""
     axis: Axis
@@ -88,13 +99,16 @@ class Curve:
     total: ScopeFigures | None
     """Figures of all points together; None without an ending."""
     excluded: dict[str, int]
-    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
+    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts
+    that are left out."""
     stepless: int
-    """Number of endings that a curve by training step leaves out, because they have no training step."""
+    """Number of endings that a curve by training step leaves out, because they have no training
+    step."""
     ends: WholeRanges
     """`CurvePoint.ends` of all points together; empty without a point."""
     success_error: float
-    """By how much the success rate of all points may be off, 0 to 1; 0.0 if it is exact (see `error_bounds.py`)."""
+    """By how much the success rate of all points may be off, 0 to 1; 0.0 if it is exact (see
+    `error_bounds.py`)."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str
@@ -112,8 +126,9 @@ def curve(
 ) -> Curve:
     """Return the curve of one scope, in which every episode follows its definition.
 
-    `shown`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds since the epoch.
-    `needs_groups`: whether groups are counted where there are any, which costs about as much as everything else.
+    `shown`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds
+    since the epoch. `needs_groups`: whether groups are counted where there are any, which costs
+    about as much as everything else.
     """
     if shown is None or shown == Range():
         return curves([scope], definitions, axis, points=points, needs_groups=needs_groups)[0]
@@ -130,23 +145,31 @@ def curves(
     least_blocks: int | None = None,
     needs_groups: bool = True,
 ) -> list[Curve]:
-    """Return the curves of MAX_SCOPES scopes at most, to be drawn over each other, in about as many queries as one.
+    """Return the curves of MAX_SCOPES scopes at most, to be drawn over each other, in about as many
+    queries as one.
 
-    `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve (`summary_cover.py`).
-    `needs_groups`: see `curve`.
+    `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve
+    (`summary_cover.py`). `needs_groups`: see `curve`.
     """
-    read = cover(scopes[:MAX_SCOPES], definitions, axis, least_blocks=least_blocks, needs_groups=needs_groups)
+    read = cover(
+        scopes[:MAX_SCOPES], definitions, axis, least_blocks=least_blocks, needs_groups=needs_groups
+    )
     view = _View(points, Range(), needs_groups)
-    return [_curve(scope, definitions, axis, view, found) for scope, found in zip(scopes, read, strict=False)]
+    return [
+        _curve(scope, definitions, axis, view, found)
+        for scope, found in zip(scopes, read, strict=False)
+    ]
 
 
 def drawn(scope: Scope, found: SummaryCover, definitions: Definitions, axis: Axis) -> Curve:
-    """Return the curve of what `cover` read for this scope, axis and returns; thresholds may be others."""
+    """Return the curve of what `cover` read for this scope, axis and returns; thresholds may be
+    others."""
     return _curve(scope, definitions, axis, _View(MAX_POINTS, Range(), needs_groups=True), found)
 
 
 class _View(NamedTuple):
-    """The number of points to draw, the part of the axis to show, and whether groups are counted."""
+    """The number of points to draw, the part of the axis to show, and whether groups are
+    counted."""
 
     points: int
     shown: Range
@@ -164,7 +187,9 @@ class _Group(NamedTuple):
     ends: WholeRanges
 
 
-def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, found: SummaryCover) -> Curve:
+def _curve(
+    scope: Scope, definitions: Definitions, axis: Axis, view: _View, found: SummaryCover
+) -> Curve:
     definitions = definitions.among(found.environments)
     units = _units(found, axis, view.shown)
     ranges, bound = EndRanges(found), error_bound_of(found, definitions)
@@ -203,7 +228,9 @@ class _Units(NamedTuple):
     def ends(self) -> tuple[float, float]:
         """Lowest and highest place; there must be a block or a row."""
         begins = [block.low for block in self.blocks] + [place for place, _ in self.rows]
-        return min(begins), max([block.high for block in self.blocks] + [place for place, _ in self.rows])
+        return min(begins), max(
+            [block.high for block in self.blocks] + [place for place, _ in self.rows]
+        )
 
 
 def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
@@ -223,7 +250,8 @@ def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
 def _most_points(units: _Units, axis: Axis) -> int:
     """Return how many points to draw at most.
 
-    Each gets a number of episodes, and the newest episodes, which no large block holds yet, get no smaller points.
+    Each gets a number of episodes, and the newest episodes, which no large block holds yet, get no
+    smaller points.
     """
     sizes = [block.episodes for block in units.blocks]
     if not sizes or axis == "step":  # some training steps may have many more episodes than others
@@ -268,17 +296,24 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
 
 
 def _middles(spans: Sequence[StoredBlock]) -> Callable[[float], float]:
-    """Return a function from a training step to the middle of the span that has it, so that both share a point."""
+    """Return a function from a training step to the middle of the span that has it, so that both
+    share a point."""
     lows = [span.low for span in spans]
 
     def middle(step: float) -> float:
         place = bisect_right(lows, step) - 1
-        return (spans[place].low + spans[place].high) / 2 if place >= 0 and step <= spans[place].high else step
+        return (
+            (spans[place].low + spans[place].high) / 2
+            if place >= 0 and step <= spans[place].high
+            else step
+        )
 
     return middle
 
 
-def _whole(points: Sequence[CurvePoint], axis: Axis, units: _Units, ranges: EndRanges) -> WholeRanges:
+def _whole(
+    points: Sequence[CurvePoint], axis: Axis, units: _Units, ranges: EndRanges
+) -> WholeRanges:
     if not points:
         return WholeRanges()
     if axis == "time":
@@ -295,14 +330,20 @@ class EndRanges:
 
     @cached_property
     def _order(self) -> dict[int, int]:
-        """The place of each unit among all, by the `end_number` of its first ending. Few curves need it."""
-        firsts = [block.first_end for block in self._found.blocks] + [row[0] for row in self._found.rows]
+        """The place of each unit among all, by the `end_number` of its first ending. Few curves
+        need it."""
+        firsts = [block.first_end for block in self._found.blocks] + [
+            row[0] for row in self._found.rows
+        ]
         return {first: place for place, first in enumerate(sorted(firsts))}
 
     def of(self, part: Part) -> WholeRanges:
-        """Return the ranges, ascending; of more than MAX_RANGES the nearest neighbours are joined."""
+        """Return the ranges, ascending; of more than MAX_RANGES the nearest neighbours are
+        joined."""
         blocks, rows = part
-        pairs = [(block.first_end, block.last_end) for block in blocks] + [(row[0], row[0]) for _, row in rows]
+        pairs = [(block.first_end, block.last_end) for block in blocks] + [
+            (row[0], row[0]) for _, row in rows
+        ]
         found, last = list[WholeRange](), -2
         for low, high in sorted(pairs):
             if self._order[low] == last + 1:
@@ -310,7 +351,9 @@ class EndRanges:
             else:
                 found.append(WholeRange(low, high))
             last = self._order[low]
-        gaps = sorted(range(1, len(found)), key=lambda place: found[place].low - found[place - 1].high)
+        gaps = sorted(
+            range(1, len(found)), key=lambda place: found[place].low - found[place - 1].high
+        )
         for place in sorted(gaps[: max(0, len(found) - MAX_RANGES)], reverse=True):
             found[place - 1 : place + 1] = [WholeRange(found[place - 1].low, found[place].high)]
         return WholeRanges(found)
@@ -319,7 +362,9 @@ class EndRanges:
 def judged_part(part: Part, definitions: Definitions) -> list[JudgedSummary]:
     """Return the summaries of the contents of a point, one for each definition that differs."""
     blocks, rows = part
-    return judged([pair for block in blocks for pair in block.pairs], [row for _, row in rows], definitions)
+    return judged(
+        [pair for block in blocks for pair in block.pairs], [row for _, row in rows], definitions
+    )
 
 
 def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) -> _Group:
@@ -328,16 +373,24 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
     low = min([block.low for block in blocks] + [place for place, _ in rows])
     high = max([block.high for block in blocks] + [place + width for place, _ in rows])
     summaries = judged_part(part, definitions)
-    first, last = min([one.first_end for one in summaries]), max([one.last_end for one in summaries])
+    first, last = (
+        min([one.first_end for one in summaries]),
+        max([one.last_end for one in summaries]),
+    )
     # by step those between belong to other training steps
     ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])
     return _Group(low, high, first, last, summaries, ends)
 
 
-def _groups_of(scope: Scope, definitions: Definitions, groups: Sequence[_Group]) -> list[GroupCount]:
-    """Return the groups of each point, which spans have counted; those of single endings are counted here."""
+def _groups_of(
+    scope: Scope, definitions: Definitions, groups: Sequence[_Group]
+) -> list[GroupCount]:
+    """Return the groups of each point, which spans have counted; those of single endings are
+    counted here."""
     counters = _Counters()
-    counts = [counters.count((one.definition, one.groups) for one in group.summaries) for group in groups]
+    counts = [
+        counters.count((one.definition, one.groups) for one in group.summaries) for group in groups
+    ]
     if groups and not any(one.groups for group in groups for one in group.summaries):
         low, high = int(groups[0].low), int(max(group.high for group in groups))
         found = groups_by_step(scope, definitions, low, high)
@@ -355,7 +408,9 @@ class _Counters:
         self._by_definition: dict[Definition, GroupCounter] = {}
 
     def count(self, parts: Iterable[tuple[Definition, Sequence[GroupTally]]]) -> GroupCount:
-        return counts_together(self._of(definition).count(*tallies) for definition, tallies in parts)
+        return counts_together(
+            self._of(definition).count(*tallies) for definition, tallies in parts
+        )
 
     def _of(self, definition: Definition) -> GroupCounter:
         if definition not in self._by_definition:

@@ -25,7 +25,8 @@ class ToolFigures:
     """Number of calls, including refused ones."""
     ok: int
     refused: int
-    """Calls of an unknown tool, with invalid input, with a ToolError, or after the end of the episode."""
+    """Calls of an unknown tool, with invalid input, with a ToolError, or after the end of the
+    episode."""
     failed: int
     """Calls in which the environment raised or ran out of time."""
     rewarded: int

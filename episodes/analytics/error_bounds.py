@@ -2,9 +2,10 @@
 
 The mean and its standard error need none: both are exact (`attempts/sketches.py`).
 
-When a block has many distinct returns, it stores groups of neighbours under their mean (`attempts/sketches.py`). No
-group reaches across the class's threshold, nor across the one that was in force when the block was written, so success
-by the class's threshold is exact. Another threshold may cut through the groups on either side of it.
+When a block has many distinct returns, it stores groups of neighbours under their mean
+(`attempts/sketches.py`). No group reaches across the class's threshold, nor across the one that was
+in force when the block was written, so success by the class's threshold is exact. Another threshold
+may cut through the groups on either side of it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from episodes.attempts.sketches import Sketch, count_of
 MAX_GROUP_SHARE = 1 / 14
 """A pair with a larger share of its sketch is a single value that many episodes share."""
 MIXED_PAIRS = 2
-"""Pairs on either side of a threshold with values that may lie on its other side. In a block of the lowest level that
-is one pair; blocks and spans that were merged from others have grouped pairs that were means already.
+"""Pairs on either side of a threshold with values that may lie on its other side. In a block of the
+lowest level that is one pair; blocks and spans that were merged from others have grouped pairs that
+were means already.
 """
 MIN_SHOWN = 0.0005
 """Smaller bounds count as 0."""
 
 
 def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
-    """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the rate is exact."""
+    """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the
+    rate is exact."""
     environments = {pk for block in found.blocks for pk, _ in block.pairs}
     if all(definitions.of(pk).is_edge for pk in environments):
         return 0.0
@@ -41,14 +44,17 @@ def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
             continue
         most = MAX_GROUP_SHARE * count
         place = bisect_right(sketch, definition.bar, key=itemgetter(0))
-        below += sum(_mixed(count, most) for _, count in sketch[max(0, place - MIXED_PAIRS) : place])
+        below += sum(
+            _mixed(count, most) for _, count in sketch[max(0, place - MIXED_PAIRS) : place]
+        )
         above += sum(_mixed(count, most) for _, count in sketch[place : place + MIXED_PAIRS])
     share = max(below, above) / max(1, attempts + len(found.rows))
     return share if share >= MIN_SHOWN else 0.0
 
 
 def _sketches(found: SummaryCover, definitions: Definitions) -> Iterator[tuple[Sketch, Definition]]:
-    """Yield the sketches of returns in the blocks that count with their own return, each with its definition."""
+    """Yield the sketches of returns in the blocks that count with their own return, each with its
+    definition."""
     for block in found.blocks:
         for environment, summary in block.pairs:
             definition = definitions.of(environment)
@@ -62,8 +68,15 @@ def sentence_of(bound: float, definitions: Definitions) -> str:
     if not bound:
         return ""
     percent = f"{100 * bound:.1f}" if bound < 0.1 else f"{100 * bound:.0f}"
-    above = f" above {threshold_text(definitions.threshold)}" if isinstance(definitions, Definition) else ""
-    return f"Not every return of older episodes is stored: success{above} may be off by up to {percent} % of them."
+    above = (
+        f" above {threshold_text(definitions.threshold)}"
+        if isinstance(definitions, Definition)
+        else ""
+    )
+    return (
+        f"Not every return of older episodes is stored: success{above} may be off by up to "
+        f"{percent} % of them."
+    )
 
 
 def _mixed(count: int, most: float) -> int:

@@ -2,9 +2,10 @@
 
 Nothing here reads the database.
 
-pass@k is the chance that one of k attempts at a task succeeds. Source: Chen et al. 2021, "Evaluating Large Language
-Models Trained on Code", section 2.1: for a task with n attempts and c successes, 1 - C(n-c, k) / C(n, k) is an unbiased
-estimate. It is averaged over the tasks with k attempts or more.
+pass@k is the chance that one of k attempts at a task succeeds. Source: Chen et al. 2021,
+"Evaluating Large Language Models Trained on Code", section 2.1: for a task with n attempts and c
+successes, 1 - C(n-c, k) / C(n, k) is an unbiased estimate. It is averaged over the tasks with k
+attempts or more.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from episodes.attempts.summary import (
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the population, for one finite number or more of any size.
+    """Return the mean and the standard deviation of the population, for one finite number or more
+    of any size.
 
-    Sums and squares of huge numbers overflow, so they are computed in multiples of a power of two, which rounds
-    nothing. The deviation of equal numbers is exactly 0.
+    Sums and squares of huge numbers overflow, so they are computed in multiples of a power of two,
+    which rounds nothing. The deviation of equal numbers is exactly 0.
     """
     low, high = min(values), max(values)
     if low == high:
@@ -74,22 +76,33 @@ def pass_at(k: int, attempts: int, successes: int) -> float:
 def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     """Return pass@k for k = 1, 2, 4, … as far as half of the tasks have so many attempts.
 
-    All are means of the same tasks, those with enough attempts for the last k, so that they can be compared.
+    All are means of the same tasks, those with enough attempts for the last k, so that they can be
+    compared.
     `tasks`: attempts, successes, and the number of tasks that have just these.
     """
     known = sum(many for _, _, many in tasks)
-    ks = [k for k in _DOUBLING if known and 2 * sum(many for attempts, _, many in tasks if attempts >= k) >= known]
+    ks = [
+        k
+        for k in _DOUBLING
+        if known and 2 * sum(many for attempts, _, many in tasks if attempts >= k) >= known
+    ]
     able = [one for one in tasks if ks and one[0] >= ks[-1]]
     count = sum(many for _, _, many in able)
     return [
-        PassRate(k, sum(pass_at(k, attempts, successes) * many for attempts, successes, many in able) / count, count)
+        PassRate(
+            k,
+            sum(pass_at(k, attempts, successes) * many for attempts, successes, many in able)
+            / count,
+            count,
+        )
         for k in ks
     ]
 
 
 EndingRow = tuple[int, str, int, float | None, float | None, int, int, int | None, int]
-"""A single ending: `end_number`, kind, number of steps that ran, return, place on the axis (seconds since the epoch by
-time, the training step by step, the episode's id by episode), failed calls, refused calls, split, and environment."""
+"""A single ending: `end_number`, kind, number of steps that ran, return, place on the axis (seconds
+since the epoch by time, the training step by step, the episode's id by episode), failed calls,
+refused calls, split, and environment."""
 
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
@@ -113,10 +126,11 @@ def _distributions(rows: Sequence[EndingRow], return_: Return) -> Distributions:
 
 
 class ScopeFigures(SuccessRate):
-    """Figures of one summary or more, of other episodes each, of which each follows its own definition.
+    """Figures of one summary or more, of other episodes each, of which each follows its own
+    definition.
 
-    Each is computed when it is first asked for, because a chart asks for few. Percentiles are exact up to 32 distinct
-    values, then approximate (see `sketches.py`).
+    Each is computed when it is first asked for, because a chart asks for few. Percentiles are exact
+    up to 32 distinct values, then approximate (see `sketches.py`).
     """
 
     def __init__(self, parts: Sequence[JudgedSummary]) -> None:
@@ -131,7 +145,11 @@ class ScopeFigures(SuccessRate):
     def coverage(self) -> Coverage:
         """How many rollouts count, and in what way."""
         parts = self._parts
-        return parts[0].coverage if len(parts) == 1 else coverages_together([one.coverage for one in parts])
+        return (
+            parts[0].coverage
+            if len(parts) == 1
+            else coverages_together([one.coverage for one in parts])
+        )
 
     @property
     def n(self) -> int:
@@ -182,7 +200,8 @@ class ScopeFigures(SuccessRate):
 
     @property
     def length_mean(self) -> float | None:
-        """Mean of the steps that ran in a rollout that counts, infrastructure failures left out; None without any."""
+        """Mean of the steps that ran in a rollout that counts, infrastructure failures left out;
+        None without any."""
         return self._of_lengths.mean
 
     @property
@@ -199,7 +218,8 @@ class ScopeFigures(SuccessRate):
 
     @property
     def tool_errors(self) -> float | None:
-        """Mean of the calls that failed or were refused, of the rollouts whose lengths count; None without any."""
+        """Mean of the calls that failed or were refused, of the rollouts whose lengths count; None
+        without any."""
         rollouts = self._of_lengths.n
         return (self._calls.failed + self._calls.refused) / rollouts if rollouts else None
 
@@ -213,7 +233,8 @@ class ScopeFigures(SuccessRate):
 def judged(
     blocks: Iterable[tuple[int, Summary]], rows: Sequence[EndingRow], definitions: Definitions
 ) -> list[JudgedSummary]:
-    """Return summaries of what was read for the definitions, one for each that differs; empty if nothing was read.
+    """Return summaries of what was read for the definitions, one for each that differs; empty if
+    nothing was read.
 
     `blocks`: environments and summaries of their episodes.
     """

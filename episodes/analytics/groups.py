@@ -1,8 +1,9 @@
-"""Groups: the attempts at one task in one training step of a run, compared as group-relative training compares them.
+"""Groups: the attempts at one task in one training step of a run, compared as group-relative
+training compares them.
 
-An attempt's advantage is (return - mean) / (standard deviation + EPSILON) over the group's attempts that have a return,
-with the standard deviation of the population. If all returns are equal, all advantages are 0 and there is nothing to
-learn from the group.
+An attempt's advantage is (return - mean) / (standard deviation + EPSILON) over the group's attempts
+that have a return, with the standard deviation of the population. If all returns are equal, all
+advantages are 0 and there is nothing to learn from the group.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Spread:
 
     @property
     def is_flat(self) -> bool:
-        """Return whether two attempts or more all have the same return, as `GroupState` decides it."""
+        """Return whether two attempts or more all have the same return, as `GroupState` decides
+        it."""
         return self.scored > 1 and self.range <= MAX_FLAT_RANGE
 
     def advantage(self, value: float) -> float:
@@ -72,7 +74,8 @@ class Attempt:
 @dataclass(frozen=True, slots=True)
 class Group:
     attempts: Sequence[Attempt]
-    """All members, highest return first; last those without an advantage, which are running or left out."""
+    """All members, highest return first; last those without an advantage, which are running or left
+    out."""
     spread: Spread
     coverage: Coverage
     is_bounded: bool
@@ -80,8 +83,13 @@ class Group:
 
     @property
     def pooled(self) -> list[EnvironmentRevision]:
-        """One revision for each code that played members, the latest first; empty if it was one alone."""
-        rows = {one.episode.revision.code: one.episode.revision for one in self.attempts if one.episode.revision}
+        """One revision for each code that played members, the latest first; empty if it was one
+        alone."""
+        rows = {
+            one.episode.revision.code: one.episode.revision
+            for one in self.attempts
+            if one.episode.revision
+        }
         return sorted(rows.values(), key=lambda row: -row.pk) if len(rows) > 1 else []
 
     @property
@@ -119,20 +127,30 @@ def spread_of(values: Iterable[float]) -> Spread:
     return Spread(len(found), *mean_and_deviation(found), range=max(found) - min(found))
 
 
-def count_of(rollouts: Iterable[tuple[int, str, float | None]], definition: Definition) -> GroupCount:
-    """Count the groups of rollouts in one training step, which are task, kind of ending and return."""
+def count_of(
+    rollouts: Iterable[tuple[int, str, float | None]], definition: Definition
+) -> GroupCount:
+    """Count the groups of rollouts in one training step, which are task, kind of ending and
+    return."""
     by_task = defaultdict[int, list[EndedReturn]](list)
     for task, kind, value in rollouts:
         by_task[task].append((kind, value))
-    counted = [returns_counted(members, definition.convention) for members in by_task.values() if len(members) > 1]
+    counted = [
+        returns_counted(members, definition.convention)
+        for members in by_task.values()
+        if len(members) > 1
+    ]
     spreads = [spread_of(value for value in values if value is not None) for values in counted]
     groups = [spread for spread in spreads if spread.scored > 1]
     deviations = math.fsum([spread.deviation or 0.0 for spread in groups])
     return GroupCount(len(groups), sum([spread.is_flat for spread in groups]), deviations)
 
 
-def group_of(task: Task, run: Run, step: int | None, definition: Definition, revisions: Collection[int] = ()) -> Group:
-    """Return the attempts at `task` in training step `step` of `run`. One query, along the task's index.
+def group_of(
+    task: Task, run: Run, step: int | None, definition: Definition, revisions: Collection[int] = ()
+) -> Group:
+    """Return the attempts at `task` in training step `step` of `run`. One query, along the task's
+    index.
 
     `revisions`: ids of the revisions of the environment whose episodes count; empty: those of all.
     """
@@ -141,7 +159,9 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition, rev
     rows = rows.select_related("environment", "split", "run", "revision").order_by("-pk")
     found = list(rows[: MAX_ATTEMPTS + 1])
     shown = found[:MAX_ATTEMPTS]
-    ended = [(kind_of(one), one.returns[definition.return_]) for one in shown if one.status == "ended"]
+    ended = [
+        (kind_of(one), one.returns[definition.return_]) for one in shown if one.status == "ended"
+    ]
     values = returns_counted(ended, definition.convention)
     spread = spread_of(value for value in values if value is not None)
     attempts = [_attempt(episode, definition, spread) for episode in shown]
@@ -150,9 +170,11 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition, rev
 
 
 def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLines:
-    """Return the groups of one training step by task, from its newest MAX_READ episodes. Two queries.
+    """Return the groups of one training step by task, from its newest MAX_READ episodes. Two
+    queries.
 
-    They are counted from the episodes themselves, so none has to wait until the follower has counted it.
+    They are counted from the episodes themselves, so none has to wait until the follower has
+    counted it.
     """
     of_step = Episode.objects.filter(run=run, run_step=step)
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
@@ -161,12 +183,17 @@ def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLine
     episodes: dict[int, int] = defaultdict(int)
     environments: dict[int, int] = {}
     endings: dict[int, list[EndedReturn]] = defaultdict(list)
-    for task, environment, status, is_probe, cause, value in rows.values_list(*_READ, definitions.value()):
+    for task, environment, status, is_probe, cause, value in rows.values_list(
+        *_READ, definitions.value()
+    ):
         episodes[task] += 1
         environments[task] = environment
         if status == "ended":
             endings[task].append(("probe" if is_probe else cause, value))
-    lines = [_line(task, count, endings[task], definitions.of(environments[task])) for task, count in episodes.items()]
+    lines = [
+        _line(task, count, endings[task], definitions.of(environments[task]))
+        for task, count in episodes.items()
+    ]
     missing = f"Only the newest {MAX_READ:,} episodes are counted." if oldest else ""
     return GroupLines(sorted(lines, key=lambda line: line.task), missing)
 
@@ -174,8 +201,12 @@ def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLine
 _READ = ("task_id", "environment_id", "status", "is_probe", "cause")
 
 
-def _line(task: int, episodes: int, endings: Sequence[EndedReturn], definition: Definition) -> GroupLine:
-    values = [value for value in returns_counted(endings, definition.convention) if value is not None]
+def _line(
+    task: int, episodes: int, endings: Sequence[EndedReturn], definition: Definition
+) -> GroupLine:
+    values = [
+        value for value in returns_counted(endings, definition.convention) if value is not None
+    ]
     coverage = coverage_from(endings, definition.convention)
     ends = min(values, default=None), max(values, default=None)
     return GroupLine(task, episodes, coverage, spread_of(values), *ends)

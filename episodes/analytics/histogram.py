@@ -29,7 +29,8 @@ Measure = Literal["return", "length"]
 @dataclass(frozen=True, slots=True)
 class Bin:
     low: float
-    """Lowest value, included; equal to `high` if the histogram `is_exact`, except for what rounding leaves of 0."""
+    """Lowest value, included; equal to `high` if the histogram `is_exact`, except for what rounding
+    leaves of 0."""
     high: float
     """Upper end, included only in the last bin."""
     n: int
@@ -42,7 +43,8 @@ class Histogram:
     definition: Definition
     measure: Measure
     bins: Sequence[Bin]
-    """Ascending bins of equal width, except the outermost two, which reach to the extremes; empty without a value."""
+    """Ascending bins of equal width, except the outermost two, which reach to the extremes; empty
+    without a value."""
     is_exact: bool
     """Whether each bin is one single value."""
     most: int
@@ -56,10 +58,12 @@ class Histogram:
     note: str
     """A sentence about the error of the success rate; empty if the rate is exact."""
     is_grouped: bool
-    """Whether older attempts are counted as groups of neighbouring values, some of which may be in the next bin."""
+    """Whether older attempts are counted as groups of neighbouring values, some of which may be in
+    the next bin."""
 
     def reach(self, place: int) -> tuple[float | None, float | None]:
-        """Return the lowest and highest value of the bin at `place`, both included; None for a side without an end."""
+        """Return the lowest and highest value of the bin at `place`, both included; None for a side
+        without an end."""
         one = self.bins[place]
         is_closed = self.is_exact or place == len(self.bins) - 1
         high = one.high if is_closed else math.nextafter(one.high, -math.inf)
@@ -92,7 +96,9 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
 
 def _whole(found: SummaryCover, definition: Definition) -> JudgedSummary | None:
     """Return the summary of everything that `found` covers; None without an ending."""
-    summaries = judged([pair for block in found.blocks for pair in block.pairs], found.rows, definition)
+    summaries = judged(
+        [pair for block in found.blocks for pair in block.pairs], found.rows, definition
+    )
     return summaries[0] if summaries else None
 
 
@@ -110,7 +116,8 @@ def _bins(sketch: Sketch) -> list[Bin]:
     width = (high - low) / MAX_BINS
     inner = [low + width * place for place in range(1, MAX_BINS)]
     counts = [0] * MAX_BINS
-    for value, count in sketch:  # by the edges that links to lists use: a division would round differently
+    # by the edges that links to lists use: a division would round differently
+    for value, count in sketch:
         counts[bisect_right(inner, value)] += count
     edges = [sketch[0][0], *inner, sketch[-1][0]]
     return [Bin(edges[place], edges[place + 1], count) for place, count in enumerate(counts)]

@@ -48,23 +48,36 @@ class LatestGroup:
 
 
 def latest_groups(viewer: Viewer, asked: DefinitionAsked) -> Sequence[LatestGroup]:
-    """Return the MAX_GROUPS groups with the newest episodes, newest first, each by the definition of its environment.
+    """Return the MAX_GROUPS groups with the newest episodes, newest first, each by the definition
+    of its environment.
 
-    Groups of runs in training steps; those without a step are on the page of their run. Five queries.
+    Groups of runs in training steps; those without a step are on the page of their run. Five
+    queries.
     """
     with_step = Episode.objects.filter(
-        visible_environments(viewer), outside_seals(viewer), run__isnull=False, run_step__isnull=False
+        visible_environments(viewer),
+        outside_seals(viewer),
+        run__isnull=False,
+        run_step__isnull=False,
     )
     newest = Episode.objects.order_by("-pk").values_list("pk", flat=True)
     floor = next(iter(newest[MAX_READ : MAX_READ + 1]), 0)
     found = with_step.filter(pk__gt=floor).order_by("-pk").values_list("run", "run_step", "task")
     keys = [LatestGroupKey._make(key) for key in dict.fromkeys(found)]
-    seen = Run.objects.seen_by(viewer).filter(pk__in={key.run for key in keys}).defer("config", "notes")
+    seen = (
+        Run.objects.seen_by(viewer)
+        .filter(pk__in={key.run for key in keys})
+        .defer("config", "notes")
+    )
     runs = seen.in_bulk()
     keys = [key for key in keys if key.run in runs][:MAX_GROUPS]
     tasks = Task.objects.select_related("environment").in_bulk([key.task for key in keys])
     members = _members(keys)
-    return [_group(runs[key.run], key, tasks[key.task], members[key], asked) for key in keys if key.task in tasks]
+    return [
+        _group(runs[key.run], key, tasks[key.task], members[key], asked)
+        for key in keys
+        if key.task in tasks
+    ]
 
 
 def _members(keys: Sequence[LatestGroupKey]) -> dict[LatestGroupKey, list[_Member]]:
@@ -73,9 +86,13 @@ def _members(keys: Sequence[LatestGroupKey]) -> dict[LatestGroupKey, list[_Membe
     rows = Episode.objects.filter(run__in=runs, run_step__in=steps, task__in=tasks)
     found: dict[LatestGroupKey, list[_Member]] = {key: [] for key in keys}
     columns: tuple[Any, ...] = ("status", KIND, *(f"return_{name}" for name in RETURNS))
-    for run, step, task, status, kind, *returns in rows.values_list("run", "run_step", "task", *columns):
+    for run, step, task, status, kind, *returns in rows.values_list(
+        "run", "run_step", "task", *columns
+    ):
         if (key := LatestGroupKey(run, step, task)) in found:
-            found[key].append(_Member(status == "ended", kind, dict(zip(RETURNS, returns, strict=True))))
+            found[key].append(
+                _Member(status == "ended", kind, dict(zip(RETURNS, returns, strict=True)))
+            )
     return found
 
 
@@ -84,6 +101,10 @@ def _group(
 ) -> LatestGroup:
     definition = definition_of(task.environment, asked)
     endings = [(one.kind, one.returns[definition.return_]) for one in members if one.has_ended]
-    values = [value for value in returns_counted(endings, definition.convention) if value is not None]
+    values = [
+        value for value in returns_counted(endings, definition.convention) if value is not None
+    ]
     coverage = coverage_from(endings, definition.convention)
-    return LatestGroup(run, key.run_step, task, definition.return_, len(members), coverage, spread_of(values))
+    return LatestGroup(
+        run, key.run_step, task, definition.return_, len(members), coverage, spread_of(values)
+    )

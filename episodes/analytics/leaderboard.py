@@ -1,9 +1,12 @@
-"""Leaderboards: how well models, runs or kinds of players did at the tasks of an environment or of one of its splits.
+"""Leaderboards: how well models, runs or kinds of players did at the tasks of an environment or of
+one of its splits.
 
-Models and runs by the environment's own definition are added up from TaskStatistics, which the recorder updates, so
-that all attempts count. By another definition, and for kinds of players, the newest episodes are read.
+Models and runs by the environment's own definition are added up from TaskStatistics, which the
+recorder updates, so that all attempts count. By another definition, and for kinds of players, the
+newest episodes are read.
 
-People and agents rarely play the same tasks, so a leaderboard can be limited to the tasks that both attempted.
+People and agents rarely play the same tasks, so a leaderboard can be limited to the tasks that both
+attempted.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ class LeaderboardRow(Figures):
     """Name of the model or run; "agent", "human" or "script"."""
     is_human: bool
     error: float | None
-    """Standard error of the mean, clustered by task because attempts at one task are alike; None below two tasks."""
+    """Standard error of the mean, clustered by task because attempts at one task are alike; None
+    below two tasks."""
     tasks: int
     """Tasks that were attempted."""
     tasks_share: float | None
@@ -60,7 +64,8 @@ class LeaderboardRow(Figures):
 
     @property
     def is_listed(self) -> bool:
-        """Return whether there is anything to show: an attempt, or a rollout of agents that was left out."""
+        """Return whether there is anything to show: an attempt, or a rollout of agents that was
+        left out."""
         return bool(self.n or (self.coverage.rollouts and not self.is_human))
 
 
@@ -71,7 +76,8 @@ class Leaderboard:
     by: By
     definition: Definition
     rows: Sequence[LeaderboardRow]
-    """Best mean first: MAX_ROWS at most, and always the row of people, whatever the other rows are by."""
+    """Best mean first: MAX_ROWS at most, and always the row of people, whatever the other rows are
+    by."""
     tasks: int | None
     """Number of tasks; None if they are not listed or too many to count."""
     is_shared: bool
@@ -83,7 +89,8 @@ class Leaderboard:
 
     @property
     def has_people(self) -> bool:
-        """Return whether a person has an attempt, so that it can be limited to shared tasks, or it is."""
+        """Return whether a person has an attempt, so that it can be limited to shared tasks, or it
+        is."""
         return self.is_shared or any(row.is_human and row.n for row in self.rows)
 
 
@@ -101,24 +108,36 @@ def leaderboard(
     is_shared: bool = False,
     are_together: bool = False,
 ) -> Leaderboard:
-    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most, twelve by run.
+    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most,
+    twelve by run.
 
-    By run, runs that do not exist for the viewer have no row. Neither are studies counted that do not exist for them.
-    `is_shared`: count only the tasks that people and another row attempted.
-    `are_together`: by run, count all tasks though a run played several splits. Otherwise the leaderboard is that of
+    By run, runs that do not exist for the viewer have no row. Neither are studies counted that do
+    not exist for them. `is_shared`: count only the tasks that people and another row attempted.
+    `are_together`: by run, count all tasks though a run played several splits. Otherwise the
+    leaderboard is that of
     the first split that the newest such run played.
     """
     chosen = definition or definition_of(environment)
     bound, shared = 0, None
-    people: EndingsByTask = endings_by_task(_within(people_in(environment, viewer), split), "player", chosen)
+    people: EndingsByTask = endings_by_task(
+        _within(people_in(environment, viewer), split), "player", chosen
+    )
     if by != "player" and chosen == definition_of(environment):
-        results, shared = counted(environment, split, by, tasks_attempted(people, chosen) if is_shared else None)
+        results, shared = counted(
+            environment, split, by, tasks_attempted(people, chosen) if is_shared else None
+        )
     else:
         own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
         bound = floor_of(filtered(own, environment.name, own))
-        endings: EndingsByTask = endings_by_task(_within(own.filter(pk__gt=bound), split), by, chosen)
+        endings: EndingsByTask = endings_by_task(
+            _within(own.filter(pk__gt=bound), split), by, chosen
+        )
         if is_shared:
-            others = {place: found for place, found in endings.items() if by != "player" or place[0] != "human"}
+            others = {
+                place: found
+                for place, found in endings.items()
+                if by != "player" or place[0] != "human"
+            }
             shared = tasks_attempted(people, chosen) & tasks_attempted(others, chosen)
             endings = at_tasks(endings, shared)
         results = results_of(endings, chosen)
@@ -126,9 +145,17 @@ def leaderboard(
         runs = Run.objects.seen_by(viewer).filter(among("name", list(results)))
         seen = dict(runs.order_by("-pk").values_list("name", "pk"))
         results = {key: found for key, found in results.items() if key in seen}
-        if split is None and not are_together and (first := _split_of_runs(environment, list(seen.values()))):
+        if (
+            split is None
+            and not are_together
+            and (first := _split_of_runs(environment, list(seen.values())))
+        ):
             return leaderboard(environment, first, by, definition, viewer, is_shared=is_shared)
-    of_people = {} if by == "player" else results_of(people if shared is None else at_tasks(people, shared), chosen)
+    of_people = (
+        {}
+        if by == "player"
+        else results_of(people if shared is None else at_tasks(people, shared), chosen)
+    )
     tasks = _tasks(environment, split) if shared is None else len(shared)
     each = [(key, found, by == "player" and key == "human") for key, found in results.items()]
     each += [(key, found, True) for key, found in of_people.items()]
@@ -147,23 +174,33 @@ def leaderboard(
 
 
 def _split_of_runs(environment: Environment, runs: Sequence[int]) -> Split | None:
-    """Return the first split that the newest run with several splits here played; None if there is no such run.
+    """Return the first split that the newest run with several splits here played; None if there is
+    no such run.
 
     `runs`: ids, newest first, of which MAX_ROWS are looked at. Two queries.
     """
     played = splits_of(runs[:MAX_ROWS])
-    here = ([one for one in played.get(run, ()) if one.environment_id == environment.pk] for run in runs[:MAX_ROWS])
+    here = (
+        [one for one in played.get(run, ()) if one.environment_id == environment.pk]
+        for run in runs[:MAX_ROWS]
+    )
     return next(filter(None, map(SplitChoice().of, here)), None)
 
 
 def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Return the MAX_ROWS rows with the best means, and that of people even if it is not one of them."""
+    """Return the MAX_ROWS rows with the best means, and that of people even if it is not one of
+    them."""
     ranked = sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
     return [row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human]
 
 
 def _row(
-    key: str, result: LeaderboardResult, tasks: int | None, definition: Definition, *, is_human: bool
+    key: str,
+    result: LeaderboardResult,
+    tasks: int | None,
+    definition: Definition,
+    *,
+    is_human: bool,
 ) -> LeaderboardRow:
     return LeaderboardRow(
         key=key,

@@ -1,4 +1,5 @@
-"""The results behind leaderboards, as sums by name: from TaskStatistics over all attempts, or from read episodes."""
+"""The results behind leaderboards, as sums by name: from TaskStatistics over all attempts, or from
+read episodes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from episodes.models import Episode
 
 By = Literal["model", "run", "player"]
 MAX_SQUARED = 1e100
-"""Greatest total of a task that is squared; squares of larger ones overflow, so there is no standard error then."""
+"""Greatest total of a task that is squared; squares of larger ones overflow, so there is no
+standard error then."""
 
 _KEYS = {"model": "model", "run": "run__name", "player": "player"}
 _SMALL = -MAX_SQUARED, MAX_SQUARED
@@ -81,11 +83,16 @@ class LeaderboardResult:
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean, a ratio of sums with each task as one observation; None below two tasks."""
+        """Standard error of the mean, a ratio of sums with each task as one observation; None below
+        two tasks."""
         mean, scored = self.mean, self.sum("scored")
         if mean is None or self.tasks < 2 or max(cell.largest for cell in self.cells) > MAX_SQUARED:
             return None
-        squares = self.sum("total_squared") - 2 * mean * self.sum("total_scored") + mean**2 * self.sum("scored_squared")
+        squares = (
+            self.sum("total_squared")
+            - 2 * mean * self.sum("total_scored")
+            + mean**2 * self.sum("scored_squared")
+        )
         return sqrt(max(0.0, squares) * self.tasks / (self.tasks - 1)) / scored
 
 
@@ -94,12 +101,16 @@ EndingsByTask = Mapping[tuple[str, int], list[EndedReturn]]
 
 
 def counted(
-    environment: Environment, split: Split | None, by: Literal["model", "run"], among_people: Collection[int] | None
+    environment: Environment,
+    split: Split | None,
+    by: Literal["model", "run"],
+    among_people: Collection[int] | None,
 ) -> tuple[dict[str, LeaderboardResult], frozenset[int] | None]:
-    """Return the results by name over all rollouts, by the environment's own definition, and the tasks they rest on.
+    """Return the results by name over all rollouts, by the environment's own definition, and the
+    tasks they rest on.
 
-    `among_people`: the tasks that people attempted, which then limit the results to those that others attempted, too;
-    None: all tasks. Two queries at most.
+    `among_people`: the tasks that people attempted, which then limit the results to those that
+    others attempted, too; None: all tasks. Two queries at most.
     """
     of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
     tasks: QuerySet[Any] = of_environment if split is None else served(split)
@@ -140,7 +151,8 @@ def counted(
 def endings_by_task(
     episodes: QuerySet[Episode], by: By, definition: Definition
 ) -> dict[tuple[str, int], list[EndedReturn]]:
-    """Return the endings of each name at each task; episodes without a name are left out. One query."""
+    """Return the endings of each name at each task; episodes without a name are left out. One
+    query."""
     columns = (_KEYS[by], "task", KIND, definition.column)
     if by != "player":  # as in TaskStatistics, which leave people out
         episodes = episodes.filter(~Q(player="human"))
@@ -153,7 +165,11 @@ def endings_by_task(
 
 def tasks_attempted(endings: EndingsByTask, definition: Definition) -> frozenset[int]:
     """Return the tasks with an attempt that counts."""
-    return frozenset(task for (_, task), found in endings.items() if returns_counted(found, definition.convention))
+    return frozenset(
+        task
+        for (_, task), found in endings.items()
+        if returns_counted(found, definition.convention)
+    )
 
 
 def at_tasks(endings: EndingsByTask, tasks: Collection[int]) -> EndingsByTask:
@@ -172,5 +188,7 @@ def results_of(tasks: EndingsByTask, definition: Definition) -> dict[str, Leader
             small = total if abs(total) <= MAX_SQUARED else 0.0
             successes = sum(map(definition.is_success, values))
             squares = (small**2, small * scored, float(scored**2))
-            found[key].cells.append(Cell(len(returns), successes, 1, scored, total, *squares, abs(total)))
+            found[key].cells.append(
+                Cell(len(returns), successes, 1, scored, total, *squares, abs(total))
+            )
     return found

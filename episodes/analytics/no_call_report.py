@@ -1,8 +1,9 @@
-"""What changed when agents' episodes without a tool call became attempts: figures, buckets and rows of leaderboards.
+"""What changed when agents' episodes without a tool call became attempts: figures, buckets and rows
+of leaderboards.
 
-`manage.py report_no_calls` prints it after an upgrade. Before, these episodes were left out; now each counts as a
-return of 0. Their number by task, run and model is therefore all that is needed to compute the earlier figures exactly
-from TaskStatistics.
+`manage.py report_no_calls` prints it after an upgrade. Before, these episodes were left out; now
+each counts as a return of 0. Their number by task, run and model is therefore all that is needed to
+compute the earlier figures exactly from TaskStatistics.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def no_call_report(environment: Environment, thresholds: Thresholds) -> NoCallRe
     return NoCallReport(
         environment=environment,
         episodes=sum(overall.values()),
-        rows=[ChangedRow(*key, _figures(environment, *key, calls[key], zero_succeeds=zero_succeeds)) for key in order],
+        rows=[
+            ChangedRow(*key, _figures(environment, *key, calls[key], zero_succeeds=zero_succeeds))
+            for key in order
+        ],
         tasks=_moved(overall, thresholds, zero_succeeds=zero_succeeds),
     )
 
@@ -83,7 +87,9 @@ def no_call_report(environment: Environment, thresholds: Thresholds) -> NoCallRe
 def _no_calls(environment: Environment) -> Calls:
     rows = Episode.objects.ended().filter(environment=environment, cause=NO_CALL).order_by()
     found: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for task, run, model, count in rows.values_list("task", "run__name", "model").annotate(count=Count("pk")):
+    for task, run, model, count in rows.values_list("task", "run__name", "model").annotate(
+        count=Count("pk")
+    ):
         for by, key in {"all": "", "run": run or "", "model": model}.items():
             if key or by == "all":
                 found[by, key][task] += count
@@ -100,12 +106,20 @@ def _figures(
     earlier = (attempts - count, successes - count * zero_succeeds)
     return BeforeAfter(
         attempts=(earlier[0], attempts),
-        mean=(total / (scored - count) if scored > count else None, total / scored if scored else None),
-        success=(earlier[1] / earlier[0] if earlier[0] else None, successes / attempts if attempts else None),
+        mean=(
+            total / (scored - count) if scored > count else None,
+            total / scored if scored else None,
+        ),
+        success=(
+            earlier[1] / earlier[0] if earlier[0] else None,
+            successes / attempts if attempts else None,
+        ),
     )
 
 
-def _moved(calls: Mapping[int, int], thresholds: Thresholds, *, zero_succeeds: bool) -> list[ChangedTask]:
+def _moved(
+    calls: Mapping[int, int], thresholds: Thresholds, *, zero_succeeds: bool
+) -> list[ChangedTask]:
     found, tasks = list[ChangedTask](), sorted(calls)
     for start in range(0, len(tasks), _CHUNK):
         rows = TaskStatistics.objects.filter(task__in=tasks[start : start + _CHUNK], by="all")

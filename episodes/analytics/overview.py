@@ -1,8 +1,8 @@
-"""Outlines of scopes for lists: the figures of all endings and the few means of a sparkline; and the first page's
-figures.
+"""Outlines of scopes for lists: the figures of all endings and the few means of a sparkline; and
+the first page's figures.
 
-A list shows dozens of outlines, so only the mean of a point is computed here; `curve.py` computes whole points. The
-number of queries does not depend on the number of scopes.
+A list shows dozens of outlines, so only the mean of a point is computed here; `curve.py` computes
+whole points. The number of queries does not depend on the number of scopes.
 """
 
 from __future__ import annotations
@@ -41,15 +41,21 @@ class ScopeOutline:
     total: ScopeFigures | None
     """Figures of all endings; None without an ending."""
     excluded: dict[str, int]
-    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
+    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts
+    that are left out."""
     means: Sequence[float | None]
-    """Mean returns from the first ending to the last, MAX_POINTS at most; None for a point without a return."""
+    """Mean returns from the first ending to the last, MAX_POINTS at most; None for a point without
+    a return."""
     missing: str
-    """A sentence about older episodes that are not counted, or not yet; empty if none are missing."""
+    """A sentence about older episodes that are not counted, or not yet; empty if none are
+    missing."""
 
 
-def covers_of(scopes: Sequence[Scope], definitions: Definitions, least_blocks: int) -> list[SummaryCover]:
-    """Read the data for overviews of `scopes`, by the returns of the definitions. Up to five queries."""
+def covers_of(
+    scopes: Sequence[Scope], definitions: Definitions, least_blocks: int
+) -> list[SummaryCover]:
+    """Read the data for overviews of `scopes`, by the returns of the definitions. Up to five
+    queries."""
     return cover(scopes, definitions, least_blocks=least_blocks, most_rows=MIN_RAW)
 
 
@@ -67,7 +73,9 @@ def outline_of(found: SummaryCover, definitions: Definitions) -> ScopeOutline:
 
 def _mean(summaries: Sequence[JudgedSummary]) -> float | None:
     """Return the mean of their returns, without merging one sketch with another."""
-    returns = [pair for summary in summaries for sketch in summary.return_sketches for pair in sketch]
+    returns = [
+        pair for summary in summaries for sketch in summary.return_sketches for pair in sketch
+    ]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 
@@ -95,7 +103,8 @@ class EnvironmentFigures:
     excluded: dict[str, int]
     """Endings by kind that no other figure counts."""
     sparkline: Sequence[float | None]
-    """Mean returns from its first episode to its last, MAX_POINTS at most; None for a point without a return."""
+    """Mean returns from its first episode to its last, MAX_POINTS at most; None for a point without
+    a return."""
     missing: str
     """See ScopeOutline."""
 
@@ -108,19 +117,23 @@ def strip(now: float | None = None, viewer: Viewer = UNRESTRICTED) -> Strip:
     moment = time.time() if now is None else now
     spans: tuple[Span, ...] = ("30d", "24h", "1h")
     definitions = definitions_in_force()
-    days, hours, minutes = (activity(span, now=moment, definitions=definitions, viewer=viewer) for span in spans)
+    days, hours, minutes = (
+        activity(span, now=moment, definitions=definitions, viewer=viewer) for span in spans
+    )
     running = Episode.objects.filter(status="running")
     live = running.filter(visible_environments(viewer)).count()
     return Strip(live, days[-1], hours, minutes)
 
 
 def environment_figures(
-    environments: Iterable[Environment], asked: DefinitionAsked = NOTHING_ASKED, key: str | None = None
+    environments: Iterable[Environment],
+    asked: DefinitionAsked = NOTHING_ASKED,
+    key: str | None = None,
 ) -> list[EnvironmentFigures]:
     """Return the figures of each environment by its own definition, or by what is given of another.
 
-    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each environment are counted; None: all episodes.
-    Six queries at most.
+    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each environment are counted;
+    None: all episodes. Six queries at most.
     """
     rows = list(environments)
     definitions = definitions_of(rows, asked)
@@ -130,11 +143,22 @@ def environment_figures(
         definition = definitions.of(environment.pk)
         outline = outline_of(one, definition)
         found.append(
-            EnvironmentFigures(environment, definition, outline.total, outline.excluded, outline.means, outline.missing)
+            EnvironmentFigures(
+                environment,
+                definition,
+                outline.total,
+                outline.excluded,
+                outline.means,
+                outline.missing,
+            )
         )
     return found
 
 
 def _scope_of(environment: Environment, key: str | None) -> Scope:
     played = Episode.objects.filter(environment=environment)
-    return scope_of(environment) if key is None else filtered(played.filter(played_with(key)), "", played)
+    return (
+        scope_of(environment)
+        if key is None
+        else filtered(played.filter(played_with(key)), "", played)
+    )

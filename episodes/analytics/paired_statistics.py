@@ -1,4 +1,5 @@
-"""What paired differences say: a bootstrap interval, the exact sign test, an effect size, and how many more to take."""
+"""What paired differences say: a bootstrap interval, the exact sign test, an effect size, and how
+many more to take."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from episodes.analytics.figures import mean_and_deviation
 
 RESAMPLES = 2_000
 MAX_RESAMPLED = 500
-"""Differences that are resampled at most, which takes 0.1 s; of more the mean is very nearly normal."""
+"""Differences that are resampled at most, which takes 0.1 s; of more the mean is very nearly
+normal."""
 POWER = 0.8
 _Z_POWER = NormalDist().inv_cdf(POWER)
 
@@ -28,17 +30,20 @@ class PairedEvidence:
     """Lower end of the mean's 95 % interval."""
     high: float
     is_resampled: bool
-    """Whether the interval is that of the bootstrap (percentiles of RESAMPLES means); else it is the normal one."""
+    """Whether the interval is that of the bootstrap (percentiles of RESAMPLES means); else it is
+    the normal one."""
     effect: float | None
-    """Cohen's d of paired differences: their mean divided by their standard deviation; None if all are equal."""
+    """Cohen's d of paired differences: their mean divided by their standard deviation; None if all
+    are equal."""
     wins: int
     """Number of differences above 0."""
     losses: int
     p: float
-    """Two-sided p of the exact sign test over wins and losses: how likely a split at least so uneven is by chance."""
+    """Two-sided p of the exact sign test over wins and losses: how likely a split at least so
+    uneven is by chance."""
     needed: int | None
-    """Differences that are needed, of a kind like these, so that the 95 % interval excludes 0 with probability POWER;
-    None if the mean is 0.
+    """Differences that are needed, of a kind like these, so that the 95 % interval excludes 0 with
+    probability POWER; None if the mean is 0.
     """
 
     @property
@@ -53,15 +58,18 @@ class PairedEvidence:
 
 
 def evidence_of(differences: Sequence[float]) -> PairedEvidence:
-    """Return what two differences or more say. Equal differences give equal results: the resamples are seeded."""
+    """Return what two differences or more say. Equal differences give equal results: the resamples
+    are seeded."""
     return evidence_over([(1.0, differences)])
 
 
 def evidence_over(strata: Sequence[tuple[float, Sequence[float]]]) -> PairedEvidence:
-    """Return what differences in several strata say: the share of each, which add up to 1, and its differences.
+    """Return what differences in several strata say: the share of each, which add up to 1, and its
+    differences.
 
-    A stratum has two differences or more. The difference is the mean of the strata's means by their shares, resamples
-    are drawn in each stratum, and the deviation is that of as many differences without strata with the same error.
+    A stratum has two differences or more. The difference is the mean of the strata's means by their
+    shares, resamples are drawn in each stratum, and the deviation is that of as many differences
+    without strata with the same error.
     """
     every = [one for _, differences in strata for one in differences]
     count = len(every)
@@ -103,7 +111,8 @@ def _resampled(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, 
     chance = random.Random(0)  # nosec B311 # no secret
     parts = [(share / len(part), part, len(part)) for share, part in strata]
     means = sorted(
-        sum([share * sum(chance.choices(part, k=size)) for share, part, size in parts]) for _ in range(RESAMPLES)
+        sum([share * sum(chance.choices(part, k=size)) for share, part, size in parts])
+        for _ in range(RESAMPLES)
     )
     edge = RESAMPLES // 40
     return means[edge - 1], means[-edge]

@@ -1,4 +1,5 @@
-"""What each person played, for how long, and with which returns, from the newest MAX_EPISODES_OF_PEOPLE."""
+"""What each person played, for how long, and with which returns, from the newest
+MAX_EPISODES_OF_PEOPLE."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from episodes.models import Episode
 
 MAX_PEOPLE = 500
 """People that are returned; those who played last come first."""
-_PLAYED = ExpressionWrapper(F("duration_seconds") - Coalesce("play__paused_seconds", 0.0), FloatField())
+_PLAYED = ExpressionWrapper(
+    F("duration_seconds") - Coalesce("play__paused_seconds", 0.0), FloatField()
+)
 """Seconds from ready to the last answer, without pauses."""
 _COLUMNS: tuple[Any, ...] = (
     *("key_label", "environment_id", "status", KIND, _PLAYED, Epoch("created")),
@@ -49,7 +52,8 @@ class Person:
     running: int
     """Number of them that are still running."""
     seconds: float
-    """Time played without pauses: from ready to the last answer of ended episodes, since the start of running ones."""
+    """Time played without pauses: from ready to the last answer of ended episodes, since the start
+    of running ones."""
     played: Sequence[PersonPlayed]
     """Figures by environment, most attempts first."""
     last: datetime
@@ -69,7 +73,8 @@ class People:
 
 
 def people_of(viewer: Viewer = UNRESTRICTED) -> People:
-    """Return the people who played, by what they played in environments that exist for the viewer. Two queries."""
+    """Return the people who played, by what they played in environments that exist for the viewer.
+    Two queries."""
     played = Episode.objects.by_people().in_figures_for(viewer).order_by("-pk")
     rows = rows_of(played.values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
     shown = Environment.objects.seen_by(viewer)
@@ -81,7 +86,9 @@ def people_of(viewer: Viewer = UNRESTRICTED) -> People:
     now = time.time()
     persons = [_person(name, own, now) for name, own in found.items()]
     persons.sort(key=lambda one: one.last, reverse=True)
-    return People(persons[:MAX_PEOPLE], len(rows) == MAX_EPISODES_OF_PEOPLE or len(persons) > MAX_PEOPLE)
+    return People(
+        persons[:MAX_PEOPLE], len(rows) == MAX_EPISODES_OF_PEOPLE or len(persons) > MAX_PEOPLE
+    )
 
 
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
@@ -91,12 +98,18 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
             by = dict(zip(RETURNS, values, strict=True))
             endings[environment].append((kind, by[environment.default_return]))
     figures = [(one, figures_from(found, definition_of(one))) for one, found in endings.items()]
-    played = [PersonPlayed(environment=environment, **values) for environment, values in figures if values["n"]]
+    played = [
+        PersonPlayed(environment=environment, **values)
+        for environment, values in figures
+        if values["n"]
+    ]
     return Person(
         name=name,
         episodes=len(rows),
         running=sum(row[1] == "running" for row in rows),
-        seconds=sum(max(0.0, now - row[4] if row[1] == "running" else row[3] or 0.0) for row in rows),
+        seconds=sum(
+            max(0.0, now - row[4] if row[1] == "running" else row[3] or 0.0) for row in rows
+        ),
         played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
         last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
     )

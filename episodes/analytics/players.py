@@ -1,7 +1,8 @@
 """Figures of people, agents and scripted players at a task and in an environment, for their pages.
 
-People play few episodes: an index of the players that are not agents finds all of them. Of all other players at a task
-the newest MAX_NEWEST episodes are read; in an environment their figures come from rollups, which leave out people.
+People play few episodes: an index of the players that are not agents finds all of them. Of all
+other players at a task the newest MAX_NEWEST episodes are read; in an environment their figures
+come from rollups, which leave out people.
 """
 
 from __future__ import annotations
@@ -47,11 +48,18 @@ def people_in(environment: Environment, viewer: Viewer = UNRESTRICTED) -> QueryS
     return played.filter(Exact(Unindexed(F("environment_id")), environment.pk))
 
 
-def at_task(task: Task, definition: Definition, viewer: Viewer = UNRESTRICTED) -> list[PlayerFigures]:
-    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries."""
+def at_task(
+    task: Task, definition: Definition, viewer: Viewer = UNRESTRICTED
+) -> list[PlayerFigures]:
+    """Return the figures of people, then those of the other kinds of players that attempted the
+    task. Two queries."""
     played = Episode.objects.by_people().in_figures_for(viewer)
     human = played.filter(Exact(Unindexed(F("task_id")), task.pk))
-    newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
+    newest = (
+        Episode.objects.filter(task=task)
+        .order_by("-pk")
+        .values_list("player", "status", KIND, definition.column)
+    )
     rows = rows_of(newest[:MAX_NEWEST])
     endings: dict[Player, list[EndedReturn]] = defaultdict(list)
     for player, status, kind, value in rows:
@@ -59,7 +67,11 @@ def at_task(task: Task, definition: Definition, viewer: Viewer = UNRESTRICTED) -
             endings[player].append((kind, value))
     is_bounded = len(rows) == MAX_NEWEST
     kinds: tuple[Player, ...] = ("agent", "script")
-    others = [_figures(kind, endings[kind], definition, is_bounded=is_bounded) for kind in kinds if endings[kind]]
+    others = [
+        _figures(kind, endings[kind], definition, is_bounded=is_bounded)
+        for kind in kinds
+        if endings[kind]
+    ]
     return [_human(human, definition), *(one for one in others if one.n)]
 
 
@@ -81,12 +93,22 @@ def in_environment(
 
 
 def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures:
-    ended = episodes.filter(Exact(Unindexed(F("status")), "ended")).order_by().values_list(KIND, definition.column)
+    ended = (
+        episodes.filter(Exact(Unindexed(F("status")), "ended"))
+        .order_by()
+        .values_list(KIND, definition.column)
+    )
     return _figures("human", cast(list[EndedReturn], rows_of(ended)), definition)
 
 
 def _figures(
-    player: Player, endings: Sequence[EndedReturn], definition: Definition, *, is_bounded: bool = False
+    player: Player,
+    endings: Sequence[EndedReturn],
+    definition: Definition,
+    *,
+    is_bounded: bool = False,
 ) -> PlayerFigures:
     error = error_of(returns_sketch(returns_counted(endings, definition.convention)))
-    return PlayerFigures(player=player, error=error, is_bounded=is_bounded, **figures_from(endings, definition))
+    return PlayerFigures(
+        player=player, error=error, is_bounded=is_bounded, **figures_from(endings, definition)
+    )

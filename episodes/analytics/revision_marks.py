@@ -1,7 +1,9 @@
-"""The revisions of environments that played the episodes of a scope, and where a curve passes from one to another.
+"""The revisions of environments that played the episodes of a scope, and where a curve passes from
+one to another.
 
-A revision is in force from one episode on until the next revision of its environment, so the episodes of a scope that
-it played are found with one seek along the scope's index, however many there are.
+A revision is in force from one episode on until the next revision of its environment, so the
+episodes of a scope that it played are found with one seek along the scope's index, however many
+there are.
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ MAX_LOOKED_AT = 24
 NEWEST = 500
 """Newest episodes of a run whose environments are looked at."""
 NEIGHBOURS = 20
-"""Episodes among which the first one of a revision is found: those that start together may be recorded in any order."""
+"""Episodes among which the first one of a revision is found: those that start together may be
+recorded in any order."""
 
 _CHANGED = (
-    "SELECT environment_id FROM episodes_environmentrevision GROUP BY environment_id HAVING COUNT(DISTINCT code) > 1"
+    "SELECT environment_id FROM episodes_environmentrevision GROUP BY environment_id HAVING "
+    "COUNT(DISTINCT code) > 1"
 )
-"""SQL text, because every page with figures runs this query, and Django takes longer to compile it than it runs."""
+"""SQL text, because every page with figures runs this query, and Django takes longer to compile it
+than it runs."""
 
 
 class UsedRevision(NamedTuple):
@@ -51,10 +56,14 @@ class RevisionMark(NamedTuple):
 def used_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
     """Return which of the `most` latest revisions played episodes of the scope, oldest first.
 
-    Empty while its environments have only one. One query; with several revisions two, and one for each of them.
+    Empty while its environments have only one. One query; with several revisions two, and one for
+    each of them.
     """
-    candidates = EnvironmentRevision.objects.select_related("environment").filter(environment__in=_environments(scope))
-    rows = list(candidates.order_by("-first_episode", "-pk")[:most])  # imported ones may be older than their rows
+    candidates = EnvironmentRevision.objects.select_related("environment").filter(
+        environment__in=_environments(scope)
+    )
+    # imported ones may be older than their rows
+    rows = list(candidates.order_by("-first_episode", "-pk")[:most])
     if len(rows) < 2:  # one revision alone is not worth a search
         return []
     newest: int | None = scope.episodes.order_by("-pk").values_list("pk", flat=True).first()
@@ -64,7 +73,8 @@ def used_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
 
 
 def changes_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
-    """Return the revisions of `used_in` whose code differs from that before it in the same environment."""
+    """Return the revisions of `used_in` whose code differs from that before it in the same
+    environment."""
     last: dict[int, str] = {}
     found = []
     for use in used_in(scope, most):
@@ -76,9 +86,11 @@ def changes_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
 
 
 def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
-    """Return one revision for each code, latest first, if the scopes together hold several of one environment.
+    """Return one revision for each code, latest first, if the scopes together hold several of one
+    environment.
 
-    Empty if the figures of the scopes pool nothing, which takes one query to find out while no code has changed.
+    Empty if the figures of the scopes pool nothing, which takes one query to find out while no code
+    has changed.
     """
     if not (scopes and _changed()):
         return []
@@ -89,15 +101,18 @@ def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
 
 
 def several_codes(environments: Collection[int]) -> list[str]:
-    """Return the names of those environments whose code has changed since it was first recorded. One query."""
-    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by("environment__name")
+    """Return the names of those environments whose code has changed since it was first recorded.
+    One query."""
+    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by(
+        "environment__name"
+    )
     counted = rows.values_list("environment__name").annotate(codes=Count("code", distinct=True))
     return [name for name, codes in counted if codes > 1]
 
 
 def marks_of(*curves: Curve) -> list[RevisionMark]:
-    """Return where the curves of a chart pass to another revision, in order of x; none for scopes that any filter may
-    give. One query for the curves in whose environments no code has changed.
+    """Return where the curves of a chart pass to another revision, in order of x; none for scopes
+    that any filter may give. One query for the curves in whose environments no code has changed.
     """
     marked = [one for one in curves if one.scope.has_blocks or one.scope.kind == "task"]
     changed = _changed() if marked else set()
@@ -111,40 +126,64 @@ def marks_of(*curves: Curve) -> list[RevisionMark]:
 
 
 def _changed() -> set[int]:
-    """Return the ids of the environments whose code has changed since it was first recorded. One query."""
+    """Return the ids of the environments whose code has changed since it was first recorded. One
+    query."""
     with connection.cursor() as cursor:
         cursor.execute(_CHANGED)
         return {pk for (pk,) in cursor.fetchall()}
 
 
 def _environments(scope: Scope) -> QuerySet[Any, Any]:
-    """Return a subquery of the ids of the environments of the scope, for a run of those of its newest episodes."""
+    """Return a subquery of the ids of the environments of the scope, for a run of those of its
+    newest episodes."""
     if scope.kind == "environment" or scope.environment is not None:
         return Environment.objects.filter(pk=scope.environment or scope.id).values("pk")
     if scope.kind in ("split", "task"):
         model: Any = Split if scope.kind == "split" else Task
         return model.objects.filter(pk=scope.id).values("environment_id")  # type: ignore[no-any-return]
-    return Episode.objects.filter(pk__in=scope.episodes.order_by("-pk").values("pk")[:NEWEST]).values("environment_id")
+    return Episode.objects.filter(
+        pk__in=scope.episodes.order_by("-pk").values("pk")[:NEWEST]
+    ).values("environment_id")
 
 
 def _end_of(row: EnvironmentRevision, rows: Sequence[EnvironmentRevision]) -> int | None:
     """Return the first episode of the environment's next revision; None for the latest."""
     after = (row.first_episode, row.pk)
-    later = [one for one in rows if one.environment_id == row.environment_id and (one.first_episode, one.pk) > after]
+    later = [
+        one
+        for one in rows
+        if one.environment_id == row.environment_id and (one.first_episode, one.pk) > after
+    ]
     return min((one.first_episode for one in later), default=None)
 
 
-def _use(episodes: QuerySet[Episode], row: EnvironmentRevision, end: int | None) -> UsedRevision | None:
+def _use(
+    episodes: QuerySet[Episode], row: EnvironmentRevision, end: int | None
+) -> UsedRevision | None:
     found = episodes.filter(pk__gte=row.first_episode, environment=row.environment_id)
     found = found if end is None else found.filter(pk__lt=end)
-    rows = rows_of(found.order_by("pk").values_list("end_number", "run_step", "revision_id")[:NEIGHBOURS])
-    return next((UsedRevision(row, end, step) for end, step, revision in rows if revision == row.pk), None)
+    rows = rows_of(
+        found.order_by("pk").values_list("end_number", "run_step", "revision_id")[:NEIGHBOURS]
+    )
+    return next(
+        (UsedRevision(row, end, step) for end, step, revision in rows if revision == row.pk), None
+    )
 
 
 def _x_of(use: UsedRevision, curve: Curve) -> float | None:
-    """Return the start of the point that holds the revision's first episode; None if the curve has no such point."""
+    """Return the start of the point that holds the revision's first episode; None if the curve has
+    no such point."""
     if curve.axis == "step":
         step = use.run_step
-        return next((point.x for point in curve.points if step is not None and point.x <= step <= point.x_to), None)
+        return next(
+            (
+                point.x
+                for point in curve.points
+                if step is not None and point.x <= step <= point.x_to
+            ),
+            None,
+        )
     end = use.end_number
-    return next((point.x for point in curve.points if end is not None and point.last_end >= end), None)
+    return next(
+        (point.x for point in curve.points if end is not None and point.last_end >= end), None
+    )

@@ -1,7 +1,8 @@
-"""Paired comparison of two or more runs on the tasks that they share, each task once, so that no run gains by easier
-tasks.
+"""Paired comparison of two or more runs on the tasks that they share, each task once, so that no
+run gains by easier tasks.
 
-RunTask holds what a run reached at its tasks; endings that the follower has not reached yet are read one by one.
+RunTask holds what a run reached at its tasks; endings that the follower has not reached yet are
+read one by one.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from episodes.rollups.progress import followed_to
 from episodes.rollups.run_tasks import RunTasksPart
 
 MAX_TASKS = 20_000
-"""Rows of each run that are read, those of the tasks that were created first: so many take about 40 ms. A task has one
-row, and one more for each kind of ending that is counted apart."""
+"""Rows of each run that are read, those of the tasks that were created first: so many take about 40
+ms. A task has one row, and one more for each kind of ending that is counted apart."""
 
-_BOUNDED = "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
+_BOUNDED = (
+    "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
+)
 _KIND = "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
 # one statement, so that the follower cannot move an ending from one half to the other between two
 _SIDES = """
@@ -81,7 +84,8 @@ class Versus:
     difference: float
     """Mean of the run minus that of the first run; 0 for the first."""
     reach: float | None
-    """Half the width of the difference's 95 % interval, with tasks as observations; None below two tasks."""
+    """Half the width of the difference's 95 % interval, with tasks as observations; None below two
+    tasks."""
     wins: int
     """Tasks at which its mean is above the first run's."""
     losses: int
@@ -93,7 +97,8 @@ class Versus:
 @dataclass(frozen=True, slots=True)
 class Pairing:
     definition: Definitions
-    """The definition of the attempts, or the definitions of their environments where these differ."""
+    """The definition of the attempts, or the definitions of their environments where these
+    differ."""
     versus: Sequence[Versus]
     """One comparison for each run, in order; empty without a shared task."""
     tasks: Sequence[PairedTask]
@@ -116,13 +121,17 @@ class RunTotals(NamedTuple):
     """What a run reached at its tasks."""
 
     tasks: dict[int, tuple[int, float]]
-    """By task: the number of attempts that have a return, one or more, and the sum of their returns."""
+    """By task: the number of attempts that have a return, one or more, and the sum of their
+    returns."""
     kinds: dict[int, dict[str, int]]
-    """Number of rollouts by environment and kind of ending; "" for those that finished or were abandoned."""
+    """Number of rollouts by environment and kind of ending; "" for those that finished or were
+    abandoned."""
     is_bounded: bool
 
     def coverage(self, definitions: Definitions) -> Coverage:
-        parts = [coverage_of(found, definitions.of(pk).convention) for pk, found in self.kinds.items()]
+        parts = [
+            coverage_of(found, definitions.of(pk).convention) for pk, found in self.kinds.items()
+        ]
         return coverages_together(parts)
 
 
@@ -135,35 +144,51 @@ _OF_REVISIONS = """
 
 
 def paired(
-    runs: Sequence[Run], definitions: Definitions, most: int, revisions: Sequence[int] = (), split: Split | None = None
+    runs: Sequence[Run],
+    definitions: Definitions,
+    most: int,
+    revisions: Sequence[int] = (),
+    split: Split | None = None,
 ) -> Pairing:
-    """Compare runs by their attempts that have a return, each task by the definition of its environment.
+    """Compare runs by their attempts that have a return, each task by the definition of its
+    environment.
 
-    The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of which the newest
-    MAX_ENDINGS endings are read; empty: all. `split`: of which alone attempts count. One query for each run, and three
-    more.
+    The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of
+    which the newest MAX_ENDINGS endings are read; empty: all. `split`: of which alone attempts
+    count. One query for each run, and three more.
     """
     endings = (
-        Episode.objects.filter(ENDED, end_number__gt=0).order_by("-end_number").values_list("end_number", flat=True)
+        Episode.objects.filter(ENDED, end_number__gt=0)
+        .order_by("-end_number")
+        .values_list("end_number", flat=True)
     )
     floor = next(iter(endings[MAX_ENDINGS : MAX_ENDINGS + 1]), 0) or 0
     if revisions:
         found = [_totals_of_revisions(run, definitions, floor, revisions, split) for run in runs]
     else:
         found = [_totals(run, definitions, floor, split) for run in runs]
-    shared = sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
+    shared = (
+        sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
+    )
     # by run, then by task: a run may have thousands
     sides = [[totals.tasks[task] for task in shared] for totals in found]
     means = [[total / scored for scored, total in of_run] for of_run in sides]
-    differences = [difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)]
+    differences = [
+        difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)
+    ]
     places = heapq.nsmallest(most, range(len(shared)), key=lambda place: -abs(differences[place]))
     return Pairing(
         definition=definitions.among({pk for one in found for pk in one.kinds}),
-        versus=[_versus(*each, first=means[0]) for each in zip(runs, sides, means, strict=True)] if shared else [],
+        versus=[_versus(*each, first=means[0]) for each in zip(runs, sides, means, strict=True)]
+        if shared
+        else [],
         tasks=[
             PairedTask(
                 shared[place],
-                [Side(of_run[place][0], mean[place]) for of_run, mean in zip(sides, means, strict=True)],
+                [
+                    Side(of_run[place][0], mean[place])
+                    for of_run, mean in zip(sides, means, strict=True)
+                ],
                 differences[place],
             )
             for place in places
@@ -204,7 +229,8 @@ def _totals(run: Run, definitions: Definitions, floor: int, split: Split | None)
 def _totals_of_revisions(
     run: Run, definitions: Definitions, floor: int, revisions: Sequence[int], split: Split | None
 ) -> RunTotals:
-    """Return what a run reached by task with these revisions of environments, in the endings after `floor`."""
+    """Return what a run reached by task with these revisions of environments, in the endings after
+    `floor`."""
     value = _column(definitions, "e.environment_id", "e.return_")
     sql = _OF_REVISIONS.format(
         kind=_KIND,
@@ -225,15 +251,20 @@ def _of_split(column: str, split: Split | None) -> str:
 
 
 def _column(definitions: Definitions, environment: str, prefix: str) -> str:
-    """Return the column that holds the return, as SQL that compares the column `environment` where they differ."""
+    """Return the column that holds the return, as SQL that compares the column `environment` where
+    they differ."""
     if isinstance(definitions, Definition):
         return f"{prefix}{definitions.return_}"
     by_return = {name: ", ".join(map(str, ids)) for name, ids in definitions.by_return.items()}
-    whens = " ".join(f"WHEN {environment} IN ({ids}) THEN {prefix}{name}" for name, ids in by_return.items())
+    whens = " ".join(
+        f"WHEN {environment} IN ({ids}) THEN {prefix}{name}" for name, ids in by_return.items()
+    )
     return f"CASE {whens} ELSE {prefix}{definitions.other.return_} END"
 
 
-def _added(rows: Sequence[tuple[int, int | None, str, int, int, float]], definitions: Definitions) -> RunTotals:
+def _added(
+    rows: Sequence[tuple[int, int | None, str, int, int, float]], definitions: Definitions
+) -> RunTotals:
     """Add up rows in which a task may occur more than once, or without a return."""
     tasks: dict[int, tuple[int, float]] = {}
     kinds: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -252,11 +283,14 @@ def _added(rows: Sequence[tuple[int, int | None, str, int, int, float]], definit
 
 
 def difference_of(mean: float, base: float) -> float:
-    """Return `mean - base`, and 0 if they differ only because floats were added in another order."""
+    """Return `mean - base`, and 0 if they differ only because floats were added in another
+    order."""
     return 0.0 if math.isclose(mean, base, rel_tol=1e-12, abs_tol=1e-12) else mean - base
 
 
-def _versus(run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]) -> Versus:
+def _versus(
+    run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]
+) -> Versus:
     """Compare the means of a run by task with those of the `first` run."""
     differences = [difference_of(mean, base) for mean, base in zip(means, first, strict=True)]
     count = len(means)

@@ -1,6 +1,7 @@
 """The splits that runs played, and the one whose figures are shown of a run that played several.
 
-That is the one that the reader names, else the first that the run began to play; all of them together
+That is the one that the reader names, else the first that the run began to play; all of them
+together
 only if the reader asks for that. Pages and the API take `splits=together`, and name the split.
 """
 
@@ -62,7 +63,8 @@ def splits_of(runs: Collection[int], key: str | None = None) -> dict[int, list[S
 
 
 def played_split(name: str, splits: QuerySet[Split], key: str | None = None) -> Exists:
-    """Return the condition on runs that played a split of this name. Raises: BadFilter if none of `splits` has it.
+    """Return the condition on runs that played a split of this name. Raises: BadFilter if none of
+    `splits` has it.
 
     splits: those of which the reader may know; key: as of `splits_of`.
     """
@@ -71,7 +73,11 @@ def played_split(name: str, splits: QuerySet[Split], key: str | None = None) -> 
         served = splits.filter(is_served=True).order_by("environment__position", "position", "name")
         known = list(dict.fromkeys(served.values_list("name", flat=True)))
         names = ", ".join(known[:MAX_NAMED]) + (" and more" if len(known) > MAX_NAMED else "")
-        raise BadFilter("split", name, f"no split has that name; {LEGAL}{names}" if known else "there are no splits")
+        raise BadFilter(
+            "split",
+            name,
+            f"no split has that name; {LEGAL}{names}" if known else "there are no splits",
+        )
     episodes = Episode.objects.filter(run=OuterRef("pk"), split__in=named.values("pk"))
     return Exists(episodes if key is None else episodes.filter(played_with(key)))
 
@@ -93,9 +99,11 @@ class SplitChoice:
         return cls(environment, split, are_together_in(query))
 
     def of(self, splits: Sequence[Split], environment: str | None = None) -> Split | None:
-        """Return the split that is shown of a run that played these; None: all that it played. Raises: BadFilter.
+        """Return the split that is shown of a run that played these; None: all that it played.
+        Raises: BadFilter.
 
-        `environment`: name of the one in which it played alone, also tasks of no split; None: there are several.
+        `environment`: name of the one in which it played alone, also tasks of no split; None: there
+        are several.
         """
         fitting = [split for split in splits if self.split in (None, split.name)]
         if self.split is not None and not fitting:
@@ -109,7 +117,10 @@ class SplitChoice:
 
 def _played(splits: Sequence[Split], environment: str | None) -> str:
     names = [f"{split.environment.name} {split.name}" for split in splits]
-    return f"the run played {', '.join(names) or environment or 'tasks of several environments, and of no split'}"
+    return (
+        "the run played "
+        f"{', '.join(names) or environment or 'tasks of several environments, and of no split'}"
+    )
 
 
 def are_together_in(query: Mapping[str, str]) -> bool:
@@ -118,18 +129,25 @@ def are_together_in(query: Mapping[str, str]) -> bool:
 
 
 def common_split(played: Sequence[Sequence[Split]]) -> Split | None:
-    """Return the split that is shown of runs that are compared: the first of the first run that all of them played.
+    """Return the split that is shown of runs that are compared: the first of the first run that all
+    of them played.
 
     `played`: the splits of each run. None if no run has several, or all have none in common.
     """
     if all(len(splits) < 2 for splits in played):
         return None
-    return next((split for split in played[0] if all(split in splits for splits in played[1:])), None)
+    return next(
+        (split for split in played[0] if all(split in splits for splits in played[1:])), None
+    )
 
 
 def of_one_split(asked: EpisodeFilter, split: Split | None) -> EpisodeFilter:
     """Return the filter for the split alone; as it is for None."""
-    return asked if split is None else replace(asked, environment=split.environment.name, split=split.name)
+    return (
+        asked
+        if split is None
+        else replace(asked, environment=split.environment.name, split=split.name)
+    )
 
 
 def labelled(splits: Sequence[Split], *, has_several: bool = False) -> list[tuple[Split, str]]:
@@ -138,11 +156,15 @@ def labelled(splits: Sequence[Split], *, has_several: bool = False) -> list[tupl
     `has_several`: whether what else is shown is of other environments.
     """
     has_several |= len({split.environment_id for split in splits}) > 1
-    return [(split, f"{split.environment.name} {split.name}" if has_several else split.name) for split in splits]
+    return [
+        (split, f"{split.environment.name} {split.name}" if has_several else split.name)
+        for split in splits
+    ]
 
 
 def pools_splits(asked: EpisodeFilter) -> bool:
-    """Return whether the filter may find episodes of several splits, and its sender has not said of which."""
+    """Return whether the filter may find episodes of several splits, and its sender has not said of
+    which."""
     return asked.split is None and asked.task is None and asked.suite is None
 
 
@@ -152,7 +174,10 @@ def within(splits: Sequence[Split], asked: EpisodeFilter) -> list[Split]:
 
 
 def named_split(asked: EpisodeFilter, named: NamedRows) -> Split | None:
-    """Return the split that is shown where the filter names a run, and no split; None: all that it finds."""
+    """Return the split that is shown where the filter names a run, and no split; None: all that it
+    finds."""
     if named.run is None or not pools_splits(asked):
         return None
-    return SplitChoice().of(within(splits_of([named.run.pk], asked.viewer.key_label).get(named.run.pk, []), asked))
+    return SplitChoice().of(
+        within(splits_of([named.run.pk], asked.viewer.key_label).get(named.run.pk, []), asked)
+    )

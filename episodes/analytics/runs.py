@@ -1,6 +1,7 @@
 """Lines of lists of runs, and the environments in which one run played.
 
-The latter include running episodes, so they are counted from the episodes; of a run with very many, from some of them.
+The latter include running episodes, so they are counted from the episodes; of a run with very many,
+from some of them.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ from episodes.rollups.scopes import Place
 
 FIRST_SPLIT = SplitChoice()
 MIN_BLOCKS = 10
-"""Blocks that are read of each of many runs, about forty at most: twenty runs then cost as much as two curves."""
+"""Blocks that are read of each of many runs, about forty at most: twenty runs then cost as much as
+two curves."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run as a line of a list. Each of its rollouts counts by the definition of its own environment."""
+    """One run as a line of a list. Each of its rollouts counts by the definition of its own
+    environment."""
 
     run: Run
     environments: Sequence[Environment]
-    """Environments of its ended episodes by name; before the first ending that of its newest episode."""
+    """Environments of its ended episodes by name; before the first ending that of its newest
+    episode."""
     splits: Sequence[Split]
     """Splits that it played, in the order in which it began to."""
     split: Split | None
@@ -49,7 +53,8 @@ class RunLine:
     last: datetime | None
     """Start of the newest episode of the run."""
     definition: Definitions
-    """The definition of the episodes that count, or the definitions of their environments where these differ."""
+    """The definition of the episodes that count, or the definitions of their environments where
+    these differ."""
     outline: ScopeOutline
     asked: DefinitionAsked
     """The parts of the definition that are given, which replace those of the environments."""
@@ -93,15 +98,22 @@ def lines_of(
     key: str | None = None,
     choice: SplitChoice = FIRST_SPLIT,
 ) -> list[RunLine]:
-    """Return a line for each run, in the given order. The number of queries does not depend on that of the runs.
+    """Return a line for each run, in the given order. The number of queries does not depend on that
+    of the runs.
 
-    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None: all episodes.
-    `choice`: which splits the figures count of a run that played several. Raises: BadFilter for another one.
+    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None:
+    all episodes. `choice`: which splits the figures count of a run that played several. Raises:
+    BadFilter for another one.
     """
     newest, definitions = _newest(runs, key), definitions_in_force(asked)
     covers = covers_of([_scope_of(run, key) for run in runs], definitions, MIN_BLOCKS)
-    places = [one.environments or _place_of(newest.get(run.pk)) for run, one in zip(runs, covers, strict=True)]
-    rows = Environment.objects.defer("card", "task_schema").in_bulk({pk for some in places for pk in some})
+    places = [
+        one.environments or _place_of(newest.get(run.pk))
+        for run, one in zip(runs, covers, strict=True)
+    ]
+    rows = Environment.objects.defer("card", "task_schema").in_bulk(
+        {pk for some in places for pk in some}
+    )
     played, lines = splits_of([run.pk for run in runs], key), list[RunLine]()
     for run, read, some in zip(runs, covers, places, strict=True):
         splits = played.get(run.pk, [])
@@ -135,10 +147,14 @@ def _scope_of(run: Run, key: str | None) -> Scope:
 
 def _newest(runs: Sequence[Run], key: str | None = None) -> dict[int, Episode]:
     """Return the newest episode of each run that has one, by the run's id. Two queries."""
-    newest = Episode.objects.filter(run=OuterRef("pk"), **({} if key is None else {"key_label": key})).order_by("-pk")
+    newest = Episode.objects.filter(
+        run=OuterRef("pk"), **({} if key is None else {"key_label": key})
+    ).order_by("-pk")
     ids = [run.pk for run in runs]
     last = dict(Run.objects.filter(pk__in=ids).values_list("pk", Subquery(newest.values("pk")[:1])))
-    episodes = Episode.objects.only("environment_id", "created").in_bulk([pk for pk in last.values() if pk])
+    episodes = Episode.objects.only("environment_id", "created").in_bulk(
+        [pk for pk in last.values() if pk]
+    )
     return {run: episodes[pk] for run, pk in last.items() if pk in episodes}
 
 
@@ -159,7 +175,8 @@ class JudgedPart:
 
 
 def parts_of(line: RunLine) -> list[JudgedPart]:
-    """Return the figures of a run in each of its splits, in order, and in its environments at tasks of no split."""
+    """Return the figures of a run in each of its splits, in order, and in its environments at tasks
+    of no split."""
     environments = {one.pk: one for one in line.environments}
     splits = {split.pk: split for split in line.splits}
     places = {place for block in line.read.blocks for place in block.parts}
@@ -167,13 +184,16 @@ def parts_of(line: RunLine) -> list[JudgedPart]:
     order = [0, *splits]
     return [
         _judged_part(line, environments[place.environment], splits.get(place.split))
-        for place in sorted(places, key=lambda one: (order.index(one.split) or len(order), one.environment))
+        for place in sorted(
+            places, key=lambda one: (order.index(one.split) or len(order), one.environment)
+        )
         if place.environment in environments and place.split in order
     ]
 
 
 def judged_parts(line: RunLine) -> list[JudgedPart]:
-    """Return the parts of a run that has several, and all of them together if its figures count all."""
+    """Return the parts of a run that has several, and all of them together if its figures count
+    all."""
     parts = parts_of(line)
     if len(parts) < 2:
         return []
@@ -184,7 +204,10 @@ def judged_parts(line: RunLine) -> list[JudgedPart]:
 
 
 def _judged_part(line: RunLine, environment: Environment, split: Split | None) -> JudgedPart:
-    definition, place = definition_of(environment, line.asked), Place(environment.pk, split.pk if split else 0)
+    definition, place = (
+        definition_of(environment, line.asked),
+        Place(environment.pk, split.pk if split else 0),
+    )
     blocks = [(environment.pk, one.parts[place]) for one in line.read.blocks if place in one.parts]
     rows = [row for row in line.read.rows if (row[-1], row[-2] or 0) == place]
     of_part = of_one_split(EpisodeFilter(run=line.run.name, environment=environment.name), split)
@@ -226,6 +249,8 @@ def places_of(run: Run) -> RunPlaces:
     floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
     grouped = episodes.filter(pk__gt=floor).order_by().values_list("environment")
     counts = list(grouped.annotate(count=Count("pk"), last=Max("created")).order_by("-count"))
-    names = dict(Environment.objects.filter(pk__in=[pk for pk, _, _ in counts]).values_list("pk", "name"))
+    names = dict(
+        Environment.objects.filter(pk__in=[pk for pk, _, _ in counts]).values_list("pk", "name")
+    )
     environments = [InEnvironment(names[pk], count, last) for pk, count, last in counts]
     return RunPlaces(environments, floor > 0)

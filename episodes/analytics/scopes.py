@@ -1,10 +1,13 @@
-"""Scopes: whose endings a curve shows, which are those of an environment, a split, a task, a run, or any filter.
+"""Scopes: whose endings a curve shows, which are those of an environment, a split, a task, a run,
+or any filter.
 
-People are left out, so that tasks for agents are not chosen by what people reach: only a scope of a filter that names
-people or a run, and that of a task, has theirs.
-Blocks exist for environments, runs and splits that a class declares, so all of their endings count; those of a run
-are divided by environment, so all endings of a run in one of its environments count, too. For other scopes the newest
-MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run, environment or model in it.
+People are left out, so that tasks for agents are not chosen by what people reach: only a scope of a
+filter that names people or a run, and that of a task, has theirs.
+Blocks exist for environments, runs and splits that a class declares, so all of their endings count;
+those of a run
+are divided by environment, so all endings of a run in one of its environments count, too. For other
+scopes the newest MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run,
+environment or model in it.
 """
 
 from __future__ import annotations
@@ -39,19 +42,22 @@ class Scope:
     """Name for legends and titles."""
     episodes: QuerySet[Episode] = field(compare=False, repr=False)
     within: QuerySet[Episode] | None = field(default=None, compare=False, repr=False)
-    """Episodes that an index returns in order, and that hold those of the scope; None for all episodes, or for a scope
-    with blocks for its own. Of a scope without blocks the newest MAX_ENDINGS of these are read."""
+    """Episodes that an index returns in order, and that hold those of the scope; None for all
+    episodes, or for a scope with blocks for its own. Of a scope without blocks the newest
+    MAX_ENDINGS of these are read."""
     note: str = ""
     """A sentence for pages about how the scope is read; may be empty."""
 
     environment: int | None = None
-    """Id of the environment to which the scope of a run is limited; None for all of its environments."""
+    """Id of the environment to which the scope of a run is limited; None for all of its
+    environments."""
 
     split: int | None = None
     """Id of the split to which the scope of a run is limited; None for all of its splits."""
 
     has_groups: bool = False
-    """Whether all episodes are of one run, and the rollouts at one task in one of its training steps are together."""
+    """Whether all episodes are of one run, and the rollouts at one task in one of its training
+    steps are together."""
 
     @property
     def has_blocks(self) -> bool:
@@ -75,7 +81,9 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
     if isinstance(of, Split) and of.is_curated:
         return _curated(of)
     if isinstance(of, Environment):
-        return Scope("environment", of.pk, of.name, Episode.objects.filter(WITHOUT_PEOPLE, environment=of))
+        return Scope(
+            "environment", of.pk, of.name, Episode.objects.filter(WITHOUT_PEOPLE, environment=of)
+        )
     if isinstance(of, Split):
         return Scope("split", of.pk, of.name, Episode.objects.filter(WITHOUT_PEOPLE, split=of))
     if isinstance(of, Run):
@@ -84,7 +92,9 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
     return Scope("task", of.pk, str(of), episodes, episodes)
 
 
-def part_of_run(run: Run, environment: Environment, label: str, split: Split | None = None) -> Scope:
+def part_of_run(
+    run: Run, environment: Environment, label: str, split: Split | None = None
+) -> Scope:
     """Return the scope of a run's episodes in one environment, or in one of its splits."""
     of_run = Episode.objects.filter(run=run)
     part = of_run.filter(environment=environment) if split is None else of_run.filter(split=split)
@@ -100,7 +110,9 @@ def part_of_run(run: Run, environment: Environment, label: str, split: Split | N
     )
 
 
-def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None) -> Scope:
+def filtered(
+    episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None
+) -> Scope:
     """Return the scope of those `episodes` that are among the newest MAX_ENDINGS of `within`.
 
     `within`: episodes that an index returns by id; None: all episodes.
@@ -109,9 +121,11 @@ def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] 
 
 
 def floor_of(scope: Scope, most: int | None = None) -> int:
-    """Return the id above which a scope without blocks has `most` episodes (None: MAX_ENDINGS); 0: all. One query.
+    """Return the id above which a scope without blocks has `most` episodes (None: MAX_ENDINGS); 0:
+    all. One query.
 
-    Episodes are counted along an index, because ids have gaps: servers reserve them in blocks, and imports skip some.
+    Episodes are counted along an index, because ids have gaps: servers reserve them in blocks, and
+    imports skip some.
     """
     most = MAX_ENDINGS if most is None else most
     # the bound leads databases to the index
@@ -122,7 +136,10 @@ def floor_of(scope: Scope, most: int | None = None) -> int:
 def _curated(split: Split) -> Scope:
     environment = Episode.objects.filter(WITHOUT_PEOPLE, environment=split.environment_id)
     episodes = environment.filter(task__in=served(split).values("task"))
-    note = "Counts every attempt at the tasks that are in the split now, whichever split the client named."
+    note = (
+        "Counts every attempt at the tasks that are in the split now, whichever split the client "
+        "named."
+    )
     return Scope("filter", 0, split.name, episodes, environment, note)
 
 
@@ -164,26 +181,33 @@ class Overlaid:
 
 
 _GROUPED = frozenset(("run", "environment", "split", "task", "suite", "step", "key"))
-"""Conditions that leave out whole groups only, or, for a key, those members that it may not read."""
+"""Conditions that leave out whole groups only, or, for a key, those members that it may not
+read."""
 
 
 def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:
     """Return the scope of a filter.
 
-    Every episode counts for an environment, split, run or task alone, and for a run in one environment or split; for
-    any other filter the newest ones do. Those of people count only if the filter names them.
+    Every episode counts for an environment, split, run or task alone, and for a run in one
+    environment or split; for any other filter the newest ones do. Those of people count only if the
+    filter names them.
     """
     if named.unknown:
         return filtered(Episode.objects.none(), label)
     asked = without_people(asked)
     # a key may read only part of the environments and runs, so there are no blocks
-    given = set(asked.values()) - set(DEFINITION_PARAMETERS) if asked.viewer.key_label is None else set()
+    given = (
+        set(asked.values()) - set(DEFINITION_PARAMETERS)
+        if asked.viewer.key_label is None
+        else set()
+    )
     given -= {"player"} if asked.player == "others" else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
     if given == {"run", "environment"} and named.run and named.environment:
         return part_of_run(named.run, named.environment, label)
-    declared = None if named.split and named.split.is_curated else named.split  # clients do not name the others
+    # clients do not name the others
+    declared = None if named.split and named.split.is_curated else named.split
     if given == {"run", "environment", "split"} and named.run and named.environment and declared:
         return part_of_run(named.run, named.environment, label, declared)
     if given == {"environment", "split"} and named.split:
@@ -197,15 +221,16 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
 
 
 def without_people(asked: EpisodeFilter) -> EpisodeFilter:
-    """Return the filter with everybody except people as players, unless it says whose episodes it is about: a run has
-    those of its own people.
+    """Return the filter with everybody except people as players, unless it says whose episodes it
+    is about: a run has those of its own people.
     """
     says_whose = asked.player or asked.is_of_people or asked.run is not None
     return asked if says_whose else replace(asked, player="others")
 
 
 def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str:
-    """Return a sentence about the episodes of people that `without_people` leaves out; empty if there are none.
+    """Return a sentence about the episodes of people that `without_people` leaves out; empty if
+    there are none.
 
     `named`: the rows that the filter names; None: they are read.
     """
@@ -216,12 +241,16 @@ def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str
     if not found:
         return ""
     count = f"over {MAX_COUNTED:,}" if found > MAX_COUNTED else f"{found:,}"
-    return f"{count} ended episode{'' if found == 1 else 's'} of people left out; player=human shows people."
+    return (
+        f"{count} ended episode{'' if found == 1 else 's'} of people left out; player=human shows "
+        "people."
+    )
 
 
 def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> Overlaid:
-    """Return a part for each of the newest MAX_SERIES runs, environments, models or kinds of players among the filter's
-    episodes, oldest first; if `needs_step`, of those with a training step.
+    """Return a part for each of the newest MAX_SERIES runs, environments, models or kinds of
+    players among the filter's episodes, oldest first; if `needs_step`, of those with a training
+    step.
     """
     if by == "player":
         return _of_players(asked)
@@ -231,14 +260,24 @@ def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> 
     if by == "run" and asked.viewer.hidden_environments:
         recent = recent.filter(run__in=Run.objects.seen_by(asked.viewer))
     stepped = Count("run_step") if needs_step else Value(1)
-    last = recent.order_by().values_list(by).annotate(last=Max("pk"), stepped=stepped).order_by("-last")
+    last = (
+        recent.order_by()
+        .values_list(by)
+        .annotate(last=Max("pk"), stepped=stepped)
+        .order_by("-last")
+    )
     found = [(value, stepped) for value, _, stepped in last if value]
     known = [value for value, stepped in found if stepped] or [value for value, _ in found]
     shown = list(reversed(known[:MAX_SERIES]))
     if by == "run":
         stepless = [value for value, _ in found if value not in set(known)]
         named = [part.label for part in of_runs(asked, stepless[:MAX_SERIES]).parts]
-        return replace(of_runs(asked, shown), known=len(known), stepless=named, unnamed=len(stepless) - len(named))
+        return replace(
+            of_runs(asked, shown),
+            known=len(known),
+            stepless=named,
+            unnamed=len(stepless) - len(named),
+        )
     if by == "environment":
         names = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
         parts = [OverlaidPart(replace(asked, environment=names[pk]), names[pk]) for pk in shown]
@@ -263,7 +302,8 @@ def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> Overlaid:
 
 
 def _within(asked: EpisodeFilter, named: NamedRows) -> QuerySet[Episode] | None:
-    """Return episodes that an index returns by id and that include those of the filter; None: all episodes."""
+    """Return episodes that an index returns by id and that include those of the filter; None: all
+    episodes."""
     if asked.task is not None:
         return Episode.objects.filter(task=asked.task)
     if named.run is not None:

@@ -1,7 +1,9 @@
-"""Covers of scopes: all of their endings as a few blocks, as coarse as possible, and rows of single endings.
+"""Covers of scopes: all of their endings as a few blocks, as coarse as possible, and rows of single
+endings.
 
-By training step the blocks are spans, because endings of one step need not follow each other. For any number of scopes
-this takes five queries at most, six by training step, and one more for each scope that has no blocks.
+By training step the blocks are spans, because endings of one step need not follow each other. For
+any number of scopes this takes five queries at most, six by training step, and one more for each
+scope that has no blocks.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ MAX_RAW_ENDINGS = 10_000
 MIN_RAW = 1280
 """Endings that are read one by one for each of many scopes: ten blocks."""
 MIN_COARSE = 2
-"""Blocks at least of a scope whose blocks have rows for many places, so that about as many rows are read."""
+"""Blocks at least of a scope whose blocks have rows for many places, so that about as many rows are
+read."""
 MIN_SCOPE_BLOCKS = 16
 """Blocks of each of very many scopes at least."""
 
@@ -47,12 +50,18 @@ STILL_COUNTED = "Older episodes are still being counted, so these figures are no
 
 
 def missing_from(scope: Scope) -> str:
-    """Return the sentence about older episodes of a scope of which only the newest ones could be read."""
-    return STILL_COUNTED if scope.has_blocks else f"Only the newest {MAX_ENDINGS:,} episodes are counted."
+    """Return the sentence about older episodes of a scope of which only the newest ones could be
+    read."""
+    return (
+        STILL_COUNTED
+        if scope.has_blocks
+        else f"Only the newest {MAX_ENDINGS:,} episodes are counted."
+    )
 
 
 def note_of_part(part: str) -> str:
-    """Return the sentence for what is read from the rows of one part alone; empty unless that is far behind.
+    """Return the sentence for what is read from the rows of one part alone; empty unless that is
+    far behind.
 
     `part`: its name. Two queries.
     """
@@ -68,23 +77,30 @@ class SummaryCover:
     first: int
     """Place of the first row within the scope."""
     missing: str = ""
-    """A sentence about older endings that were not read, or are not in any block yet; empty if none are missing."""
+    """A sentence about older endings that were not read, or are not in any block yet; empty if none
+    are missing."""
     stepless: int = 0
-    """For a cover by training step, the number of endings without a training step, which are neither in a span nor a
-    row.
+    """For a cover by training step, the number of endings without a training step, which are
+    neither in a span nor a row.
     """
 
     @property
     def environments(self) -> set[int]:
         """Ids of the environments of the endings."""
-        return {pk for block in self.blocks for pk, _ in block.pairs} | {row[-1] for row in self.rows}
+        return {pk for block in self.blocks for pk, _ in block.pairs} | {
+            row[-1] for row in self.rows
+        }
 
     def of_split(self, split: int) -> SummaryCover:
         """Return what the cover has of the episodes of one split."""
         blocks = [
             replace(block, parts=parts)
             for block in self.blocks
-            if (parts := {place: summary for place, summary in block.parts.items() if place.split == split})
+            if (
+                parts := {
+                    place: summary for place, summary in block.parts.items() if place.split == split
+                }
+            )
         ]
         return replace(self, blocks=blocks, rows=[row for row in self.rows if row[-2] == split])
 
@@ -109,9 +125,9 @@ def cover(
 ) -> list[SummaryCover]:
     """Return a cover of each scope, with returns by the definition of each episode.
 
-    A scope with more than `most_rows` endings (None: MAX_RAW_ENDINGS, fewer for many scopes) is covered by blocks of
-    the highest level that has `least_blocks` of them (None: MIN_BLOCKS, fewer for many scopes). `needs_groups`: whether
-    spans are read with what they say about groups.
+    A scope with more than `most_rows` endings (None: MAX_RAW_ENDINGS, fewer for many scopes) is
+    covered by blocks of the highest level that has `least_blocks` of them (None: MIN_BLOCKS, fewer
+    for many scopes). `needs_groups`: whether spans are read with what they say about groups.
     """
     least = max(MIN_SCOPE_BLOCKS, min(MIN_BLOCKS, 2 * MIN_BLOCKS // max(1, len(scopes))))
     least = least if least_blocks is None else least_blocks
@@ -124,7 +140,10 @@ def cover(
         spans = read_spans(long, definitions, needs_groups=needs_groups)
         blocks = [spans.get(scope, []) for scope in scopes]
     else:
-        wanted = [block_ranges(0, head.blocks, min(least, max(MIN_COARSE, least // head.places))) for head in heads]
+        wanted = [
+            block_ranges(0, head.blocks, min(least, max(MIN_COARSE, least // head.places)))
+            for head in heads
+        ]
         blocks = read_blocks(scopes, wanted, definitions, axis)
     bound = max(followed, last_end() - MAX_ENDINGS)
     ends = [min(head.last_end, followed) for head in heads]
@@ -151,13 +170,16 @@ def _first_row(scope: Scope, head: ScopeHead, blocks: Sequence[StoredBlock]) -> 
 
 
 def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover:
-    """Return a cover by spans, and by rows of the endings that came after what spans have `followed`.
+    """Return a cover by spans, and by rows of the endings that came after what spans have
+    `followed`.
 
-    A batch of the follower may have come between two queries: spans hold every training step up to their last end.
+    A batch of the follower may have come between two queries: spans hold every training step up to
+    their last end.
     """
     last = max([followed if head.blocks else 0, *(span.last_end for span in read.blocks)])
     rows = [row for row in read.rows if row[4] is not None and row[0] > last]
-    if read.missing and head.blocks:  # how many of the endings that were not read have no training step is unknown
+    # how many of the endings that were not read have no training step is unknown
+    if read.missing and head.blocks:
         return replace(read, rows=rows)
     endings = head.held + sum(row[0] > head.last_end for row in read.rows)
     stepless = endings - sum(span.episodes for span in read.blocks) - len(rows)
@@ -165,15 +187,20 @@ def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover
 
 
 def followed_by(axis: Axis) -> int:
-    """Return the `end_number` of the last ending in the summaries for this axis; 0 if there are none, or while they are
-    rebuilt. Blocks say how many endings a scope has, so curves from spans need both.
+    """Return the `end_number` of the last ending in the summaries for this axis; 0 if there are
+    none, or while they are rebuilt. Blocks say how many endings a scope has, so curves from spans
+    need both.
     """
-    return followed_to(BlocksPart.name, SpansPart.name) if axis == "step" else followed_to(BlocksPart.name)
+    return (
+        followed_to(BlocksPart.name, SpansPart.name)
+        if axis == "step"
+        else followed_to(BlocksPart.name)
+    )
 
 
 def _rest(scope: Scope, after: int, followed: int, bound: int) -> _Rest:
-    """Return the endings after `after`; of those that the follower has not reached only the ones after `bound`, because
-    they may be many.
+    """Return the endings after `after`; of those that the follower has not reached only the ones
+    after `bound`, because they may be many.
     """
     if not scope.has_blocks:
         floor = floor_of(scope)

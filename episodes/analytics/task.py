@@ -1,6 +1,8 @@
-"""Figures of one task by any definition of return and success, counted from its newest episodes, for the task's page.
+"""Figures of one task by any definition of return and success, counted from its newest episodes,
+for the task's page.
 
-For the environment's own definition the recorder stores the figures of all attempts (TaskStatistics).
+For the environment's own definition the recorder stores the figures of all attempts
+(TaskStatistics).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ MAX_NEWEST = 10_000
 def statistics_at(
     task: Task, definition: Definition, thresholds: Thresholds, revisions: Collection[int] = ()
 ) -> tuple[Statistics, int | None]:
-    """Return the statistics of a task, and the number of episodes read if there may be older ones; otherwise None.
+    """Return the statistics of a task, and the number of episodes read if there may be older ones;
+    otherwise None.
 
     People are left out, as in TaskStatistics.
 
@@ -40,7 +43,9 @@ def statistics_at(
         runs[run or ""].append((kind, value))
         models[model].append((kind, value))
     counted = Statistics(
-        overall=_result("", [(kind, value) for kind, *_, value in rollouts], definition, thresholds),
+        overall=_result(
+            "", [(kind, value) for kind, *_, value in rollouts], definition, thresholds
+        ),
         runs=_results_by_name(runs, definition, thresholds),
         models=_results_by_name(models, definition, thresholds),
     )
@@ -50,12 +55,19 @@ def statistics_at(
 def _results_by_name(
     endings: Mapping[str, Sequence[EndedReturn]], definition: Definition, thresholds: Thresholds
 ) -> tuple[TaskResult, ...]:
-    """Return the figures of those that have a name and an attempt, most attempts first, then by name."""
-    results = [_result(name, found, definition, thresholds) for name, found in endings.items() if name]
-    return tuple(sorted((one for one in results if one.n), key=lambda one: (-one.n, one.key))[:MAX_KEYS])
+    """Return the figures of those that have a name and an attempt, most attempts first, then by
+    name."""
+    results = [
+        _result(name, found, definition, thresholds) for name, found in endings.items() if name
+    ]
+    return tuple(
+        sorted((one for one in results if one.n), key=lambda one: (-one.n, one.key))[:MAX_KEYS]
+    )
 
 
-def _result(key: str, endings: Sequence[EndedReturn], definition: Definition, thresholds: Thresholds) -> TaskResult:
+def _result(
+    key: str, endings: Sequence[EndedReturn], definition: Definition, thresholds: Thresholds
+) -> TaskResult:
     returns = returns_counted(endings, definition.convention)
     figures, sketch = figures_from(endings, definition), returns_sketch(returns)
     rate = figures["successes"] / len(returns) if returns else 0.0

@@ -1,7 +1,8 @@
 """Tokens that clients reported, along the points of a curve that was drawn.
 
-A point's value is the mean over the attempts whose tokens are known. The newest MAX_EPISODES episodes of a scope are
-read. Only rollouts that belong to their episode for certain count, and of several of one episode the newest.
+A point's value is the mean over the attempts whose tokens are known. The newest MAX_EPISODES
+episodes of a scope are read. Only rollouts that belong to their episode for certain count, and of
+several of one episode the newest.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ class TokenPoint(NamedTuple):
     input_tokens: float | None
     """Mean of the attempts whose input tokens are known; None without any."""
     output_tokens: float | None
-    """Mean of the attempts whose output tokens, which include those of reasoning, are known; None without any."""
+    """Mean of the attempts whose output tokens, which include those of reasoning, are known; None
+    without any."""
 
     @property
     def text(self) -> str:
-        return f"tokens known for {self.known:,} of {self.attempts:,} rollout{'' if self.attempts == 1 else 's'}"
+        return (
+            f"tokens known for {self.known:,} of {self.attempts:,} "
+            f"rollout{'' if self.attempts == 1 else 's'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ def token_curve(curve: Curve) -> TokenCurve:
 
 
 def _rows(attempts: Any) -> list[tuple[Any, ...]]:
-    """Return id, `end_number`, training step, input and output tokens of the attempts with a rollout, newest first."""
+    """Return id, `end_number`, training step, input and output tokens of the attempts with a
+    rollout, newest first."""
     told = Q(rollouts__input_tokens__isnull=False) | Q(rollouts__output_tokens__isnull=False)
     found = attempts.filter(told, rollouts__joined_by__in=CERTAIN).order_by("-pk", "-rollouts__pk")
     columns = ("pk", "end_number", "run_step", "rollouts__input_tokens", "rollouts__output_tokens")
@@ -80,7 +86,9 @@ def _rows(attempts: Any) -> list[tuple[Any, ...]]:
 
 
 def _point(attempts: int, values: Sequence[_Tokens]) -> TokenPoint:
-    return TokenPoint(attempts, len(values), *(_mean([one[place] for one in values]) for place in (0, 1)))
+    return TokenPoint(
+        attempts, len(values), *(_mean([one[place] for one in values]) for place in (0, 1))
+    )
 
 
 def _mean(values: Sequence[int | None]) -> float | None:

@@ -1,4 +1,5 @@
-"""The latest training steps of a run: the figures of their rollouts and the spread within their groups.
+"""The latest training steps of a run: the figures of their rollouts and the spread within their
+groups.
 
 They include running episodes, so they are counted from the episodes, the latest MAX_READ of them.
 """
@@ -28,7 +29,8 @@ MAX_READ = 5_000
 _FIRST_STEP = (
     "SELECT MIN(run_step) FROM (SELECT DISTINCT run_step FROM ("
     "SELECT run_step FROM episodes_episode WHERE run_id = %s AND run_step IS NOT NULL"
-    " ORDER BY run_step DESC, id DESC LIMIT %s) AS newest ORDER BY run_step DESC LIMIT %s) AS latest"
+    " ORDER BY run_step DESC, id DESC LIMIT %s) AS newest ORDER BY run_step DESC LIMIT %s) AS "
+    "latest"
 )
 """The earliest of the latest steps of a run, so that no more episodes are read than are shown."""
 
@@ -71,11 +73,14 @@ class _EpisodeOfStep(NamedTuple):
     refused: int
 
 
-def steps_of(run: Run, definitions: Definitions, most: int, split: Split | None = None) -> list[TrainingStep]:
-    """Return the latest training steps, latest first: `most` of them, or as many as have MAX_READ episodes together.
+def steps_of(
+    run: Run, definitions: Definitions, most: int, split: Split | None = None
+) -> list[TrainingStep]:
+    """Return the latest training steps, latest first: `most` of them, or as many as have MAX_READ
+    episodes together.
 
-    `split`: of which alone the episodes are; the latest steps are those of all splits. Two queries, along the index of
-    training steps.
+    `split`: of which alone the episodes are; the latest steps are those of all splits. Two queries,
+    along the index of training steps.
     """
     with connection.cursor() as cursor:
         cursor.execute(_FIRST_STEP, [run.pk, MAX_READ, most])
@@ -85,7 +90,16 @@ def steps_of(run: Run, definitions: Definitions, most: int, split: Split | None 
     rows = Episode.objects.filter(run=run, run_step__gte=first).order_by("-run_step", "-pk")
     rows = rows if split is None else rows.filter(split=split)
     columns = (
-        *("run_step", "environment_id", "split_id", "task_id", "end_number", KIND, "steps_count", definitions.value()),
+        *(
+            "run_step",
+            "environment_id",
+            "split_id",
+            "task_id",
+            "end_number",
+            KIND,
+            "steps_count",
+            definitions.value(),
+        ),
         *("failed_count", "refused_count"),
     )
     read = [_EpisodeOfStep._make(row) for row in rows_of(rows.values_list(*columns)[:MAX_READ])]
@@ -98,7 +112,17 @@ def steps_of(run: Run, definitions: Definitions, most: int, split: Split | None 
 def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -> TrainingStep:
     ended = [(row.end, row) for row in rows if row.end is not None]
     endings = [
-        (end, row.kind, row.steps, row.value, float(step), row.failed, row.refused, row.split, row.environment)
+        (
+            end,
+            row.kind,
+            row.steps,
+            row.value,
+            float(step),
+            row.failed,
+            row.refused,
+            row.split,
+            row.environment,
+        )
         for end, row in ended
     ]
     groups: dict[tuple[int, int | None, int], list[tuple[str, float | None]]] = defaultdict(list)
@@ -106,7 +130,9 @@ def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -
         groups[row.environment, row.split, row.task].append((row.kind, row.value))
     spreads = [
         spread_of(
-            value for value in returns_counted(members, definitions.of(environment).convention) if value is not None
+            value
+            for value in returns_counted(members, definitions.of(environment).convention)
+            if value is not None
         )
         for (environment, *_), members in groups.items()
         if len(members) > 1

@@ -1,7 +1,8 @@
-"""The base of serializers of objects whose members are attributes: DRF takes longer to look for members.
+"""The base of serializers of objects whose members are attributes: DRF takes longer to look for
+members.
 
-A curve has up to 500 points with 30 members each. The class has no docstring, because the OpenAPI document would show
-it as that of its subclasses.
+A curve has up to 500 points with 30 members each. The class has no docstring, because the OpenAPI
+document would show it as that of its subclasses.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Authentication of the API: who sends a request, and which episodes they may read.
 
-A person who may see the pages reads what the pages show, and so does a key with the scope `admin`. Any other key
-belongs to agents: with the scope `read` it reads the episodes that were played with it, but no figures that are
-computed from the episodes of others.
+A person who may see the pages reads what the pages show, and so does a key with the scope `admin`.
+Any other key belongs to agents: with the scope `read` it reads the episodes that were played with
+it, but no figures that are computed from the episodes of others.
 
-Requests that change something need Django's CSRF token if they come from a browser, because browsers send cookies with
-requests that other sites make. Keys are sent on purpose, and a program on the machine of a server without keys sends no
-cookie; it is distinguished from a browser by the headers `Origin`, `Referer` and `Sec-Fetch-Site`, one of which every
-browser sends with such a request.
+Requests that change something need Django's CSRF token if they come from a browser, because
+browsers send cookies with requests that other sites make. Keys are sent on purpose, and a program
+on the machine of a server without keys sends no cookie; it is distinguished from a browser by the
+headers `Origin`, `Referer` and `Sec-Fetch-Site`, one of which every browser sends with such a
+request.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Reader:
     """The sender of a request: a person, or a key."""
 
     key_label: str | None
-    """Label of the key whose records the sender may read; None for all, except what a person plays blind."""
+    """Label of the key whose records the sender may read; None for all, except what a person plays
+    blind."""
     person: Any = None
     """Account of the person; None for a key."""
     key: AgentKey = EVERYBODY
@@ -66,30 +68,37 @@ class Reader:
         return self.key.viewer if self.person is None else viewer_of(self.person)
 
     def rights_of(self, request: Request) -> Callable[[], bool]:
-        """Return what tells whether the reader may still do, and see, all that they may now; as `logins.rights_of`."""
+        """Return what tells whether the reader may still do, and see, all that they may now; as
+        `logins.rights_of`."""
         return rights_of(request._request) if self.person is not None else self._has_rights
 
     def _has_rights(self) -> bool:
         key = ring.current(self.key)
-        return key is not None and key.may_all_of(self.key) and key.hidden_ids <= self.key.hidden_ids
+        return (
+            key is not None and key.may_all_of(self.key) and key.hidden_ids <= self.key.hidden_ids
+        )
 
     def sees(self, key_label: str) -> bool:
-        """Return whether the reader may read an episode that was played with the key of that label."""
+        """Return whether the reader may read an episode that was played with the key of that
+        label."""
         return self.key_label is None or self.key_label == key_label
 
     def refuse_keys(self, what: str) -> None:
         """Refuse `what`, which covers all episodes, to keys. Raises: PermissionDenied."""
         if self.key_label is not None:
             raise PermissionDenied(
-                f"{what} cover all episodes, and a key reads only those played with it: log in on the server's "
+                f"{what} cover all episodes, and a key reads only those played with it: log in on "
+                "the server's "
                 "pages and send the session cookie instead."
             )
 
 
 class ReaderAuthentication(BaseAuthentication):
-    """Authenticates by the API key if one is sent and the server needs keys; otherwise by the session of the pages.
+    """Authenticates by the API key if one is sent and the server needs keys; otherwise by the
+    session of the pages.
 
-    Without keys the middleware of the pages logs in every visitor from this machine as the operator.
+    Without keys the middleware of the pages logs in every visitor from this machine as the
+    operator.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Reader] | None:
@@ -109,7 +118,8 @@ class ReaderAuthentication(BaseAuthentication):
 
 
 def _reader_with(request: Request) -> Reader:
-    """Return the reader that the request's key stands for. Raises: AuthenticationFailed, Throttled."""
+    """Return the reader that the request's key stands for. Raises: AuthenticationFailed,
+    Throttled."""
     try:
         key = ring.check(request.META, (request.META.get("REMOTE_ADDR", ""), ""))
     except KeyRefused as error:
@@ -120,7 +130,8 @@ def _reader_with(request: Request) -> Reader:
 
 
 def _is_local_program(request: Request, user: Any) -> bool:
-    """Return whether a program on this machine sent the request to a server without keys, and no browser did."""
+    """Return whether a program on this machine sent the request to a server without keys, and no
+    browser did."""
     is_operator = not conf.has_keys() and user.get_username() == OPERATOR
     return is_operator and not any(name in request.META for name in BROWSER_HEADERS)
 
@@ -132,7 +143,8 @@ def _check_csrf(request: Request) -> None:
     reason = check.process_view(request._request, None, (), {})
     if reason:
         raise PermissionDenied(
-            f"CSRF check failed: {reason} Send the value of the cookie {settings.CSRF_COOKIE_NAME} in the header "
+            f"CSRF check failed: {reason} Send the value of the cookie {settings.CSRF_COOKIE_NAME} "
+            "in the header "
             "X-CSRFToken, or X-API-Key instead of cookies."
         )
 

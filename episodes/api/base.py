@@ -1,4 +1,5 @@
-"""ApiView, the base of every endpoint of the API: JSON, for readers only; and paging by `limit` and `after`.
+"""ApiView, the base of every endpoint of the API: JSON, for readers only; and paging by `limit` and
+`after`.
 
 Views answer GET and HEAD only, unless they set `http_method_names`.
 
@@ -34,12 +35,15 @@ from episodes.visibility import TaskGuard
 
 
 class AlwaysJson(BaseContentNegotiation):
-    """Answers in JSON whatever the client accepts, so that no client is refused for its Accept header."""
+    """Answers in JSON whatever the client accepts, so that no client is refused for its Accept
+    header."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return None
 
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> Any:
         return renderers[0], renderers[0].media_type
 
 
@@ -59,7 +63,9 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if isinstance(request.auth, Reader):  # else the view needs no reader
-            request.auth.key.require(*(self.scopes if request.method in SAFE_METHODS else (RECORD,)))
+            request.auth.key.require(
+                *(self.scopes if request.method in SAFE_METHODS else (RECORD,))
+            )
             if request.auth.person is None:
                 self._count(request.auth.key.usage)
         for name, value in request.GET.items():
@@ -72,7 +78,9 @@ class ApiView(APIView):
         if usage.requests_left < 0 and not self.is_always_answered:
             usage.check_requests()
 
-    def permission_denied(self, request: Request, message: str | None = None, code: str | None = None) -> NoReturn:
+    def permission_denied(
+        self, request: Request, message: str | None = None, code: str | None = None
+    ) -> NoReturn:
         raise exceptions.NotAuthenticated(message)
 
     @property
@@ -108,30 +116,47 @@ ANY: Collection[str] = frozenset({"*"})
 def handle(error: Exception, context: Any) -> Response | None:
     """Return the response to `error`; None if it is a fault of the server."""
     if isinstance(error, BadFilter):
-        fields = {"field": error.field, "value": error.value, "allowed": error.allowed.removeprefix(LEGAL)}
+        fields = {
+            "field": error.field,
+            "value": error.value,
+            "allowed": error.allowed.removeprefix(LEGAL),
+        }
         return Response({"detail": str(error), **fields}, 400)
     if isinstance(error, Http404):
         return Response({"detail": str(error)}, 404)
     if isinstance(error, RunNotFound | RunConflict):
         return Response({"detail": str(error)}, 404 if isinstance(error, RunNotFound) else 409)
     if isinstance(error, OverQuota):
-        return Response({"detail": f"{error}."}, 429, headers={"Retry-After": str(error.retry_seconds)})
+        return Response(
+            {"detail": f"{error}."}, 429, headers={"Retry-After": str(error.retry_seconds)}
+        )
     if isinstance(error, OrsError):
-        if isinstance(error, Forbidden) and isinstance(auth := context["request"].auth, Reader) and auth.key.label:
+        if (
+            isinstance(error, Forbidden)
+            and isinstance(auth := context["request"].auth, Reader)
+            and auth.key.label
+        ):
             where = f"{context['request'].method} {context['request'].path[:100]}"
             security_log.note("key_forbidden", where, who=auth.key.label, detail=str(error))
         return Response({"detail": str(error)}, 403 if isinstance(error, Forbidden) else 400)
     if isinstance(error, OperationalError | InterfaceError):
-        return Response({"detail": "The database is unavailable; try again."}, 503, headers={"Retry-After": "2"})
+        return Response(
+            {"detail": "The database is unavailable; try again."}, 503, headers={"Retry-After": "2"}
+        )
     if isinstance(error, exceptions.MethodNotAllowed):
         allowed = ", ".join(context["view"].allowed_methods)
-        return Response({"detail": f"{error.detail} This address allows {allowed}."}, 405, headers={"Allow": allowed})
+        return Response(
+            {"detail": f"{error.detail} This address allows {allowed}."},
+            405,
+            headers={"Allow": allowed},
+        )
     if isinstance(error, exceptions.APIException):
         auth, wait = getattr(error, "auth_header", None), getattr(error, "wait", None)
         return Response(
             {"detail": str(error.detail)},
             error.status_code,
-            headers=({"WWW-Authenticate": auth} if auth else {}) | ({"Retry-After": str(wait)} if wait else {}),
+            headers=({"WWW-Authenticate": auth} if auth else {})
+            | ({"Retry-After": str(wait)} if wait else {}),
         )
     return None
 
@@ -143,13 +168,19 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
 
-# --- numbers of the address ------------------------------------------------------------------------------------------
+# --- numbers of the address -----------------------------------------------------------------------
 
 
 def whole(
-    request: Request, name: str, default: int | None = None, *, most: int = MAX_BIGINT, least: int = 0
+    request: Request,
+    name: str,
+    default: int | None = None,
+    *,
+    most: int = MAX_BIGINT,
+    least: int = 0,
 ) -> int | None:
-    """Return the whole number in the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
+    """Return the whole number in the parameter `name`, or `default` if it is absent. Raises:
+    BadFilter."""
     return given(request.GET, name, whole_from(least, most), default)
 
 
@@ -181,6 +212,14 @@ def link(request: Request, after: object) -> str | None:
     return str(request.build_absolute_uri(f"{request.path}?{query.urlencode()}"))
 
 
-def page(request: Request, results: Any, after: object, before: object = None, **further: Any) -> dict[str, Any]:
-    """Return a page. `after` and `before`: cursors of the next and previous page, None or empty if there is none."""
-    return {"next": link(request, after), "previous": link(request, before), **further, "results": results}
+def page(
+    request: Request, results: Any, after: object, before: object = None, **further: Any
+) -> dict[str, Any]:
+    """Return a page. `after` and `before`: cursors of the next and previous page, None or empty if
+    there is none."""
+    return {
+        "next": link(request, after),
+        "previous": link(request, before),
+        **further,
+        "results": results,
+    }

@@ -1,4 +1,5 @@
-"""Curves of return, success and length over episodes, time or training steps, for any filter of episodes."""
+"""Curves of return, success and length over episodes, time or training steps, for any filter of
+episodes."""
 
 from __future__ import annotations
 
@@ -32,15 +33,20 @@ ALL = "*"
 
 
 COMPONENT_TEXT = (
-    "Name of a component that environments report with their rewards; repeat it for several. `*`: the eight that most "
+    "Name of a component that environments report with their rewards; repeat it for several. `*`: "
+    "the eight that most "
     "attempts report. The newest 10,000 episodes are read"
 )
 
-TOKENS_TEXT = "`yes`: `tokens` has the tokens that clients reported. The newest 10,000 episodes are read; default `no`"
+TOKENS_TEXT = (
+    "`yes`: `tokens` has the tokens that clients reported. The newest 10,000 episodes are read; "
+    "default `no`"
+)
 
 
 TOGETHER_TEXT = (
-    "`together`: the splits that the run played are one curve. Without it, a filter by a run that names no split finds "
+    "`together`: the splits that the run played are one curve. Without it, a filter by a run that "
+    "names no split finds "
     "its first one, if it played several; `split` in the response says which"
 )
 
@@ -61,7 +67,9 @@ class CurvesView(ApiView):
         parameter("to", "Largest x to show", kind=float),
         parameter("points", f"Maximum number of points, up to {MAX_POINTS}", kind=int),
         parameter(
-            "threshold", "A return above it is a success; default: that of the environment, else 0.9", kind=float
+            "threshold",
+            "A return above it is a success; default: that of the environment, else 0.9",
+            kind=float,
         ),
         parameter("component", COMPONENT_TEXT),
         parameter("splits", TOGETHER_TEXT, enum=(TOGETHER,)),
@@ -78,12 +86,21 @@ class CurvesView(ApiView):
         self.refuse_unknown(named.unknown)
         split = None if are_together_in(request.GET) else named_split(asked, named)
         if split is not None:
-            asked, named = of_one_split(asked, split), replace(named, environment=split.environment, split=split)
-        definitions = definition_of(named.environment, chosen) if named.environment else definitions_in_force(chosen)
+            asked, named = (
+                of_one_split(asked, split),
+                replace(named, environment=split.environment, split=split),
+            )
+        definitions = (
+            definition_of(named.environment, chosen)
+            if named.environment
+            else definitions_in_force(chosen)
+        )
         scope = scope_of_filter(asked, named)
         found = curve(scope, definitions, axis, points=points, shown=shown)
         components = self._components(found, request.GET.getlist("component"))
-        tokens = token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
+        tokens = (
+            token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
+        )
         people = people_left_out(asked, named)
         content = _content(found, components, tokens, people) | {"split": named.split}
         return Response(CurveSerializer(content).data)
@@ -95,25 +112,39 @@ class CurvesView(ApiView):
         known = names_of(_visible_ids(self.reader.viewer))
         for name in names:
             if name != ALL and name not in known:
-                there = f"There are {', '.join(known)}." if known else "No environment has reported any."
-                self.refuse_unknown(f"No environment reports the component {name!r}.{nearest(name, known)} {there}")
+                there = (
+                    f"There are {', '.join(known)}."
+                    if known
+                    else "No environment has reported any."
+                )
+                self.refuse_unknown(
+                    f"No environment reports the component {name!r}.{nearest(name, known)} {there}"
+                )
         return component_curves(found, None if ALL in names else list(dict.fromkeys(names)))
 
 
 def _visible_ids(viewer: Viewer) -> list[int] | None:
     """Return the ids of all environments but the hidden ones; None if there are no hidden ones."""
     return (
-        list(Environment.objects.seen_by(viewer).values_list("pk", flat=True)) if viewer.hidden_environments else None
+        list(Environment.objects.seen_by(viewer).values_list("pk", flat=True))
+        if viewer.hidden_environments
+        else None
     )
 
 
 def _mark(mark: RevisionMark) -> dict[str, Any]:
     revision = mark.revision
-    facts = {"environment": revision.environment.name, "code": revision.code, "git_commit": revision.git_commit}
+    facts = {
+        "environment": revision.environment.name,
+        "code": revision.code,
+        "git_commit": revision.git_commit,
+    }
     return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
 
 
-def _content(found: Curve, components: ComponentCurves, tokens: TokenCurve | None, people: str) -> dict[str, Any]:
+def _content(
+    found: Curve, components: ComponentCurves, tokens: TokenCurve | None, people: str
+) -> dict[str, Any]:
     notes = (people, found.note, components.note, tokens.note if tokens else "")
     return {
         "definition": definitions_content(found.definition),

@@ -27,10 +27,14 @@ class EnvironmentsView(ApiView):
     scopes = ()
     parameters = DEFINITION_PARAMETERS
 
-    @documented("environments", "environments", EnvironmentResultsSerializer(many=True), *DEFINITION)
+    @documented(
+        "environments", "environments", EnvironmentResultsSerializer(many=True), *DEFINITION
+    )
     def get(self, request: Request) -> Response:
         rows = list(environments_of(self.reader))
-        shape: Any = EnvironmentResultsSerializer(rows, many=True, context=_context(request, self.reader, rows))
+        shape: Any = EnvironmentResultsSerializer(
+            rows, many=True, context=_context(request, self.reader, rows)
+        )
         return Response(shape.data)
 
 
@@ -40,10 +44,14 @@ class EnvironmentView(ApiView):
     scopes = ()
     parameters = DEFINITION_PARAMETERS
 
-    @documented("environment", "environments", EnvironmentResultsSerializer, *DEFINITION, may_miss=True)
+    @documented(
+        "environment", "environments", EnvironmentResultsSerializer, *DEFINITION, may_miss=True
+    )
     def get(self, request: Request, name: str) -> Response:
         row = environment_of(name, self.reader)
-        return Response(EnvironmentResultsSerializer(row, context=_context(request, self.reader, [row])).data)
+        return Response(
+            EnvironmentResultsSerializer(row, context=_context(request, self.reader, [row])).data
+        )
 
 
 def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> dict[str, Any]:
@@ -62,7 +70,8 @@ def environments_of(reader: Reader) -> QuerySet[Environment]:
 def environment_of(name: str, reader: Reader) -> Environment:
     """Return the environment `name` with its splits.
 
-    Raises: Http404, also if it is hidden from the reader; Forbidden for a key that is made for others.
+    Raises: Http404, also if it is hidden from the reader; Forbidden for a key that is made for
+    others.
     """
     reader.key.check_environment(name)
     found = environments_of(reader).filter(name=name).first() if "\0" not in name else None

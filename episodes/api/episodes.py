@@ -14,7 +14,11 @@ from rest_framework.response import Response
 from episodes.api.auth import Reader
 from episodes.api.base import ANY, ApiView, limit_of, page
 from episodes.api.openapi import FILTERS, documented
-from episodes.api.serializers import EpisodeDetailSerializer, ListedEpisodeSerializer, page_serializer
+from episodes.api.serializers import (
+    EpisodeDetailSerializer,
+    ListedEpisodeSerializer,
+    page_serializer,
+)
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of, with_snippets
 from episodes.models import Episode
@@ -23,9 +27,12 @@ from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
 
 _BOUNDED = serializers.BooleanField(
-    help_text="Only the newest 1,000,000 episodes were searched or sorted; always false below that many"
+    help_text="Only the newest 1,000,000 episodes were searched or sorted; always false below that "
+    "many"
 )
-_NOTE = serializers.CharField(help_text="What a search for text leaves out, in sentences; empty if that is nothing")
+_NOTE = serializers.CharField(
+    help_text="What a search for text leaves out, in sentences; empty if that is nothing"
+)
 
 
 class EpisodesView(ApiView):
@@ -41,11 +48,15 @@ class EpisodesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         asked = asked_of(request, self.reader, "sort", "after", "limit")
-        found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
+        found = page_of(
+            asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request)
+        )
         self.refuse_unknown(found.unknown)
         for row in (found := with_snippets(found, asked)).rows:
             row.episode.snippet = row.snippet  # type: ignore[attr-defined]  # for the serializer
-        rows: Any = ListedEpisodeSerializer([row.episode for row in found.rows], many=True, context=self.context)
+        rows: Any = ListedEpisodeSerializer(
+            [row.episode for row in found.rows], many=True, context=self.context
+        )
         members = {"is_bounded": found.is_bounded, "note": note_of(asked)}
         return Response(page(request, rows.data, found.next, found.previous, **members))
 
@@ -73,13 +84,16 @@ def note_of(asked: EpisodeFilter) -> str:
     if asked.text is None:
         return ""
     label = asked.viewer.key_label
-    return search_note(asked.text, visible_episodes(asked.viewer) & (Q() if label is None else played_with(label)))
+    return search_note(
+        asked.text, visible_episodes(asked.viewer) & (Q() if label is None else played_with(label))
+    )
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
     """Return the episode.
 
-    Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it blind.
+    Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it
+    blind.
     """
     rows = (
         Episode.objects.select_related(*related)

@@ -3,12 +3,13 @@
     event: step    id: its index   data: the step as in /steps
     event: ended   id: end         data: the episode as in /episodes/ID
 
-A client that reconnects with Last-Event-ID continues after that event. One that has received the end gets a 204, which
-stops an EventSource from reconnecting. The stream of an ended episode sends all its steps and closes.
+A client that reconnects with Last-Event-ID continues after that event. One that has received the
+end gets a 204, which stops an EventSource from reconnecting. The stream of an ended episode sends
+all its steps and closes.
 
-A stream waits for what `live.py` announces after each commit, and polls every POLL_SECONDS. It occupies no thread: two
-threads read for all streams, once for all streams of a reader that wait for the same step. It ends when its reader may
-no longer read the episode.
+A stream waits for what `live.py` announces after each commit, and polls every POLL_SECONDS. It
+occupies no thread: two threads read for all streams, once for all streams of a reader that wait for
+the same step. It ends when its reader may no longer read the episode.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ from episodes.visibility import key_of_person, sees_episode
 
 MAX_STEPS_PER_READ = 100
 POLL_SECONDS = 10.0
-"""Time between two reads without an announcement; each sends a comment, so that proxies keep the stream open."""
+"""Time between two reads without an announcement; each sends a comment, so that proxies keep the
+stream open."""
 CHECK_SECONDS = 3.0
 """Time after which a stream checks again whether its reader may still read anything."""
 SHARED_SECONDS = 1.0
@@ -58,14 +60,19 @@ END = "end"
 """Id of the event `ended`, the last one."""
 
 _LAST = OpenApiParameter(
-    "Last-Event-ID", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Id of the last event that was received"
+    "Last-Event-ID",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="Id of the last event that was received",
 )
 
 
 class EventsView(ApiView):
     """One episode as server-sent events: `step` for each step as it is recorded, then `ended`."""
 
-    @documented("events", "episodes", {(200, "text/event-stream"): OpenApiTypes.STR}, _LAST, may_miss=True)
+    @documented(
+        "events", "episodes", {(200, "text/event-stream"): OpenApiTypes.STR}, _LAST, may_miss=True
+    )
     def get(self, request: Request, pk: int) -> Any:
         episode = episode_of(pk, self.reader)
         last = _last_of(request.META.get("HTTP_LAST_EVENT_ID", "").strip())
@@ -79,18 +86,25 @@ class EventsView(ApiView):
 
 
 def _last_of(text: str) -> int | None:
-    """Return the index of the last step received, -1 if none; None if the end was. Raises: BadFilter."""
+    """Return the index of the last step received, -1 if none; None if the end was. Raises:
+    BadFilter."""
     if text == END:
         return None
     if not text:
         return -1
     index = index_in(text)
     if index is None:
-        raise BadFilter("Last-Event-ID", text, f"it has to be the id of an event: the index of a step, or {END!r}")
+        raise BadFilter(
+            "Last-Event-ID",
+            text,
+            f"it has to be the id of an event: the index of a step, or {END!r}",
+        )
     return index
 
 
-async def _stream(episode: int, last: int, reading: _EventReading, place: OpenStream) -> AsyncIterator[str]:
+async def _stream(
+    episode: int, last: int, reading: _EventReading, place: OpenStream
+) -> AsyncIterator[str]:
     with place:
         async with Listening(channel_of(episode)) as listening:
             yield ": this is an episode\n\n"
@@ -106,7 +120,8 @@ async def _stream(episode: int, last: int, reading: _EventReading, place: OpenSt
 
 
 async def _news(listening: Listening, reading: _EventReading) -> bool:
-    """Wait up to POLL_SECONDS for a commit to the episode, or until nothing may be read; return whether it came."""
+    """Wait up to POLL_SECONDS for a commit to the episode, or until nothing may be read; return
+    whether it came."""
     until = time.monotonic() + POLL_SECONDS
     while (left := until - time.monotonic()) > 0:
         if await listening.news(min(left, CHECK_SECONDS)):
@@ -136,7 +151,9 @@ async def _shared_read(episode: int, last: int, reading: _EventReading) -> _Even
     key = (episode, last, announcement(), *reading.identity)
     loop = asyncio.get_running_loop()
     if (read := _reads.get(key)) is None:
-        read = _reads[key] = asyncio.ensure_future(stream_readers().run(_read, episode, last, reading))
+        read = _reads[key] = asyncio.ensure_future(
+            stream_readers().run(_read, episode, last, reading)
+        )
         loop.call_later(SHARED_SECONDS, _reads.pop, key, None)
     return await turns_of(loop).turn_after(read)
 
@@ -147,29 +164,41 @@ def _read(episode: int, last: int, reading: _EventReading) -> _EventPart:
     if reader is None:
         return _EventPart("", last, is_last=True)
     status = Episode.objects.filter(pk=episode).values_list("status", flat=True).first()
-    steps, has_more = steps_after(episode, last, MAX_STEPS_PER_READ)  # after the status: then an ended one is complete
-    events = [sse_encode_event("step", exact_json(StepSerializer(step).data), step.index) for step in steps]
+    # after the status: then an ended one is complete
+    steps, has_more = steps_after(episode, last, MAX_STEPS_PER_READ)
+    events = [
+        sse_encode_event("step", exact_json(StepSerializer(step).data), step.index)
+        for step in steps
+    ]
     last = steps[-1].index if steps else last
     if has_more or status == "running":
         return _EventPart("".join(events), last, has_more=has_more)
     if status is not None:  # otherwise it was deleted in the meantime
         row = Episode.objects.select_related(*RELATED).get(pk=episode)
-        content = EpisodeDetailSerializer(row, context={"request": reading, "guard": reader.guard}).data
+        content = EpisodeDetailSerializer(
+            row, context={"request": reading, "guard": reader.guard}
+        ).data
         events.append(sse_encode_event("ended", exact_json(content), END))
     return _EventPart("".join(events), last, is_last=True)
 
 
 class _EventReading:
-    """Replaces the finished request for serializers, which build absolute addresses with it, and knows its reader."""
+    """Replaces the finished request for serializers, which build absolute addresses with it, and
+    knows its reader."""
 
     def __init__(self, request: Request, reader: Reader, episode: Episode) -> None:
-        self._root, self._reader, self._episode = request.build_absolute_uri("/").rstrip("/"), reader, episode
+        self._root, self._reader, self._episode = (
+            request.build_absolute_uri("/").rstrip("/"),
+            reader,
+            episode,
+        )
         self._session: Any = request.session
         self.identity = (self._root, reader.owner, self._session.session_key)
         """The same for all streams that may read the same."""
 
     def reader_now(self) -> Reader | None:
-        """Return the reader with what they may do now; None if they may not read the episode any longer."""
+        """Return the reader with what they may do now; None if they may not read the episode any
+        longer."""
         if self._reader.person is None:
             reader = self._key_now()
         elif SESSION_KEY in self._session:
@@ -178,7 +207,11 @@ class _EventReading:
             return Reader(None, person, key_of_person(person)) if may_read else None
         else:  # the local operator
             reader = self._reader
-        return None if reader is None or self._episode.environment_id in reader.viewer.hidden_environments else reader
+        return (
+            None
+            if reader is None or self._episode.environment_id in reader.viewer.hidden_environments
+            else reader
+        )
 
     def _key_now(self) -> Reader | None:
         key, label = ring.current(self._reader.key), self._reader.key_label
@@ -187,7 +220,8 @@ class _EventReading:
         return Reader(label, key=key)
 
     async def is_over(self) -> bool:
-        """Return whether the reader may not read the episode any longer. Raises: django.db.Error."""
+        """Return whether the reader may not read the episode any longer. Raises:
+        django.db.Error."""
         if self._reader.person is None:  # makes no query
             return self.reader_now() is None
         return await stream_readers().run(self.reader_now) is None

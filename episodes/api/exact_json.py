@@ -1,7 +1,7 @@
 """ExactRenderer: JSON that contains recorded JSON texts unchanged.
 
-Specs, prompts, inputs and outputs are stored as exact JSON text. Parsing and serializing would change texts such as
-1e20 and -0.0, so they are inserted into the response without parsing.
+Specs, prompts, inputs and outputs are stored as exact JSON text. Parsing and serializing would
+change texts such as 1e20 and -0.0, so they are inserted into the response without parsing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 from rest_framework.renderers import BaseRenderer
 
 _MARK = secrets.token_hex(16)
-"""Placeholder for an exact text while the rest is serialized. Random for each process, so no recorded text has it."""
+"""Placeholder for an exact text while the rest is serialized. Random for each process, so no
+recorded text has it."""
 _MARKED = re.compile(f'"{_MARK}:(\\d+)"')
 
 
@@ -29,7 +30,8 @@ class Exact:
 
 
 def exact_json(value: Any) -> str:
-    """Return the JSON of a value whose members may be Exact. It is ASCII except for the texts of these."""
+    """Return the JSON of a value whose members may be Exact. It is ASCII except for the texts of
+    these."""
     texts: list[str] = []
 
     def mark(member: Any) -> str:
@@ -48,6 +50,9 @@ class ExactRenderer(BaseRenderer):
     charset = None
 
     def render(
-        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
         return b"" if data is None else exact_json(data).encode("utf-8", "replace")

@@ -1,4 +1,5 @@
-"""Export of the episodes that a filter finds as a file, generated while it is sent. `episodes/transfer/` writes it."""
+"""Export of the episodes that a filter finds as a file, generated while it is sent.
+`episodes/transfer/` writes it."""
 
 from __future__ import annotations
 
@@ -54,16 +55,26 @@ class ExportView(ApiView):
     @documented(
         "export",
         "episodes",
-        {(200, media.partition(";")[0]): OpenApiTypes.BINARY for media in dict.fromkeys(MEDIA_TYPES.values())},
+        {
+            (200, media.partition(";")[0]): OpenApiTypes.BINARY
+            for media in dict.fromkeys(MEDIA_TYPES.values())
+        },
         parameter(
-            "format", "File format; `jsonl`, `atif` and `harbor` lose nothing and can be imported again", enum=FORMATS
+            "format",
+            "File format; `jsonl`, `atif` and `harbor` lose nothing and can be imported again",
+            enum=FORMATS,
         ),
         parameter("margin", "For `pairs`: minimum difference between the two returns", kind=float),
         parameter("min_return", "Minimum return of an ended episode", kind=float),
         parameter(
-            "success", "`yes` selects attempts with a return above the threshold of the environment", enum=("yes", "no")
+            "success",
+            "`yes` selects attempts with a return above the threshold of the environment",
+            enum=("yes", "no"),
         ),
-        *(parameter(name, f"{HELP[name][0].upper()}{HELP[name][1:]}", enum=CHOICES[name]) for name in CHOICES),
+        *(
+            parameter(name, f"{HELP[name][0].upper()}{HELP[name][1:]}", enum=CHOICES[name])
+            for name in CHOICES
+        ),
         *FILTERS,
         may_miss=True,
     )
@@ -71,23 +82,38 @@ class ExportView(ApiView):
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
         refuse_blanks(request.GET)
         asked = asked_of(request, self.reader, *OWN)
-        least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
-        episodes = narrowed(episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=successes)
+        least, successes = (
+            real(request, "min_return"),
+            one_of(request, "success", ("yes", "no"), "no") == "yes",
+        )
+        episodes = narrowed(
+            episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=successes
+        )
         episodes = episodes.exclude(pk__in=list(blind_to(self.reader.person)))
         training = TrainingFile(
-            TrainingOptions.parse(request.GET, definition=asked.asked, margin=real(request, "margin") or 0.0),
+            TrainingOptions.parse(
+                request.GET, definition=asked.asked, margin=real(request, "margin") or 0.0
+            ),
             PromptSources(self._readable()),
         )
         pieces = exported(
-            episodes, format, training=training, has_additions=self.reader.key_label is None, guard=self.guard
+            episodes,
+            format,
+            training=training,
+            has_additions=self.reader.key_label is None,
+            guard=self.guard,
         )
         is_any = episodes.exists()
         if not is_any or (first := next(pieces, None)) is None:
             self.refuse_unknown(NamedRows.of(asked).unknown)
             raise Http404(why_nothing(format, is_any=is_any))
         what = f"episodes as {format}: {request.GET.urlencode() or 'all'}"
-        place = open_streams.enter(self.reader.owner, request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD)
-        download = Download(what, self.reader.owner.removeprefix("@"), place, self.reader.rights_of(request))
+        place = open_streams.enter(
+            self.reader.owner, request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD
+        )
+        download = Download(
+            what, self.reader.owner.removeprefix("@"), place, self.reader.rights_of(request)
+        )
         security_log.note("exported", what, who=self.reader.key.label or None)
         running = running_among(episodes, format)
         headers = headers_of_export(episodes, asked.asked, NamedRows.of(asked).environment)
@@ -95,7 +121,9 @@ class ExportView(ApiView):
             connection.close()  # the rest is generated on another thread
         content = streamed(pieces, first, download)
         response = StreamingHttpResponse(content, content_type=MEDIA_TYPES[format], headers=headers)
-        name = content_disposition_header(as_attachment=True, filename=f"episodes.{ENDINGS[format]}")
+        name = content_disposition_header(
+            as_attachment=True, filename=f"episodes.{ENDINGS[format]}"
+        )
         response[RUNNING_HEADER] = str(running)
         response["Content-Disposition"] = name or "attachment"
         return response

@@ -22,19 +22,26 @@ class QuotaSerializer(s.Serializer[Any]):
     name = s.ChoiceField(list(DESCRIPTIONS))
     what = s.CharField(help_text="What it limits")
     limit = s.IntegerField(allow_null=True, help_text="null: no limit")
-    used = s.IntegerField(allow_null=True, help_text="What is used now; null where every episode is counted by itself")
+    used = s.IntegerField(
+        allow_null=True, help_text="What is used now; null where every episode is counted by itself"
+    )
     set_by = s.ChoiceField(
         ["key", "server"],
         source="source",
-        help_text="Whether it is the key's own, or the server's for keys that have none of their own",
+        help_text="Whether it is the key's own, or the server's for keys that have none of their "
+        "own",
     )
 
 
 class KeySerializer(s.Serializer[Any]):
     name = s.CharField(help_text="Recorded with everything that the key plays")
     scopes = s.ListField(child=s.ChoiceField(list(SCOPES)), help_text="What it may do")
-    environments = s.ListField(child=s.CharField(), allow_null=True, help_text="Those it may use; null: all")
-    splits = s.ListField(child=s.CharField(), allow_null=True, help_text="Splits that it may use; null: all")
+    environments = s.ListField(
+        child=s.CharField(), allow_null=True, help_text="Those it may use; null: all"
+    )
+    splits = s.ListField(
+        child=s.CharField(), allow_null=True, help_text="Splits that it may use; null: all"
+    )
     run = s.CharField(help_text="The only run that it may record; empty: any")
     expires = s.DateTimeField(allow_null=True, help_text="null: never")
     quotas = QuotaSerializer(many=True)

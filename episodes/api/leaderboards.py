@@ -1,4 +1,5 @@
-"""Leaderboards: the results of models, runs or players at the tasks of an environment or of one of its splits."""
+"""Leaderboards: the results of models, runs or players at the tasks of an environment or of one of
+its splits."""
 
 from __future__ import annotations
 
@@ -33,12 +34,21 @@ class LeaderboardView(ApiView):
         LeaderboardSerializer,
         parameter(
             "split",
-            "Name of one of its splits; default: all its tasks, but by run, if a run played several splits, the first "
+            "Name of one of its splits; default: all its tasks, but by run, if a run played "
+            "several splits, the first "
             "that the newest such run played",
         ),
-        parameter("splits", "`together`: by run, all tasks though runs played several splits", enum=(TOGETHER,)),
+        parameter(
+            "splits",
+            "`together`: by run, all tasks though runs played several splits",
+            enum=(TOGETHER,),
+        ),
         parameter("by", "What a row stands for; default `model`", enum=BY),
-        parameter("tasks", "Which tasks count; `shared`: those that people and another row attempted", enum=TASKS),
+        parameter(
+            "tasks",
+            "Which tasks count; `shared`: those that people and another row attempted",
+            enum=TASKS,
+        ),
         *DEFINITION,
         may_miss=True,
     )
@@ -50,7 +60,9 @@ class LeaderboardView(ApiView):
         split = split_of(environment, request.GET.get("split", ""))
         is_shared = one_of(request, "tasks", TASKS, "all") == "shared"
         together, viewer = are_together_in(request.GET), self.reader.viewer
-        found = leaderboard(environment, split, by, definition, viewer, is_shared=is_shared, are_together=together)
+        found = leaderboard(
+            environment, split, by, definition, viewer, is_shared=is_shared, are_together=together
+        )
         content = {
             "environment": name,
             "split": found.split.name if found.split else None,

@@ -1,4 +1,5 @@
-"""The contents of the page at /api/: the addresses of an OpenAPI document, their parameters and responses."""
+"""The contents of the page at /api/: the addresses of an OpenAPI document, their parameters and
+responses."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class DocumentedPath:
 
     @property
     def can_be_opened(self) -> bool:
-        """Return whether a link can lead to the path: it is read with GET, and has no placeholders."""
+        """Return whether a link can lead to the path: it is read with GET, and has no
+        placeholders."""
         return self.method == "get" and "{" not in self.path
 
 
@@ -62,7 +64,9 @@ def reference_of(document: Mapping[str, Any]) -> list[Subject]:
     return [Subject(name, addresses) for name, addresses in found.items()]
 
 
-def _address(method: str, path: str, operation: Mapping[str, Any], shapes: Mapping[str, Any]) -> DocumentedPath:
+def _address(
+    method: str, path: str, operation: Mapping[str, Any], shapes: Mapping[str, Any]
+) -> DocumentedPath:
     contents = operation["responses"]["200"]["content"]
     parameters = [
         DocumentedName(one["name"], _kind(one["schema"]), _pieces(one.get("description", "")))
@@ -74,27 +78,34 @@ def _address(method: str, path: str, operation: Mapping[str, Any], shapes: Mappi
     body = [one for content in sent.values() for one in _members(content["schema"], shapes)]
     text = _pieces(operation.get("description", ""))
     media = ", ".join(contents)
-    return DocumentedPath(operation["operationId"], method, path, text, parameters, body, media, members)
+    return DocumentedPath(
+        operation["operationId"], method, path, text, parameters, body, media, members
+    )
 
 
 def _pieces(text: str) -> Pieces:
     return [(piece, place % 2 == 1) for place, piece in enumerate(text.split("`")) if piece]
 
 
-def _members(schema: Mapping[str, Any], shapes: Mapping[str, Any], depth: int = 0) -> Iterator[DocumentedName]:
+def _members(
+    schema: Mapping[str, Any], shapes: Mapping[str, Any], depth: int = 0
+) -> Iterator[DocumentedName]:
     schema = _resolved(schema, shapes)
     if schema.get("type") == "array":
         schema = _resolved(schema["items"], shapes)
     for name, member in schema.get("properties", {}).items():
         whole = _resolved(member, shapes)
-        text = member.get("description", "") or ("" if "properties" in whole else whole.get("description", ""))
+        text = member.get("description", "") or (
+            "" if "properties" in whole else whole.get("description", "")
+        )
         yield DocumentedName(name, _kind(whole), _pieces(text.split("\n\n")[0]), depth)
         if "properties" in whole or whole.get("type") == "array":
             yield from _members(whole, shapes, depth + 1)
 
 
 def _resolved(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema that `schema` refers to, for alternatives that of the first reference; else `schema` itself."""
+    """Return the schema that `schema` refers to, for alternatives that of the first reference; else
+    `schema` itself."""
     choices = [*schema.get("allOf", ()), *schema.get("oneOf", ()), *schema.get("anyOf", ())]
     reference = schema.get("$ref") or next((one["$ref"] for one in choices if "$ref" in one), None)
     return shapes[reference.rpartition("/")[2]] if reference else schema
@@ -103,7 +114,11 @@ def _resolved(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> Mapping[s
 def _kind(schema: Mapping[str, Any]) -> str:
     """Return a short name of the type, such as `string or null` or `a | b`."""
     if "enum" in schema:
-        return " | ".join(repr(value) if value == "" else str(value) for value in schema["enum"] if value is not None)
+        return " | ".join(
+            repr(value) if value == "" else str(value)
+            for value in schema["enum"]
+            if value is not None
+        )
     kinds = schema.get("type", "object" if "properties" in schema else "any JSON")
     words = [kinds] if isinstance(kinds, str) else list(kinds)
     form = schema.get("format")

@@ -1,4 +1,5 @@
-"""Rollouts that clients uploaded, with the filters of the list page, and single ones with their messages."""
+"""Rollouts that clients uploaded, with the filters of the list page, and single ones with their
+messages."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.openapi import documented, parameter
 from episodes.api.serializers import page_serializer
-from episodes.api.serializers_rollouts import RolloutDetailSerializer, RolloutMessageSerializer, RolloutSerializer
+from episodes.api.serializers_rollouts import (
+    RolloutDetailSerializer,
+    RolloutMessageSerializer,
+    RolloutSerializer,
+)
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout, RolloutMessage
 from episodes.models.privacy import visible_rollouts
@@ -26,10 +31,13 @@ from episodes.uploads.rollout_figures import with_current_figures
 from episodes.visibility import blind_to, is_blind_to, sentence
 
 MAX_CHARACTERS = 16 * 1024 * 1024
-"""Texts of a page of messages. A page ends before the message that would exceed this, but has at least one."""
+"""Texts of a page of messages. A page ends before the message that would exceed this, but has at
+least one."""
 
 
-_NOTE = serializers.CharField(help_text="What a search for text leaves out, in sentences; empty if that is nothing")
+_NOTE = serializers.CharField(
+    help_text="What a search for text leaves out, in sentences; empty if that is nothing"
+)
 
 
 class RolloutListView(ApiView):
@@ -42,7 +50,9 @@ class RolloutListView(ApiView):
         "rollouts",
         page_serializer(RolloutSerializer, "RolloutPage", note=_NOTE),
         *("environment", "run", "model"),
-        parameter("joined", "With an episode here, with one that is a guess, or without one", enum=JOINED),
+        parameter(
+            "joined", "With an episode here, with one that is a guess, or without one", enum=JOINED
+        ),
         parameter("episode", "Number of the episode that they belong to", kind=int),
         parameter("text", 'Words, "words in a row" and prefix* in the messages'),
         *("limit",),
@@ -52,7 +62,9 @@ class RolloutListView(ApiView):
         limit, after = limit_of(request), whole(request, "after")
         asked = RolloutFilter.parse(request.GET, ("limit", "after"), self.reader.viewer)
         found = rollouts_page(_visible(asked.rollouts(), self.reader), after, limit)
-        shape: Any = RolloutSerializer(with_current_figures(found.rollouts), many=True, context={"request": request})
+        shape: Any = RolloutSerializer(
+            with_current_figures(found.rollouts), many=True, context={"request": request}
+        )
         return Response(page(request, shape.data, found.next, note=_note_of(asked)))
 
 
@@ -95,13 +107,16 @@ class RolloutMessagesView(ApiView):
         found = list(related[after : after + limit + 1])
         shown = found[: min(limit, _count_within_limit(found))]
         shape: Any = RolloutMessageSerializer(shown, many=True)
-        return Response(page(request, shape.data, after + len(shown) if len(found) > len(shown) else None))
+        return Response(
+            page(request, shape.data, after + len(shown) if len(found) > len(shown) else None)
+        )
 
 
 def rollout_of(pk: int, reader: Reader) -> Rollout:
     """Return the rollout.
 
-    Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays its episode blind.
+    Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays its
+    episode blind.
     """
     rows = Rollout.objects.select_related("run", "event_blob", "episode__split")
     rollout = rows.seen_by(reader.viewer).filter(pk=pk).first()

@@ -1,4 +1,5 @@
-"""The training and evaluation runs that clients have named, and what their trainers say about them."""
+"""The training and evaluation runs that clients have named, and what their trainers say about
+them."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ from episodes.api.serializers import (
     RunDetailSerializer,
     page_serializer,
 )
-from episodes.api.serializers_figures import Results, RunDetailResultsSerializer, RunResultsSerializer
+from episodes.api.serializers_figures import (
+    Results,
+    RunDetailResultsSerializer,
+    RunResultsSerializer,
+)
 from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
@@ -43,7 +48,9 @@ from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
 """What an account needs in order to describe runs."""
 
 
-ALL_SPLITS = parameter("splits", "`together`: `figures` count all splits that a run played", enum=(TOGETHER,))
+ALL_SPLITS = parameter(
+    "splits", "`together`: `figures` count all splits that a run played", enum=(TOGETHER,)
+)
 
 
 class RunsView(ApiView):
@@ -52,7 +59,15 @@ class RunsView(ApiView):
     Each rollout counts by the definition of its own environment.
     """
 
-    parameters = ("name", "state", "tag", "limit", "after", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
+    parameters = (
+        "name",
+        "state",
+        "tag",
+        "limit",
+        "after",
+        *SplitChoice.PARAMETERS,
+        *DEFINITION_PARAMETERS,
+    )
 
     @documented(
         "runs",
@@ -69,7 +84,10 @@ class RunsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        wanted = {"tags__name": request.GET.get("tag", ""), "state": one_of(request, "state", STATES)}
+        wanted = {
+            "tags__name": request.GET.get("tag", ""),
+            "state": one_of(request, "state", STATES),
+        }
         rows = runs_of(self.reader.viewer)
         rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
         choice = SplitChoice.parse(request.GET)
@@ -79,11 +97,15 @@ class RunsView(ApiView):
         rows = rows.order_by("-pk")
         rows = rows.defer("config", "notes").prefetch_related("tags")
         rows = rows if after is None else rows.filter(pk__lt=after)
-        rows = rows.filter(**{name: value.replace("\0", "") for name, value in wanted.items() if value})
+        rows = rows.filter(
+            **{name: value.replace("\0", "") for name, value in wanted.items() if value}
+        )
         found = list(rows[: limit + 1])
         context = _context(request, self.reader, found[:limit])
         shape: Any = RunResultsSerializer(found[:limit], many=True, context=context)
-        return Response(page(request, shape.data, found[limit - 1].pk if len(found) > limit else None))
+        return Response(
+            page(request, shape.data, found[limit - 1].pk if len(found) > limit else None)
+        )
 
 
 class RunView(ApiView):
@@ -96,7 +118,10 @@ class RunView(ApiView):
         "runs",
         RunDetailResultsSerializer,
         parameter("environment", "Environment of the split"),
-        parameter("split", "One of several splits that the run played, which `figures` count; default: the first"),
+        parameter(
+            "split",
+            "One of several splits that the run played, which `figures` count; default: the first",
+        ),
         ALL_SPLITS,
         *DEFINITION,
         may_miss=True,
@@ -105,7 +130,9 @@ class RunView(ApiView):
         run = runs_of(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
-        return Response(RunDetailResultsSerializer(run, context=_context(request, self.reader, [run])).data)
+        return Response(
+            RunDetailResultsSerializer(run, context=_context(request, self.reader, [run])).data
+        )
 
 
 class SteeredRunView(ApiView):
@@ -125,10 +152,14 @@ class SteeredRunView(ApiView):
     @extend_schema(
         operation_id="steer_run",
         tags=["runs"],
-        description="Begin a run, or change what the trainer of the newest one of this title says about it. Members "
-        "that are left out keep their values. The next run of the title begins if `state` is `running` and the newest "
-        "one has ended or is at a later step, or if it has another model or configuration, unless `resume` is true. "
-        "A key can change the runs that it created and those that have an episode that was played with it; a "
+        description="Begin a run, or change what the trainer of the newest one of this title says "
+        "about it. Members "
+        "that are left out keep their values. The next run of the title begins if `state` is "
+        "`running` and the newest "
+        "one has ended or is at a later step, or if it has another model or configuration, unless "
+        "`resume` is true. "
+        "A key can change the runs that it created and those that have an episode that was played "
+        "with it; a "
         "person needs the permission *Can change run*, and in a browser the CSRF token.",
         request={"application/json": RunDescriptionSerializer},
         parameters=[
@@ -136,7 +167,8 @@ class SteeredRunView(ApiView):
                 "If-Match",
                 str,
                 OpenApiParameter.HEADER,
-                description="ETag of the run as it was read: if the run has changed since, nothing happens and the "
+                description="ETag of the run as it was read: if the run has changed since, nothing "
+                "happens and the "
                 "response is 409",
             )
         ],
@@ -152,10 +184,14 @@ class SteeredRunView(ApiView):
         expected = parse_etags(request.headers.get("If-Match", ""))
         if "If-Match" in request.headers and not expected:
             raise BadFilter(
-                "If-Match", request.headers["If-Match"], 'it has to be an ETag with quotation marks, or "*"'
+                "If-Match",
+                request.headers["If-Match"],
+                'it has to be an ETag with quotation marks, or "*"',
             )
         reader, name = self.reader, _name_of(request, name, self.reader)
-        reader.key.check_run(Run.objects.filter(name=name).values_list("title", flat=True).first() or name)
+        reader.key.check_run(
+            Run.objects.filter(name=name).values_list("title", flat=True).first() or name
+        )
         done = steer(name, description, reader.viewer, expected)
         return self._response(done.run, 201 if done.is_new else 200)
 
@@ -167,8 +203,14 @@ class SteeredRunView(ApiView):
 def _context(request: Request, reader: Reader, runs: Sequence[Run]) -> dict[str, Any]:
     """Return what the serializers of runs with figures need."""
     choice = SplitChoice.parse(request.GET)
-    lines = {one.run.pk: one for one in lines_of(runs, definition_in(request.GET), reader.key_label, choice)}
-    results = {pk: Results(one.definition, one.outline.total, one.outline.missing) for pk, one in lines.items()}
+    lines = {
+        one.run.pk: one
+        for one in lines_of(runs, definition_in(request.GET), reader.key_label, choice)
+    }
+    results = {
+        pk: Results(one.definition, one.outline.total, one.outline.missing)
+        for pk, one in lines.items()
+    }
     return {"request": request, "results": results, "lines": lines, "reader": reader}
 
 
@@ -178,21 +220,29 @@ def _check_permission(reader: Reader) -> None:
 
 
 def _json_of(request: Request, reader: Reader) -> Any:
-    """Return the value of the body, with secrets masked. Raises: UnsupportedMediaType, BadFilter."""
+    """Return the value of the body, with secrets masked. Raises: UnsupportedMediaType,
+    BadFilter."""
     kind = (request.content_type or "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise UnsupportedMediaType(kind, f"Content-Type is {kind or 'absent'}; it has to be application/json.")
+        raise UnsupportedMediaType(
+            kind, f"Content-Type is {kind or 'absent'}; it has to be application/json."
+        )
     try:
         return parsed_json(_masked(request, reader, request._request.body.decode()))
     except (ValueError, RecursionError) as error:
         start = request._request.body[:80].decode(errors="replace")
-        raise BadFilter("body", start, f"it has to be JSON in UTF-8, and {_problem(error)}") from None
+        raise BadFilter(
+            "body", start, f"it has to be JSON in UTF-8, and {_problem(error)}"
+        ) from None
 
 
 def _problem(error: Exception) -> str:
     """Return what is wrong with a text that is not JSON."""
     if isinstance(error, json.JSONDecodeError):
-        return f"at line {error.lineno}, column {error.colno} it is not: {error.msg[:1].lower()}{error.msg[1:]}"
+        return (
+            f"at line {error.lineno}, column {error.colno} it is not: "
+            f"{error.msg[:1].lower()}{error.msg[1:]}"
+        )
     if isinstance(error, UnicodeDecodeError):
         return f"its byte {error.start} is not UTF-8"
     problem = json_problem(error)
@@ -210,7 +260,8 @@ def _name_of(request: Request, name: str, reader: Reader) -> str:
 
 
 def _masked(request: Request, reader: Reader, text: str) -> str:
-    """Return the JSON text without the key of the request and the secrets of the key's sessions; for a person
+    """Return the JSON text without the key of the request and the secrets of the key's sessions;
+    for a person
     and for a server without keys, those of all sessions.
     """
     text = mask_of((sent_key(request.META),)).json(text)

@@ -1,8 +1,8 @@
 """Serializers of the JSON of the API. The OpenAPI document is generated from them.
 
-Times are ISO 8601 in UTC; durations are in seconds or milliseconds, as their names say. Environments, splits and runs
-are referred to by name; episodes and tasks, which have none, by number. Addresses are absolute, because other programs
-store them.
+Times are ISO 8601 in UTC; durations are in seconds or milliseconds, as their names say.
+Environments, splits and runs are referred to by name; episodes and tasks, which have none, by
+number. Addresses are absolute, because other programs store them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LinkField(s.Field[Any, Any, Any, Any]):
         return str(request.build_absolute_uri(path)) if request else path
 
 
-# --- environments ----------------------------------------------------------------------------------------------------
+# --- environments ---------------------------------------------------------------------------------
 
 
 class SplitSerializer(s.Serializer[Any]):
@@ -112,7 +112,9 @@ class EnvironmentSerializer(s.Serializer[Any]):
     is_hosted = s.BooleanField(help_text="Whether this server offers it now")
     is_enabled = s.BooleanField(help_text="Whether agents may open sessions")
     unavailable = s.CharField(help_text="Why it cannot be played on this machine; empty if it can")
-    is_procedural = s.BooleanField(help_text="Whether its class creates tasks on request instead of listing them")
+    is_procedural = s.BooleanField(
+        help_text="Whether its class creates tasks on request instead of listing them"
+    )
     default_return = s.ChoiceField(RETURNS, help_text="Definition of the return")
     reward_low = s.FloatField()
     reward_high = s.FloatField()
@@ -120,7 +122,7 @@ class EnvironmentSerializer(s.Serializer[Any]):
     splits = SplitSerializer(many=True)
 
 
-# --- tasks -----------------------------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------
 
 
 class CoverageSerializer(AttributesSerializer):
@@ -128,14 +130,19 @@ class CoverageSerializer(AttributesSerializer):
 
     rollouts = s.IntegerField(help_text="Number of ended episodes without probes and continuations")
     own = s.IntegerField(help_text="Number of rollouts that count with their own return")
-    zero = s.DictField(child=s.IntegerField(), help_text="Rollouts that count as a return of 0, by kind of ending")
-    out = s.DictField(child=s.IntegerField(), help_text="Rollouts that are left out, by kind of ending")
+    zero = s.DictField(
+        child=s.IntegerField(), help_text="Rollouts that count as a return of 0, by kind of ending"
+    )
+    out = s.DictField(
+        child=s.IntegerField(), help_text="Rollouts that are left out, by kind of ending"
+    )
     text = s.CharField(
-        help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out`"
+        help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures "
+        "left out`"
     )
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 
 
 MAX_COUNTED = 10_000
@@ -151,26 +158,36 @@ class RunSerializer(s.Serializer[Any]):
     number = s.IntegerField(help_text="1 for the first run of its title")
     run_id = s.CharField(source="own_id", help_text="Id that its client gave it; may be empty")
     model = s.CharField(
-        help_text="As its trainer says, else the first model named by one of its episodes; may be empty"
+        help_text="As its trainer says, else the first model named by one of its episodes; may be "
+        "empty"
     )
     created = moment()
-    state = s.ChoiceField(["", *STATES], help_text="As its trainer says; empty if none has described the run")
-    step = s.IntegerField(allow_null=True, help_text="Current training step, given to episodes that name none")
+    state = s.ChoiceField(
+        ["", *STATES], help_text="As its trainer says; empty if none has described the run"
+    )
+    step = s.IntegerField(
+        allow_null=True, help_text="Current training step, given to episodes that name none"
+    )
     git_commit = s.CharField(help_text="Commit of the trainer's code; may be empty")
     tags = s.ListField(child=s.CharField(), source="tag_names")
-    updated = moment(allow_null=True, help_text="Last time a trainer described the run; null if none has")
+    updated = moment(
+        allow_null=True, help_text="Last time a trainer described the run; null if none has"
+    )
 
 
 class RunDetailSerializer(RunSerializer):
     notes = s.CharField()
     config = ExactField(help_text="JSON object of the trainer; null if there is none")
     episodes = s.SerializerMethodField(
-        help_text=f"Number of its episodes, for a key of its own; {MAX_COUNTED} stands for more, too"
+        help_text=f"Number of its episodes, for a key of its own; {MAX_COUNTED} stands for more, "
+        "too"
     )
 
     def get_episodes(self, run: Any) -> int:
         key_label = self.context["reader"].key_label
-        episodes = Episode.objects.filter(run=run, **({} if key_label is None else {"key_label": key_label}))
+        episodes = Episode.objects.filter(
+            run=run, **({} if key_label is None else {"key_label": key_label})
+        )
         return episodes.order_by()[:MAX_COUNTED].count()
 
 
@@ -180,21 +197,28 @@ class RunDescriptionSerializer(s.Serializer[Any]):
     step = s.IntegerField(
         required=False,
         allow_null=True,
-        help_text="Current training step. Episodes of the run that name none get it. A lower one than before needs "
+        help_text="Current training step. Episodes of the run that name none get it. A lower one "
+        "than before needs "
         "`resume`, or `state: running`, which begins the next run",
     )
     state = s.ChoiceField(
         STATES,
         required=False,
-        help_text="`ended` and `failed` close the live sessions of the run that the sender's key opened. A new run is "
+        help_text="`ended` and `failed` close the live sessions of the run that the sender's key "
+        "opened. A new run is "
         "`running` unless this says otherwise",
     )
     model = s.CharField(required=False, allow_null=True, max_length=MAX_MODEL_CHARACTERS)
     config = s.DictField(
-        required=False, allow_null=True, help_text=f"Any JSON object of up to {MAX_CONFIG_CHARACTERS:,} characters"
+        required=False,
+        allow_null=True,
+        help_text=f"Any JSON object of up to {MAX_CONFIG_CHARACTERS:,} characters",
     )
     git_commit = s.CharField(
-        required=False, allow_null=True, max_length=MAX_COMMIT_CHARACTERS, help_text="Commit of the trainer's code"
+        required=False,
+        allow_null=True,
+        max_length=MAX_COMMIT_CHARACTERS,
+        help_text="Commit of the trainer's code",
     )
     notes = s.CharField(required=False, allow_null=True, max_length=MAX_NOTES_CHARACTERS)
     tags = s.ListField(
@@ -208,14 +232,16 @@ class RunDescriptionSerializer(s.Serializer[Any]):
         required=False,
         allow_null=True,
         max_length=MAX_ID_CHARACTERS,
-        help_text="An id of the sender's own for this execution: the run of the title that has it, or a new one",
+        help_text="An id of the sender's own for this execution: the run of the title that has it, "
+        "or a new one",
     )
     resume = s.BooleanField(
-        required=False, help_text="Go on with the newest run of the title, whatever its state and step are"
+        required=False,
+        help_text="Go on with the newest run of the title, whatever its state and step are",
     )
 
 
-# --- episodes --------------------------------------------------------------------------------------------------------
+# --- episodes -------------------------------------------------------------------------------------
 
 
 class ReturnsSerializer(s.Serializer[Any]):
@@ -235,12 +261,19 @@ class EpisodeTaskSerializer(s.Serializer[Any]):
 
 class PlaySerializer(s.Serializer[Any]):
     is_blind = s.BooleanField(help_text="Whether rewards were hidden until the end")
-    is_repeat = s.BooleanField(help_text="Whether the person had played or seen the task before, so it is not counted")
-    counts_left = s.BooleanField(
-        allow_null=True, help_text="In a study, whether it counts if the person leaves it; null in no study"
+    is_repeat = s.BooleanField(
+        help_text="Whether the person had played or seen the task before, so it is not counted"
     )
-    is_excluded = s.BooleanField(help_text="Whether the person was excluded from the study, so it is not counted")
-    continues = s.IntegerField(source="parent_id", allow_null=True, help_text="Id of the episode that it continues")
+    counts_left = s.BooleanField(
+        allow_null=True,
+        help_text="In a study, whether it counts if the person leaves it; null in no study",
+    )
+    is_excluded = s.BooleanField(
+        help_text="Whether the person was excluded from the study, so it is not counted"
+    )
+    continues = s.IntegerField(
+        source="parent_id", allow_null=True, help_text="Id of the episode that it continues"
+    )
     continues_step = s.IntegerField(
         source="parent_step",
         allow_null=True,
@@ -266,33 +299,56 @@ class EpisodeSerializer(s.Serializer[Any]):
     model = s.CharField()
     player = s.ChoiceField(["agent", "human", "script"])
     who = PersonField(help_text="The person who played, such as `@alice`; null for other players")
-    play = PlaySerializer(allow_null=True, default=None, help_text="How a person played; null for other players")
+    play = PlaySerializer(
+        allow_null=True, default=None, help_text="How a person played; null for other players"
+    )
     status = s.ChoiceField(["running", "ended"])
     cause = s.ChoiceField(
-        ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"],
+        [
+            "",
+            "finished",
+            "abandoned",
+            "expired",
+            "setup_failed",
+            "env_error",
+            "interrupted",
+            "no_call",
+        ],
         help_text="Why it ended; empty while it runs",
     )
     is_probe = s.BooleanField(
-        help_text="Whether it ended without a tool call and isn't an attempt; statistics leave it out"
+        help_text="Whether it ended without a tool call and isn't an attempt; statistics leave it "
+        "out"
     )
     returns = ReturnsSerializer()
-    steps = s.IntegerField(source="steps_count", help_text="Tool calls that ran; 0 while the episode runs")
-    failed = s.IntegerField(source="failed_count", help_text="Tool calls that ran and failed; 0 while the episode runs")
+    steps = s.IntegerField(
+        source="steps_count", help_text="Tool calls that ran; 0 while the episode runs"
+    )
+    failed = s.IntegerField(
+        source="failed_count", help_text="Tool calls that ran and failed; 0 while the episode runs"
+    )
     refused = s.IntegerField(
-        source="refused_count", help_text="Tool calls that were refused and did not run; 0 while the episode runs"
+        source="refused_count",
+        help_text="Tool calls that were refused and did not run; 0 while the episode runs",
     )
     created = moment()
     ended = moment(allow_null=True)
     duration_seconds = s.FloatField(allow_null=True, help_text="From ready to the last response")
     end_number = s.IntegerField(
-        allow_null=True, help_text="Number of the ending; rises by one with every ending on this server"
+        allow_null=True,
+        help_text="Number of the ending; rises by one with every ending on this server",
     )
 
 
 class SnippetSerializer(s.Serializer[Any]):
-    step = s.IntegerField(allow_null=True, help_text="Index of the step; null if it is of the prompt or of a message")
+    step = s.IntegerField(
+        allow_null=True, help_text="Index of the step; null if it is of the prompt or of a message"
+    )
     message = s.IntegerField(
-        source="message.index", default=None, allow_null=True, help_text="Index of an uploaded message; else null"
+        source="message.index",
+        default=None,
+        allow_null=True,
+        help_text="Index of an uploaded message; else null",
     )
     text = s.CharField()
     matches = s.ListField(
@@ -304,7 +360,8 @@ class SnippetSerializer(s.Serializer[Any]):
 class ListedEpisodeSerializer(EpisodeSerializer):
     snippet = SnippetSerializer(
         allow_null=True,
-        help_text="Where the transcript has what `text` searches for; null without `text`, or where it was not found "
+        help_text="Where the transcript has what `text` searches for; null without `text`, or "
+        "where it was not found "
         "in what was read of the transcript",
     )
 
@@ -314,11 +371,15 @@ class RevisionSerializer(s.Serializer[Any]):
     source_hash = s.CharField(help_text="SHA-256 of the source files; may be empty")
     git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
     is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
-    versions = s.DictField(child=s.CharField(), source="version_of", help_text="Versions of the SDK and named packages")
+    versions = s.DictField(
+        child=s.CharField(), source="version_of", help_text="Versions of the SDK and named packages"
+    )
 
 
 class EpisodeDetailSerializer(EpisodeSerializer):
-    revision = RevisionSerializer(allow_null=True, help_text="Code of the environment; null if it is unknown")
+    revision = RevisionSerializer(
+        allow_null=True, help_text="Code of the environment; null if it is unknown"
+    )
     steps_url = LinkField("/api/episodes/{}/steps")
     events_url = LinkField("/api/episodes/{}/events")
     rollouts_url = LinkField("/api/rollouts?episode={}")
@@ -331,7 +392,8 @@ class EpisodeDetailSerializer(EpisodeSerializer):
     last_acted = moment(allow_null=True)
     spec = TaskSpecField(help_text="Spec of the task, as far as the reader may read it")
     prompt = ExactField(
-        source="prompt.text", help_text="Prompt as the agent received it; null if it never requested it"
+        source="prompt.text",
+        help_text="Prompt as the agent received it; null if it never requested it",
     )
     tools = ExactField(source="tools.text", help_text="Tools as the agent received them")
 
@@ -347,12 +409,16 @@ class StepSerializer(s.Serializer[Any]):
     task_id = s.CharField(help_text="Id of the call, with which its client can retry it")
     started = moment()
     duration_ms = s.FloatField()
-    waited_ms = s.FloatField(help_text="Time until the session was set up and its earlier calls had finished")
+    waited_ms = s.FloatField(
+        help_text="Time until the session was set up and its earlier calls had finished"
+    )
     input = ExactField(source="input_json")
-    output = ExactField(source="output_json", help_text="The ToolOutput; null unless `status` is ok")
+    output = ExactField(
+        source="output_json", help_text="The ToolOutput; null unless `status` is ok"
+    )
 
 
-# --- answers ---------------------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 class ErrorSerializer(s.Serializer[Any]):
@@ -362,8 +428,11 @@ class ErrorSerializer(s.Serializer[Any]):
     allowed = s.CharField(required=False)
 
 
-def page_serializer(shape: type[s.Serializer[Any]], name: str, **further: s.Field[Any, Any, Any, Any]) -> Any:
-    """Return the serializer of a page: `results`, and the addresses of the `next` and `previous` page or null."""
+def page_serializer(
+    shape: type[s.Serializer[Any]], name: str, **further: s.Field[Any, Any, Any, Any]
+) -> Any:
+    """Return the serializer of a page: `results`, and the addresses of the `next` and `previous`
+    page or null."""
     members: dict[str, Any] = {
         "next": s.URLField(allow_null=True),
         "previous": s.URLField(allow_null=True),

@@ -25,7 +25,9 @@ class TaskFigures(s.Serializer[Any]):
     rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Attempts that have a return")
     successes = s.IntegerField()
-    rate = s.FloatField(allow_null=True, help_text="Successes divided by attempts; null without attempts")
+    rate = s.FloatField(
+        allow_null=True, help_text="Successes divided by attempts; null without attempts"
+    )
     rate_low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % Wilson interval")
     rate_high = s.FloatField(allow_null=True)
     return_mean = s.FloatField(allow_null=True)
@@ -47,29 +49,39 @@ class TaskSerializer(s.Serializer[Any]):
     environment = s.CharField(source="environment.name")
     hash = TaskHashField(
         source="content_hash",
-        help_text="The task's identity: sha256 of the spec with sorted keys, or for a key without the scope `curate` a "
+        help_text="The task's identity: sha256 of the spec with sorted keys, or for a key without "
+        "the scope `curate` a "
         "hash of that with the server's secret",
     )
     spec = TaskSpecField(
-        help_text="For a key without the scope `curate`: without the hidden fields, and null in a sealed split"
+        help_text="For a key without the scope `curate`: without the hidden fields, and null in a "
+        "sealed split"
     )
     state = s.ChoiceField(
         ["active", *(state for state in STATES if state != "served")],
         source="state_now",
-        help_text="`active`: agents get it, which pages call served; `quarantined`; `superseded`: replaced by an edit; "
+        help_text="`active`: agents get it, which pages call served; `quarantined`; `superseded`: "
+        "replaced by an edit; "
         "`removed`: in no split that is served; `pasted`: known only because a client sent it",
     )
     replaced_by = SuccessorSerializer(
         source="successor",
         allow_null=True,
-        help_text="What replaced a superseded task; null for others, and if the reader may not read it",
+        help_text="What replaced a superseded task; null for others, and if the reader may not "
+        "read it",
     )
-    reason = s.SerializerMethodField(help_text="Why it was quarantined; empty if the reader may not read the task")
+    reason = s.SerializerMethodField(
+        help_text="Why it was quarantined; empty if the reader may not read the task"
+    )
     origin = s.ChoiceField(
-        ["code", "import", "edit", "played"], source="source", help_text="Where the task first came from"
+        ["code", "import", "edit", "played"],
+        source="source",
+        help_text="Where the task first came from",
     )
     created = moment()
-    statistics = TaskFigures(source="figures", allow_null=True, help_text="null without attempts, and for a key")
+    statistics = TaskFigures(
+        source="figures", allow_null=True, help_text="null without attempts, and for a key"
+    )
 
     def get_reason(self, task: Any) -> str:
         guard: TaskGuard = self.context["guard"]
@@ -79,5 +91,6 @@ class TaskSerializer(s.Serializer[Any]):
 class TaskDetailSerializer(TaskSerializer):
     pooled_revisions = RevisionSerializer(
         many=True,
-        help_text="Revisions of the environment whose episodes the statistics count, latest first; empty for one alone",
+        help_text="Revisions of the environment whose episodes the statistics count, latest first; "
+        "empty for one alone",
     )

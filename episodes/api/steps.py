@@ -1,4 +1,5 @@
-"""The steps of an episode in order, with their inputs and outputs as exactly the JSON that was recorded."""
+"""The steps of an episode in order, with their inputs and outputs as exactly the JSON that was
+recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from episodes.api.serializers import StepSerializer, page_serializer
 from episodes.models import Blob, Step
 
 MAX_BLOB_BYTES = 16 * 1024 * 1024
-"""Size of all blobs of a page. A page ends before the step that would exceed it, but has at least one step."""
+"""Size of all blobs of a page. A page ends before the step that would exceed it, but has at least
+one step."""
 
 
 class StepsView(ApiView):
@@ -53,9 +55,12 @@ class StepView(ApiView):
 
 
 def steps_after(episode: int, index: int, limit: int) -> tuple[Sequence[Step], bool]:
-    """Return up to `limit` steps after `index` with their texts, and whether there are more. Two queries at most."""
+    """Return up to `limit` steps after `index` with their texts, and whether there are more. Two
+    queries at most."""
     rows = Step.objects.filter(episode=episode, index__gt=index).order_by("index")
-    rows = rows.select_related("input_blob", "output_blob").defer("input_blob__data", "output_blob__data")
+    rows = rows.select_related("input_blob", "output_blob").defer(
+        "input_blob__data", "output_blob__data"
+    )
     found = list(rows[: limit + 1])
     steps = found[: min(limit, _count_within_limit(found))]
     _fill_blobs(steps)
@@ -75,6 +80,8 @@ def _count_within_limit(steps: Sequence[Step]) -> int:
 def _fill_blobs(steps: Sequence[Step]) -> None:
     blobs = [blob for step in steps for blob in (step.input_blob, step.output_blob) if blob]
     wanted = {blob.digest for blob in blobs}
-    data = dict(Blob.objects.filter(digest__in=wanted).values_list("digest", "data")) if wanted else {}
+    data = (
+        dict(Blob.objects.filter(digest__in=wanted).values_list("digest", "data")) if wanted else {}
+    )
     for blob in blobs:
         blob.data = data[blob.digest]

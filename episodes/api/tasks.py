@@ -1,6 +1,7 @@
 """The list of tasks and single tasks, with their figures.
 
-A task that a person plays blind is left out of their lists and refused to them as long as the episode runs.
+A task that a person plays blind is left out of their lists and refused to them as long as the
+episode runs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from episodes.visibility import blind_episode, blind_tasks, task_sentence
 
 _POOLED = RevisionSerializer(
     many=True,
-    help_text="Revisions of the environments of tasks with statistics, latest first, that may be counted together; "
+    help_text="Revisions of the environments of tasks with statistics, latest first, that may be "
+    "counted together; "
     "empty if each has one alone",
 )
 
@@ -96,9 +98,13 @@ class TasksView(ApiView):
             found, cursor = _of_split(self, split, after, limit)
         else:
             found, cursor = _newest(self, environment, after, limit)
-        shape: Any = TaskSerializer(_with_states(_with_figures(found, self), self), many=True, context=self.context)
+        shape: Any = TaskSerializer(
+            _with_states(_with_figures(found, self), self), many=True, context=self.context
+        )
         environments = {task.environment_id: task.environment for task in found if task.figures}  # type: ignore[attr-defined]
-        pooled: Any = RevisionSerializer(pooled_in([scope_of(one) for one in environments.values()]), many=True)
+        pooled: Any = RevisionSerializer(
+            pooled_in([scope_of(one) for one in environments.values()]), many=True
+        )
         return Response(page(request, shape.data, cursor, pooled_revisions=pooled.data))
 
 
@@ -128,13 +134,16 @@ def _split_asked(request: Request, environment: Environment | None) -> Split | N
 
 
 def _readable(view: ApiView) -> QuerySet[Task]:
-    """Return the tasks that the reader may read. A key does not see tasks that others played from their own spec."""
+    """Return the tasks that the reader may read. A key does not see tasks that others played from
+    their own spec."""
     label, key = view.reader.key_label, view.reader.key
     tasks = Task.objects.seen_by(view.reader.viewer)
     if key.environments is not None:
         tasks = tasks.filter(environment__name__in=key.environments)
     if key.splits is not None:
-        placed = SplitEntry.objects.filter(task=OuterRef("pk"), until=None, split__name__in=key.splits)
+        placed = SplitEntry.objects.filter(
+            task=OuterRef("pk"), until=None, split__name__in=key.splits
+        )
         tasks = tasks.filter(Exists(placed))
     if label is None:
         return tasks
@@ -153,17 +162,22 @@ def _newest(
     return found[:limit], found[limit - 1].pk if len(found) > limit else None
 
 
-def _of_split(view: ApiView, split: Split, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
+def _of_split(
+    view: ApiView, split: Split, after: int | None, limit: int
+) -> tuple[Sequence[Task], int | None]:
     entries = places(split.pk).filter(visible_tasks(view.reader.viewer, "task__"))
     entries = entries.exclude(task__in=blind_tasks(view.reader.person))
     entries = entries.order_by("position").select_related("task__environment")
     entries = entries if after is None else entries.filter(position__gt=after)
     found = list(entries[: limit + 1])
-    return [entry.task for entry in found[:limit]], found[limit - 1].position if len(found) > limit else None
+    return [entry.task for entry in found[:limit]], found[limit - 1].position if len(
+        found
+    ) > limit else None
 
 
 def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
-    """Return the tasks with `figures`: None without attempts, and for a key, which sees only its own episodes."""
+    """Return the tasks with `figures`: None without attempts, and for a key, which sees only its
+    own episodes."""
     is_person = view.reader.key_label is None
     rows = TaskStatistics.objects.filter(task__in=tasks, by="all") if is_person and tasks else ()
     found = {row.task_id: row for row in rows}
@@ -175,11 +189,14 @@ def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
 
 
 def _with_states(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
-    """Return the tasks with `state_now` and, of superseded ones, the `successor` if the reader may read it."""
+    """Return the tasks with `state_now` and, of superseded ones, the `successor` if the reader may
+    read it."""
     found = with_states(Task.objects.filter(pk__in=[task.pk for task in tasks])) if tasks else ()
     states = {task.pk: str(task.standing) for task in found}
     replaced = [task.replaced_by_id or 0 for task in tasks if states.get(task.pk) == "superseded"]
-    successors = {one.pk: one for one in _readable(view).filter(pk__in=replaced)} if replaced else {}
+    successors = (
+        {one.pk: one for one in _readable(view).filter(pk__in=replaced)} if replaced else {}
+    )
     for task in tasks:
         state = states.get(task.pk, SERVED)
         successor = successors.get(task.replaced_by_id or 0) if state == "superseded" else None

@@ -2,8 +2,8 @@
 
 Nothing here reads the database.
 
-An environment that computes a reward from several terms may add `metadata["reward_components"] = {name: number}` (or
-`metadata["rewards"]`) to its output.
+An environment that computes a reward from several terms may add
+`metadata["reward_components"] = {name: number}` (or `metadata["rewards"]`) to its output.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ _MAX_VALUE = 1.7e308
 
 
 def components_of(metadata: Any, members: Sequence[str] = COMPONENT_MEMBERS) -> dict[str, float]:
-    """Return the finite numbers under the first of `members` that is an object, by name, in their order."""
+    """Return the finite numbers under the first of `members` that is an object, by name, in their
+    order."""
     if not isinstance(metadata, dict):
         return {}
-    parts: dict[Any, Any] = next((metadata[name] for name in members if isinstance(metadata.get(name), dict)), {})
+    parts: dict[Any, Any] = next(
+        (metadata[name] for name in members if isinstance(metadata.get(name), dict)), {}
+    )
     found: dict[str, float] = {}
     for name, value in parts.items():
         key = storable(str(name), MAX_NAME_CHARACTERS)
-        # not math.isfinite, which raises for integers beyond the range of floats; NaN compares false
+        # not math.isfinite, which raises for integers beyond the range of floats; NaN compares
+        # false
         if key and type(value) in (int, float) and abs(value) <= _MAX_VALUE:
             found.setdefault(key, float(value))
         if len(found) == MAX_COMPONENTS:
@@ -45,7 +49,8 @@ def components_of(metadata: Any, members: Sequence[str] = COMPONENT_MEMBERS) -> 
 
 
 def may_report(output: str) -> bool:
-    """Return whether the JSON of a ToolOutput may report components. Without metadata, that is seen at its end."""
+    """Return whether the JSON of a ToolOutput may report components. Without metadata, that is seen
+    at its end."""
     if _NO_METADATA.search(output, max(0, len(output) - _END_CHARACTERS)):
         return False
     return any(mark in output for mark in MARKS)

@@ -1,7 +1,8 @@
 """The conventions in force for some episodes, as conditions and expressions of the ORM.
 
-A filter that names an environment has one convention. Otherwise every episode follows that of its environment. Few
-environments declare a convention, so these are named by id in conditions that are otherwise those of a single one.
+A filter that names an environment has one convention. Otherwise every episode follows that of its
+environment. Few environments declare a convention, so these are named by id in conditions that are
+otherwise those of a single one.
 Used by lists, exports, peers and components, so that they find what figures count.
 """
 
@@ -24,7 +25,13 @@ from environments.scoring.convention import (
     coverage_of,
     coverages_together,
 )
-from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, Definitions, definition_of
+from environments.scoring.definition import (
+    NOTHING_ASKED,
+    Definition,
+    DefinitionAsked,
+    Definitions,
+    definition_of,
+)
 from episodes.attempts.rule import FAILURES, IS_UNCOUNTED_PLAY, KIND, NO_CALL, OWN_KINDS, return_of
 
 _CAUSES = (*OWN_KINDS, "expired", NO_CALL, *FAILURES)
@@ -40,8 +47,11 @@ class ConventionsInForce:
     """Ids of environments by their convention."""
 
     @classmethod
-    def of(cls, environment: Environment | None = None, asked: DefinitionAsked = NOTHING_ASKED) -> Self:
-        """Return the convention of the environment, or of each without one, with the given parts replaced.
+    def of(
+        cls, environment: Environment | None = None, asked: DefinitionAsked = NOTHING_ASKED
+    ) -> Self:
+        """Return the convention of the environment, or of each without one, with the given parts
+        replaced.
 
         One query without an environment.
         """
@@ -73,7 +83,8 @@ class ConventionsInForce:
 
     @property
     def zeros(self) -> Q | None:
-        """Condition of the rollouts that count as 0 although they may have another return; None if there are none.
+        """Condition of the rollouts that count as 0 although they may have another return; None if
+        there are none.
 
         Endings without a call are not among them, because their returns are 0.
         """
@@ -87,7 +98,11 @@ class ConventionsInForce:
         `return_`: see `rule`.
         """
         own, zeros = return_of(return_), self.zeros
-        return own if zeros is None else Case(When(zeros, then=Value(0.0)), default=own, output_field=FloatField())
+        return (
+            own
+            if zeros is None
+            else Case(When(zeros, then=Value(0.0)), default=own, output_field=FloatField())
+        )
 
     def _each(self, condition: Callable[[Convention], Q]) -> Q:
         """Return the condition that applies `condition` to the episodes of each convention."""
@@ -101,20 +116,29 @@ class ConventionsInForce:
 
 
 def coverage_among(episodes: QuerySet[Any], asked: DefinitionAsked = NOTHING_ASKED) -> Coverage:
-    """Return the coverage of `episodes`, each by the convention of its environment with the given parts. One query."""
+    """Return the coverage of `episodes`, each by the convention of its environment with the given
+    parts. One query."""
     kinds = defaultdict[str, dict[str, int]](dict)
     ended = episodes.filter(status="ended").order_by()
-    for code, kind, count in ended.values_list("environment__convention", KIND).annotate(count=Count("pk")):
+    for code, kind, count in ended.values_list("environment__convention", KIND).annotate(
+        count=Count("pk")
+    ):
         kinds[code][kind] = count
     conventions = {code: asked.convention(Convention.from_code(code)) for code in kinds}
-    return coverages_together([coverage_of(found, conventions[code]) for code, found in kinds.items()])
+    return coverages_together(
+        [coverage_of(found, conventions[code]) for code, found in kinds.items()]
+    )
 
 
-def parts_in_address(convention: Convention, environment: Environment | None = None) -> dict[str, str]:
-    """Return the parts of a convention that the address of a list needs, so that the list counts by it.
+def parts_in_address(
+    convention: Convention, environment: Environment | None = None
+) -> dict[str, str]:
+    """Return the parts of a convention that the address of a list needs, so that the list counts by
+    it.
 
-    `environment`: the one that the address names. Without one, a list takes the convention of each episode's
-    environment, so all parts are needed if any environment declares its own. One query then.
+    `environment`: the one that the address names. Without one, a list takes the convention of each
+    episode's environment, so all parts are needed if any environment declares its own. One query
+    then.
     """
     if environment is not None:
         return convention.parameters(definition_of(environment).convention)
@@ -124,7 +148,8 @@ def parts_in_address(convention: Convention, environment: Environment | None = N
 
 
 def _counted(convention: Convention) -> Q:
-    # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
+    # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which
+    # SQLite does not look up
     causes = [cause for cause in _CAUSES if convention.treatments[cause] != "out"]
     return Q(status="ended", cause__in=causes, is_probe__in=[False]) & _is_rollout(causes)
 
@@ -139,6 +164,7 @@ def _zero_causes(convention: Convention) -> list[str]:
 
 
 def _is_rollout(causes: Sequence[str]) -> Q:
-    """Return the condition that leaves out continuations, among which only infrastructure failures are rollouts."""
+    """Return the condition that leaves out continuations, among which only infrastructure failures
+    are rollouts."""
     failures = [cause for cause in causes if cause in FAILURES]
     return ~IS_UNCOUNTED_PLAY | Q(cause__in=failures) if failures else ~IS_UNCOUNTED_PLAY

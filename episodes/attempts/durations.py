@@ -1,9 +1,11 @@
-"""Sketches of durations: counts in bins whose width grows with the duration, so that quantiles have a known error.
+"""Sketches of durations: counts in bins whose width grows with the duration, so that quantiles have
+a known error.
 
-Nothing here reads the database. A stored sketch is a JSON array: place n holds the durations below 2**(n-3) ms, the
-last place all others. A place without durations is 0. Another one is an object that counts by the bin within the place;
-place 0 has one bin. Sketches that were stored before bins existed have one number per place. They count as its middle
-bin, so their quantiles may be off by 41 % until `rebuild_statistics`.
+Nothing here reads the database. A stored sketch is a JSON array: place n holds the durations below
+2**(n-3) ms, the last place all others. A place without durations is 0. Another one is an object
+that counts by the bin within the place; place 0 has one bin. Sketches that were stored before bins
+existed have one number per place. They count as its middle bin, so their quantiles may be off by 41
+% until `rebuild_statistics`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from collections.abc import Sequence
 from pydantic_core import from_json
 
 DurationSketch = Counter[int]
-"""Number of durations by bin: bin 0 is below SMALLEST_MS, and bin n starts at SMALLEST_MS * 2**((n-1) / BINS)."""
+"""Number of durations by bin: bin 0 is below SMALLEST_MS, and bin n starts at SMALLEST_MS *
+2**((n-1) / BINS)."""
 
 SMALLEST_MS = 0.125
 BINS = 18
-"""Bins until a duration has doubled. The middle of one is at most 2**(1/36) - 1 = 1.94 % off what is in it."""
+"""Bins until a duration has doubled. The middle of one is at most 2**(1/36) - 1 = 1.94 % off what
+is in it."""
 MAX_ERROR = 0.02
 """Largest relative error of a quantile. Below SMALLEST_MS it may be 0.1 ms instead."""
 _LAST_PLACE = 25
@@ -29,7 +33,10 @@ _BELOW_MS = 0.1
 def bin_sql(column: str) -> str:
     """Return the SQL expression for the bin of a duration in milliseconds."""
     doubled = f"LN({column} / {SMALLEST_MS}) / LN(2.0)"
-    return f"CASE WHEN {column} < {SMALLEST_MS} THEN 0 ELSE 1 + CAST(FLOOR({BINS} * {doubled}) AS INTEGER) END"
+    return (
+        f"CASE WHEN {column} < {SMALLEST_MS} THEN 0 ELSE 1 + CAST(FLOOR({BINS} * {doubled}) AS "
+        "INTEGER) END"
+    )
 
 
 def to_text(sketch: DurationSketch) -> str:
@@ -63,7 +70,8 @@ def from_texts(texts: Sequence[str]) -> DurationSketch:
 
 
 def quantile_ms(sketch: DurationSketch, share: float) -> float | None:
-    """Return the duration that `share` (0 to 1) of all don't exceed, off by MAX_ERROR at most; None without any."""
+    """Return the duration that `share` (0 to 1) of all don't exceed, off by MAX_ERROR at most; None
+    without any."""
     wanted, passed = share * sketch.total(), 0
     for number, count in sorted(sketch.items()):
         passed += count

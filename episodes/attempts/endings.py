@@ -1,6 +1,7 @@
 """Endings: ended episodes as narrow tuples in the order of `end_number`, for rollups and analytics.
 
-No model instance and no `datetime` is created, so that a thousand endings cost about 4 ms on either database.
+No model instance and no `datetime` is created, so that a thousand endings cost about 4 ms on either
+database.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from django.db.models.sql.compiler import SQLCompiler
 from episodes.attempts.rule import ENDED, KIND, is_attempt
 
 MAX_RETURN = 1e290
-"""Greatest size of a return of either sign; larger ones count as this, so that no sum of them overflows."""
+"""Greatest size of a return of either sign; larger ones count as this, so that no sum of them
+overflows."""
 
 
 class Ending(NamedTuple):
@@ -58,24 +60,47 @@ class Epoch(Func):
     arity = 1
     output_field = FloatField()
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
         template = "ROUND((julianday(%(expressions)s) - 2440587.5) * 86400.0, 3)"
         return self.as_sql(compiler, connection, template=template)
 
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+    def as_postgresql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
         template = "CAST(ROUND(extract(epoch FROM %(expressions)s), 3) AS double precision)"
         return self.as_sql(compiler, connection, template=template)
 
 
 _COLUMNS: tuple[Any, ...] = (
-    *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", "player", KIND),
-    *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
+    *(
+        "end_number",
+        "pk",
+        "environment_id",
+        "task_id",
+        "split_id",
+        "run_id",
+        "run_step",
+        "player",
+        KIND,
+    ),
+    *(
+        "steps_count",
+        "failed_count",
+        "refused_count",
+        "return_sum",
+        "return_last",
+        "return_max",
+        "return_mean",
+    ),
     *("has_components", Epoch("ended")),
 )
 
 
 def endings_of(episodes: QuerySet[Any, Any], most: int | None = None) -> list[Ending]:
-    """Return the episodes that have ended in order of their endings; only the first `most` of them if given.
+    """Return the episodes that have ended in order of their endings; only the first `most` of them
+    if given.
 
     One query.
     """
@@ -84,7 +109,8 @@ def endings_of(episodes: QuerySet[Any, Any], most: int | None = None) -> list[En
 
 
 def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of a query of values as the driver gives them, in a third of the time that Django takes."""
+    """Return the rows of a query of values as the driver gives them, in a third of the time that
+    Django takes."""
     try:
         sql, values = rows.query.sql_with_params()
     except EmptyResultSet:

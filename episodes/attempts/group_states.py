@@ -1,10 +1,12 @@
-"""States of groups: what is known of the rollouts at one task in one training step of a run, as they end one by one.
+"""States of groups: what is known of the rollouts at one task in one training step of a run, as
+they end one by one.
 
-A group is *flat* if all returns that count are equal, so that a group-relative update learns nothing from it. Which
-rollouts count depends on the convention, so a state keeps the range and the moments of the returns by kind of ending.
-Its *signature* has all that decides between flat and not flat by any definition of return and any convention, and only
-a few different ones occur. Rollups therefore count signatures (StepSpan.groups), and add up the standard deviations
-within groups by those parts of a convention that matter to them (StepSpan.deviations). Readers apply a definition.
+A group is *flat* if all returns that count are equal, so that a group-relative update learns
+nothing from it. Which rollouts count depends on the convention, so a state keeps the range and the
+moments of the returns by kind of ending. Its *signature* has all that decides between flat and not
+flat by any definition of return and any convention, and only a few different ones occur. Rollups
+therefore count signatures (StepSpan.groups), and add up the standard deviations within groups by
+those parts of a convention that matter to them (StepSpan.deviations). Readers apply a definition.
 
 Nothing here reads the database.
 """
@@ -25,9 +27,9 @@ from episodes.attempts.endings import bounded
 from episodes.attempts.rule import OWN_KINDS
 
 MAX_FLAT_RANGE = 2e-8
-"""Difference between the highest and the lowest return up to which a group is flat, because sums of floats are rounded.
-The standard deviation of such returns is at most 1e-8. Source: TRL's GRPOTrainer, which compares with
-`torch.isclose(std, 0)`.
+"""Difference between the highest and the lowest return up to which a group is flat, because sums of
+floats are rounded. The standard deviation of such returns is at most 1e-8. Source: TRL's
+GRPOTrainer, which compares with `torch.isclose(std, 0)`.
 """
 _KINDS = tuple(CONVENTION_PARTS)
 _LETTERS = [[treatment[0] for treatment in allowed] for allowed in CONVENTION_PARTS.values()]
@@ -58,7 +60,13 @@ class _Returns(NamedTuple):
         within = self.deviation * math.sqrt(self.n / total), deviation * math.sqrt(n / total)
         between = apart * (math.sqrt(self.n * n) / total)
         # squares may overflow
-        return _Returns(total, self.low, self.high, self.mean + apart * (n / total), math.hypot(*within, between))
+        return _Returns(
+            total,
+            self.low,
+            self.high,
+            self.mean + apart * (n / total),
+            math.hypot(*within, between),
+        )
 
 
 _NO_RETURNS = _Returns()
@@ -101,13 +109,23 @@ class GroupTally:
                 del self.signatures[signature]
         for code, values in other.deviations.items():
             sums = self.deviations.get(code) or [0.0] * len(RETURNS)
-            self.deviations[code] = [total + times * value for total, value in zip(sums, values, strict=True)]
+            self.deviations[code] = [
+                total + times * value for total, value in zip(sums, values, strict=True)
+            ]
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The numbers by signature and the sums of deviations as a database stores them; empty without any."""
-        sums = {code: [round(value, _DIGITS) for value in values] for code, values in self.deviations.items()}
-        sums = {code: values for code, values in sums.items() if any(values)} if self.signatures else {}
+        """The numbers by signature and the sums of deviations as a database stores them; empty
+        without any."""
+        sums = {
+            code: [round(value, _DIGITS) for value in values]
+            for code, values in self.deviations.items()
+        }
+        sums = (
+            {code: values for code, values in sums.items() if any(values)}
+            if self.signatures
+            else {}
+        )
         return _compact_json(self.signatures), _compact_json(sums)
 
     @classmethod
@@ -142,7 +160,8 @@ class GroupState:
 
     @property
     def text(self) -> str:
-        """The state as a database stores it: without counts that are all 0, and equal ranges once."""
+        """The state as a database stores it: without counts that are all 0, and equal ranges
+        once."""
         counts = self.counts if any(self.counts) else []
         ranges = [_short(self.own), _short(self.expired) if self.counts[_EXPIRED] else 0]
         return json.dumps([counts, *ranges], separators=(",", ":"))
@@ -158,10 +177,11 @@ class GroupState:
 
     @property
     def signature(self) -> str:
-        """Return the numbers of rollouts by kind (0, 1, or 2 for more), then four letters per definition of return.
+        """Return the numbers of rollouts by kind (0, 1, or 2 for more), then four letters per
+        definition of return.
 
-        These are the number of own returns and what they are (- none, 0 all 0, c all equal, m not), and the same for
-        expired rollouts, where = stands for those that all equal the own returns.
+        These are the number of own returns and what they are (- none, 0 all 0, c all equal, m not),
+        and the same for expired rollouts, where = stands for those that all equal the own returns.
         """
         parts = [str(min(count, 2)) for count in self.counts]
         for own, expired in zip(self.own, self.expired, strict=True):
@@ -170,19 +190,28 @@ class GroupState:
 
     @property
     def deviations(self) -> dict[str, list[float]]:
-        """Return the standard deviation of the returns that count, by definition of return, for each convention.
+        """Return the standard deviation of the returns that count, by definition of return, for
+        each convention.
 
-        The keys are codes of conventions (`Convention.code`) with - for the parts of which there is no rollout, so most
-        groups have a single key. Keys whose deviations are all 0 are left out.
+        The keys are codes of conventions (`Convention.code`) with - for the parts of which there is
+        no rollout, so most groups have a single key. Keys whose deviations are all 0 are left out.
         """
-        choices = [letters if count else ["-"] for letters, count in zip(_LETTERS, self.counts, strict=True)]
+        choices = [
+            letters if count else ["-"]
+            for letters, count in zip(_LETTERS, self.counts, strict=True)
+        ]
         found = {"".join(letters): self._deviations(letters) for letters in product(*choices)}
         return {code: values for code, values in found.items() if any(values)}
 
     def _deviations(self, letters: Sequence[str]) -> list[float]:
-        zeros = sum(count for letter, count in zip(letters, self.counts, strict=True) if letter == "z")
+        zeros = sum(
+            count for letter, count in zip(letters, self.counts, strict=True) if letter == "z"
+        )
         late = self.expired if letters[_EXPIRED] == "k" else [_NO_RETURNS] * len(RETURNS)
-        both = (own.with_others(one.n, one.mean, one.deviation) for own, one in zip(self.own, late, strict=True))
+        both = (
+            own.with_others(one.n, one.mean, one.deviation)
+            for own, one in zip(self.own, late, strict=True)
+        )
         return [one.with_others(zeros, 0.0).deviation for one in both]
 
     @property
@@ -201,7 +230,10 @@ def _long(rows: list[list[float]]) -> list[_Returns]:
 
 def _with(found: Sequence[_Returns], values: Iterable[float | None]) -> list[_Returns]:
     """Return the returns by definition of one rollout more, which may lack some."""
-    return [one if value is None else one.with_value(value) for one, value in zip(found, values, strict=True)]
+    return [
+        one if value is None else one.with_value(value)
+        for one, value in zip(found, values, strict=True)
+    ]
 
 
 def _letters(found: _Returns, own: _Returns = _NO_RETURNS) -> str:
@@ -216,8 +248,8 @@ def _letters(found: _Returns, own: _Returns = _NO_RETURNS) -> str:
 
 
 class GroupCounter:
-    """Counts groups by one definition. Remembers what each signature and each code of a convention means, because
-    points share nearly all of them.
+    """Counts groups by one definition. Remembers what each signature and each code of a convention
+    means, because points share nearly all of them.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -238,21 +270,31 @@ class GroupCounter:
                 is_group, is_flat = self._judged[signature]
                 groups += many * is_group
                 flat += many * is_flat
-            deviations += [values[self._place] for code, values in tally.deviations.items() if self._is_fitting(code)]
+            deviations += [
+                values[self._place]
+                for code, values in tally.deviations.items()
+                if self._is_fitting(code)
+            ]
         return GroupCount(groups, flat, max(0.0, math.fsum(deviations)))
 
     def _is_fitting(self, code: str) -> bool:
-        """Return whether the convention applies to a group in the way of this code (see `GroupState.deviations`)."""
+        """Return whether the convention applies to a group in the way of this code (see
+        `GroupState.deviations`)."""
         if code not in self._fits:
-            self._fits[code] = all(letter in ("-", own) for letter, own in zip(code, self._code, strict=True))
+            self._fits[code] = all(
+                letter in ("-", own) for letter, own in zip(code, self._code, strict=True)
+            )
         return self._fits[code]
 
 
 def _judged(signature: str, definition: Definition) -> tuple[int, bool]:
-    """Return the number of returns that count (0, 1, or any larger number for more), and whether all are equal."""
+    """Return the number of returns that count (0, 1, or any larger number for more), and whether
+    all are equal."""
     convention, place = definition.convention, len(_KINDS) + 4 * RETURNS.index(definition.return_)
     own_count, own, expired_count, expired = (signature[at] for at in range(place, place + 4))
-    zeros = sum(int(signature[at]) for at, part in enumerate(_KINDS) if getattr(convention, part) == "zero")
+    zeros = sum(
+        int(signature[at]) for at, part in enumerate(_KINDS) if getattr(convention, part) == "zero"
+    )
     values, count = [own], int(own_count) + zeros
     if convention.expired == "keep":
         count += int(expired_count)

@@ -1,18 +1,22 @@
-"""The rule of what an attempt is: in Python, as conditions of the ORM, and as SQL made from those conditions.
+"""The rule of what an attempt is: in Python, as conditions of the ORM, and as SQL made from those
+conditions.
 
 An attempt is an ended episode that says something about its task. Three kinds of endings do not:
-infrastructure failures; probes; and plays of people that no figure counts. Those are continuations, in which a person
-plays on from a step of another episode, so that the first steps are another player's; plays of a task that the person
-has played before, or has seen the content of; those that a person left in a study that does not count them; and those
-of a person who was excluded from their study. The marks are `parent_step`, `is_repeat`, `counts_left` and `is_excluded`
-of its Play, which stay when other rows are deleted, and travel in files. Only people's episodes have a Play, and none
+infrastructure failures; probes; and plays of people that no figure counts. Those are continuations,
+in which a person plays on from a step of another episode, so that the first steps are another
+player's; plays of a task that the person has played before, or has seen the content of; those that
+a person left in a study that does not count them; and those of a person who was excluded from their
+study. The marks are `parent_step`, `is_repeat`, `counts_left` and `is_excluded` of its Play, which
+stay when other rows are deleted, and travel in files. Only people's episodes have a Play, and none
 of those has a run.
 
-An agent's episode that ended without a tool call has the cause `no_call` if its client named a run or a model or
-received the prompt: the agent was given the task and did nothing, so its four returns are 0. Everything else that ended
-without a call is a probe: a client that only lists tools, a person who opens Play and leaves, a scripted player.
-In a study, one whose time ran out is none, nor one that was left if the study counts those. The recorder and imports
-apply `ending_of`; the migration `0007_endings_without_a_call` has applied it to older episodes.
+An agent's episode that ended without a tool call has the cause `no_call` if its client named a run
+or a model or received the prompt: the agent was given the task and did nothing, so its four returns
+are 0. Everything else that ended without a call is a probe: a client that only lists tools, a
+person who opens Play and leaves, a scripted player.
+In a study, one whose time ran out is none, nor one that was left if the study counts those. The
+recorder and imports apply `ending_of`; the migration `0007_endings_without_a_call` has applied it
+to older episodes.
 
 Nothing here imports the models, because `Episode` has `AttemptQuerySet` as its manager.
 """
@@ -43,11 +47,13 @@ from environments.scoring.returns import RETURNS
 FAILURES = ("setup_failed", "env_error", "interrupted")
 """Causes of endings that are infrastructure failures."""
 OWN_KINDS = ("finished", "abandoned")
-"""Kinds of endings that count with their own return by every convention (`environments/scoring/convention.py`)."""
+"""Kinds of endings that count with their own return by every convention
+(`environments/scoring/convention.py`)."""
 NO_CALL = "no_call"
 """Cause of an agent's attempt that ended without a tool call."""
 NO_ROLLOUTS = ("probe", "continued")
-"""Kinds of endings (see KIND) that no convention counts; "continued" are all plays of people that no figure counts."""
+"""Kinds of endings (see KIND) that no convention counts; "continued" are all plays of people that
+no figure counts."""
 EXCLUDED_KINDS = frozenset({*FAILURES, *NO_ROLLOUTS})
 """Kinds of endings that are no attempts by the default convention."""
 
@@ -55,8 +61,8 @@ _AnyModel = TypeVar("_AnyModel", bound=Model)
 
 
 class _IsFurther(Func):
-    """Whether the episode with this id has a Play that is not the first attempt of a person at the task, or one of a
-    person who was excluded.
+    """Whether the episode with this id has a Play that is not the first attempt of a person at the
+    task, or one of a person who was excluded.
     """
 
     arity = 1
@@ -70,7 +76,10 @@ class _IsFurther(Func):
 class _LeavesOut(_IsFurther):
     """Whether the episode with this id is of a study that does not count what people left."""
 
-    template = "EXISTS (SELECT 1 FROM episodes_play AS p WHERE p.episode_id = %(expressions)s AND NOT p.counts_left)"
+    template = (
+        "EXISTS (SELECT 1 FROM episodes_play AS p WHERE p.episode_id = %(expressions)s AND NOT "
+        "p.counts_left)"
+    )
 
 
 LEFT = "abandoned"
@@ -78,12 +87,15 @@ LEFT = "abandoned"
 RAN_OUT = "expired"
 """Cause of the ending of an episode whose time was over."""
 ENDED = Q(status="ended")
-IS_UNCOUNTED_PLAY = Q(player="human") & (Q(_IsFurther("pk")) | (Q(cause=LEFT) & Q(_LeavesOut("pk"))))
-"""A continuation, a repeat, one of an excluded person, or one left in a study that does not count it. The player alone
-decides for most.
+IS_UNCOUNTED_PLAY = Q(player="human") & (
+    Q(_IsFurther("pk")) | (Q(cause=LEFT) & Q(_LeavesOut("pk")))
+)
+"""A continuation, a repeat, one of an excluded person, or one left in a study that does not count
+it. The player alone decides for most.
 """
 IS_ROLLOUT = ENDED & Q(is_probe=False) & (Q(cause__in=FAILURES) | ~IS_UNCOUNTED_PLAY)
-"""An ended episode that is neither a probe nor an uncounted play; conventions say which of them count."""
+"""An ended episode that is neither a probe nor an uncounted play; conventions say which of them
+count."""
 IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_UNCOUNTED_PLAY
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
@@ -91,7 +103,8 @@ KIND = Case(
     default=F("cause"),
     output_field=CharField(),
 )
-"""Kind of an ending: "probe"; "continued" for an uncounted play that is no failure; otherwise its cause."""
+"""Kind of an ending: "probe"; "continued" for an uncounted play that is no failure; otherwise its
+cause."""
 
 
 def kind_of(episode: Any) -> str:
@@ -100,7 +113,9 @@ def kind_of(episode: Any) -> str:
         return "probe"
     if episode.player == "human" and episode.cause not in FAILURES:
         play = getattr(episode, "play", None)
-        if play is not None and (play.parent_step is not None or play.is_repeat or play.is_excluded):
+        if play is not None and (
+            play.parent_step is not None or play.is_repeat or play.is_excluded
+        ):
             return "continued"
         if play is not None and play.counts_left is False and episode.cause == LEFT:
             return "continued"
@@ -114,20 +129,24 @@ class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):
         return self.filter(ENDED)
 
     def by_people(self) -> Self:
-        """Return the episodes that people play or played, along the index of players that are not agents."""
+        """Return the episodes that people play or played, along the index of players that are not
+        agents."""
         return self.filter(~Q(player="agent"), player="human")
 
     def attempts(self) -> Self:
-        """Return the rollouts that count by the default convention (`conventions.py` has all others)."""
+        """Return the rollouts that count by the default convention (`conventions.py` has all
+        others)."""
         return self.filter(IS_ATTEMPT)
 
     def rollouts(self) -> Self:
         return self.filter(IS_ROLLOUT)
 
     def condition_sql(self, alias: str) -> str:
-        """Return the condition of this query as SQL without parameters, for a statement that calls the table `alias`.
+        """Return the condition of this query as SQL without parameters, for a statement that calls
+        the table `alias`.
 
-        Bulk statements contain it, so the rule is not written a second time. Values can be texts only.
+        Bulk statements contain it, so the rule is not written a second time. Values can be texts
+        only.
         """
         connection = connections[self.db]
         sql, values = self.query.where.as_sql(self.query.get_compiler(using=self.db), connection)
@@ -160,28 +179,33 @@ def ending_of(
 ) -> SortedEnding:
     """Return the ending of an episode with `calls` tool calls, including refused ones.
 
-    `cause`: how it ended apart from this rule; `detail` says so where the cause becomes `no_call`. An ending that was
-    sorted before stays as it is. Only a tool call finishes an episode, so one that finished without a call comes from a
-    file that lacks its steps, and stays as it is too. `counts_left`: of its Play.
+    `cause`: how it ended apart from this rule; `detail` says so where the cause becomes `no_call`.
+    An ending that was sorted before stays as it is. Only a tool call finishes an episode, so one
+    that finished without a call comes from a file that lacks its steps, and stays as it is too.
+    `counts_left`: of its Play.
     """
     is_attempt_in_study = counts_left is not None and (cause == RAN_OUT or counts_left)
     if calls or cause not in (LEFT, RAN_OUT) or is_attempt_in_study:
         return SortedEnding(cause, detail, is_probe=False)
     if is_rollout:
-        return SortedEnding(NO_CALL, f"{cause.capitalize()} without a tool call. {detail}".strip(), is_probe=False)
+        return SortedEnding(
+            NO_CALL, f"{cause.capitalize()} without a tool call. {detail}".strip(), is_probe=False
+        )
     return SortedEnding(cause, detail, is_probe=True)
 
 
 def is_rollout(player: str, *, is_named: bool, has_prompt: bool) -> bool:
     """Return whether an episode is an attempt even without a tool call.
 
-    `is_named`: whether its client named a run or a model; `has_prompt`: whether its client received the prompt.
+    `is_named`: whether its client named a run or a model; `has_prompt`: whether its client received
+    the prompt.
     """
     return player == "agent" and (is_named or has_prompt)
 
 
 def is_attempt(kind: str, *, is_probe: bool = False) -> bool:
-    """Return whether an ending of this kind, or of this cause if `is_probe` is given, is an attempt."""
+    """Return whether an ending of this kind, or of this cause if `is_probe` is given, is an
+    attempt."""
     return not is_probe and kind not in EXCLUDED_KINDS
 
 

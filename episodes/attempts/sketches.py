@@ -1,13 +1,15 @@
-"""Sketches: distributions as a few ascending pairs of value and count, exact while there are few distinct values.
+"""Sketches: distributions as a few ascending pairs of value and count, exact while there are few
+distinct values.
 
 Nothing here reads the database.
 
-A sketch of more than MAX_VALUES values is compressed by merging neighbours into their mean, so the mean of the whole
-stays exact. What the variance loses is kept beside the sketch as its *scatter*: the root of the summed squares of the
-distances between values and the pairs that stand for them, so the standard error stays exact, too. A value that many
-share keeps its own pair, and no group reaches across one of the `edges` (bars of success), so the share above
-each of them stays exact. A group holds at most 1/16 of all values: a quantile is off by less than that share, and
-mostly by half of a 32nd.
+A sketch of more than MAX_VALUES values is compressed by merging neighbours into their mean, so the
+mean of the whole stays exact. What the variance loses is kept beside the sketch as its *scatter*:
+the root of the summed squares of the distances between values and the pairs that stand for them, so
+the standard error stays exact, too. A value that many share keeps its own pair, and no group
+reaches across one of the `edges` (bars of success), so the share above
+each of them stays exact. A group holds at most 1/16 of all values: a quantile is off by less than
+that share, and mostly by half of a 32nd.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
                 counts[value] += count
             else:
                 counts[value] = count
-    return [(value, counts[value]) for value in sorted(counts)]  # three times as fast as sorting the pairs
+    # three times as fast as sorting the pairs
+    return [(value, counts[value]) for value in sorted(counts)]
 
 
 def compressed(sketch: Sketch, edges: Sequence[float] = ()) -> Sketch:
@@ -85,8 +88,8 @@ def scatter_of(fine: Sketch, coarse: Sketch) -> float:
 def without(sketch: Sketch, scatter: float, values: Iterable[float]) -> tuple[Sketch, float]:
     """Return the sketch and its scatter without these values, which it holds.
 
-    A value that was merged with others is taken out of the nearest group, whose mean changes accordingly, so the mean
-    of the whole and its error stay exact, and the quantiles nearly.
+    A value that was merged with others is taken out of the nearest group, whose mean changes
+    accordingly, so the mean of the whole and its error stay exact, and the quantiles nearly.
     """
     groups, lost = dict(sketch), 0.0
     for value in values:
@@ -129,11 +132,16 @@ def moments_of(sketch: Sketch) -> Moments:
     if not sketch:
         return Moments(0, None, None, None)
     passed = list(accumulate([count for _, count in sketch]))
-    return Moments(passed[-1], _mean(sketch, passed[-1]), *(_quantile(sketch, passed, share) for share in (0.1, 0.9)))
+    return Moments(
+        passed[-1],
+        _mean(sketch, passed[-1]),
+        *(_quantile(sketch, passed, share) for share in (0.1, 0.9)),
+    )
 
 
 def error_of(sketch: Sketch, scatter: float = 0.0, mean: float | None = None) -> float | None:
-    """Return the standard error of the mean, from the sample's variance; None for fewer than two values.
+    """Return the standard error of the mean, from the sample's variance; None for fewer than two
+    values.
 
     `mean`: that of the sketch, if it is known.
     """
@@ -142,8 +150,11 @@ def error_of(sketch: Sketch, scatter: float = 0.0, mean: float | None = None) ->
         return None
     mean = _mean(sketch, count) if mean is None else mean
     largest = max(abs(sketch[0][0] - mean), abs(sketch[-1][0] - mean)) or 1.0
-    squares = math.fsum([((value - mean) / largest) ** 2 * many for value, many in sketch])  # squares may overflow
-    return math.hypot(largest * math.sqrt(squares / (count - 1) / count), scatter / math.sqrt((count - 1) * count))
+    # squares may overflow
+    squares = math.fsum([((value - mean) / largest) ** 2 * many for value, many in sketch])
+    return math.hypot(
+        largest * math.sqrt(squares / (count - 1) / count), scatter / math.sqrt((count - 1) * count)
+    )
 
 
 def above(sketch: Sketch, bar: float) -> int:
@@ -152,7 +163,8 @@ def above(sketch: Sketch, bar: float) -> int:
 
 
 def quantile(sketch: Sketch, share: float) -> float | None:
-    """Return the smallest value that at least `share` (0 to 1) of all values do not exceed; None without values."""
+    """Return the smallest value that at least `share` (0 to 1) of all values do not exceed; None
+    without values."""
     return quantiles(sketch, share)[0]
 
 

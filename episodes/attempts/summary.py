@@ -1,7 +1,8 @@
 """Summary of some endings: their number, causes, and the distributions of returns and lengths.
 
-The follower makes summaries from endings and stores them in CurveBlock and StepSpan rows (`episodes/rollups`);
-analytics merges them into curves, histograms and outlines. Pure: nothing here reads the database.
+The follower makes summaries from endings and stores them in CurveBlock and StepSpan rows
+(`episodes/rollups`); analytics merges them into curves, histograms and outlines. Pure: nothing here
+reads the database.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class CallCounts(NamedTuple):
     refused: int
 
 
-class Distributions(NamedTuple):  # not a dataclass, because a chart of runs makes ten thousand of them
+# not a dataclass, because a chart of runs makes ten thousand of them
+class Distributions(NamedTuple):
     """Returns and lengths of some rollouts."""
 
     returns: Mapping[Return, Sketch]
@@ -71,12 +73,17 @@ class Distributions(NamedTuple):  # not a dataclass, because a chart of runs mak
         for name, sketch in self.returns.items():
             gone = _values(other.returns[name])
             returns[name], scatters[name] = without(sketch, self.scatters.get(name, 0.0), gone)
-        calls = CallCounts(self.calls.failed - other.calls.failed, self.calls.refused - other.calls.refused)
-        return Distributions(returns, without(self.lengths, 0.0, _values(other.lengths))[0], calls, scatters)
+        calls = CallCounts(
+            self.calls.failed - other.calls.failed, self.calls.refused - other.calls.refused
+        )
+        return Distributions(
+            returns, without(self.lengths, 0.0, _values(other.lengths))[0], calls, scatters
+        )
 
 
 class Summary(NamedTuple):
-    """A summary of one ending or more. What of it counts, and how, depends on the reader's convention."""
+    """A summary of one ending or more. What of it counts, and how, depends on the reader's
+    convention."""
 
     first_end: int
     """Lowest `end_number` of the episodes."""
@@ -87,11 +94,13 @@ class Summary(NamedTuple):
     causes: Mapping[str, int]
     """Endings by kind (see `episodes.attempts.rule.KIND`)."""
     own: Distributions
-    """Distributions of the rollouts that finished or were abandoned, whose return every convention counts."""
+    """Distributions of the rollouts that finished or were abandoned, whose return every convention
+    counts."""
     expired: Distributions | None = None
     """Distributions of the rollouts that expired; None if there are none."""
     groups: GroupTally = NO_GROUPS
-    """Groups, for the spans of a run. Parts of a summary that is about to be merged may have negative numbers."""
+    """Groups, for the spans of a run. Parts of a summary that is about to be merged may have
+    negative numbers."""
 
     def compressed(self, edges: Sequence[float]) -> Summary:
         """Return the summary with small sketches.
@@ -102,7 +111,8 @@ class Summary(NamedTuple):
         return self._replace(own=self.own.compressed(edges), expired=expired)
 
     def without(self, other: Summary) -> Summary:
-        """Return the summary without the endings of `other`, which is exact and of endings among these."""
+        """Return the summary without the endings of `other`, which is exact and of endings among
+        these."""
         causes = {kind: count - other.causes.get(kind, 0) for kind, count in self.causes.items()}
         expired = self.expired
         if expired and other.expired:
@@ -139,7 +149,8 @@ def together(summaries: Sequence[Summary]) -> Summary:
 class JudgedSummary:
     """Summary of endings that all follow one definition.
 
-    Its distributions are merged when they are first asked for, because few pages ask for all of them.
+    Its distributions are merged when they are first asked for, because few pages ask for all of
+    them.
     """
 
     definition: Definition
@@ -174,7 +185,8 @@ class JudgedSummary:
 
     @cached_property
     def _counted(self) -> Sequence[Distributions]:
-        """Distributions whose lengths count: first the own ones, then those of expired rollouts if these count."""
+        """Distributions whose lengths count: first the own ones, then those of expired rollouts if
+        these count."""
         own = [one.own for one in self.summaries]
         is_out = self.definition.convention.expired == "out"
         return own if is_out else own + [one.expired for one in self.summaries if one.expired]
@@ -190,13 +202,17 @@ class JudgedSummary:
         """`returns` before they are merged, one sketch or more."""
         found = [one.returns[self.definition.return_] for one in self._returned]
         treatments = self.definition.convention.treatments
-        zeros = sum([count for kind, count in self.causes.items() if treatments.get(kind) == "zero"])
+        zeros = sum(
+            [count for kind, count in self.causes.items() if treatments.get(kind) == "zero"]
+        )
         return [*found, [(0.0, zeros)]] if zeros else found
 
     @cached_property
     def returns(self) -> Sketch:
         """Returns that count, those that count as 0 included."""
-        return merged_if_several([sketch for one in self.parts or (self,) for sketch in one._returns_so_far])
+        return merged_if_several(
+            [sketch for one in self.parts or (self,) for sketch in one._returns_so_far]
+        )
 
     @property
     def _returns_so_far(self) -> Sequence[Sketch]:
@@ -205,7 +221,9 @@ class JudgedSummary:
     @property
     def scatter(self) -> float:
         """Scatter of `returns` (see `sketches.py`); 0.0 if they are exact."""
-        return math.hypot(*[one.scatters.get(self.definition.return_, 0.0) for one in self._returned])
+        return math.hypot(
+            *[one.scatters.get(self.definition.return_, 0.0) for one in self._returned]
+        )
 
     @cached_property
     def lengths(self) -> Sketch:
@@ -230,7 +248,9 @@ def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:
     """Merge one summary or more that follow the same definition."""
     if len(parts) == 1:
         return parts[0]
-    return JudgedSummary(parts[0].definition, [summary for one in parts for summary in one.summaries], parts)
+    return JudgedSummary(
+        parts[0].definition, [summary for one in parts for summary in one.summaries], parts
+    )
 
 
 def merged_if_several(sketches: Sequence[Sketch]) -> Sketch:
@@ -250,7 +270,10 @@ def _merged(parts: Sequence[Distributions]) -> Distributions:
     names = {name for one in parts for name in one.scatters}
     scatters = {name: math.hypot(*(one.scatters.get(name, 0.0) for one in parts)) for name in names}
     return Distributions(
-        returns, merged(one.lengths for one in parts), calls_together([one.calls for one in parts]), scatters
+        returns,
+        merged(one.lengths for one in parts),
+        calls_together([one.calls for one in parts]),
+        scatters,
     )
 
 
@@ -262,7 +285,9 @@ def returns_sketch(returns: Iterable[float | None]) -> Sketch:
     """Return the exact sketch of the returns that are not None, huge ones bounded."""
     sketch = sketch_of([value for value in returns if value is not None])
     # only the outermost values can be too large for sums
-    if sketch and (bounded(sketch[0][0]) != sketch[0][0] or bounded(sketch[-1][0]) != sketch[-1][0]):
+    if sketch and (
+        bounded(sketch[0][0]) != sketch[0][0] or bounded(sketch[-1][0]) != sketch[-1][0]
+    ):
         return merged([[(bounded(value), count) for value, count in sketch]])
     return sketch
 
@@ -272,10 +297,13 @@ EndedReturn = tuple[str, float | None]
 
 
 def returns_counted(endings: Iterable[EndedReturn], convention: Convention) -> list[float | None]:
-    """Return the returns that count by the convention: 0.0 for those that count as 0; None without a return."""
+    """Return the returns that count by the convention: 0.0 for those that count as 0; None without
+    a return."""
     treatments = convention.treatments
     found = [(treatments.get(kind, "keep"), value) for kind, value in endings]
-    return [0.0 if treatment == "zero" else value for treatment, value in found if treatment != "out"]
+    return [
+        0.0 if treatment == "zero" else value for treatment, value in found if treatment != "out"
+    ]
 
 
 def coverage_from(endings: Iterable[EndedReturn], convention: Convention) -> Coverage:
@@ -283,7 +311,8 @@ def coverage_from(endings: Iterable[EndedReturn], convention: Convention) -> Cov
 
 
 def figures_from(endings: Sequence[EndedReturn], definition: Definition) -> dict[str, Any]:
-    """Return the fields of `Figures` for these endings, of which those count that the convention counts."""
+    """Return the fields of `Figures` for these endings, of which those count that the convention
+    counts."""
     returns = returns_counted(endings, definition.convention)
     sketch = returns_sketch(returns)
     return {

@@ -1,1 +1,2 @@
-"""The pages about recorded episodes. Each module serves one page; the figures come from `episodes.analytics`."""
+"""The pages about recorded episodes. Each module serves one page; the figures come from
+`episodes.analytics`."""

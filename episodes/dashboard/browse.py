@@ -1,4 +1,5 @@
-"""The list of episodes, with filters and sorting in the address, the preview of one episode, and saved views."""
+"""The list of episodes, with filters and sorting in the address, the preview of one episode, and
+saved views."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class ColumnHead:
     label: str
     is_right: bool
     query: str
-    """Query string that sorts by this column, or reverses the order; empty if the column is not sortable."""
+    """Query string that sorts by this column, or reverses the order; empty if the column is not
+    sortable."""
     direction: str
     """`descending` or `ascending` if the page is sorted by this column, else empty."""
 
@@ -64,10 +66,13 @@ class ColumnHead:
 @require_safe
 @never_cache
 def episodes(request: HttpRequest) -> HttpResponse:
-    """Return the page, or only its table for htmx. Raises: BadRequest with the reason why a filter cannot be used."""
+    """Return the page, or only its table for htmx. Raises: BadRequest with the reason why a filter
+    cannot be used."""
     if request.headers.get("HX-Request"):
         sees = sight_of(request.user)
-        return shared_part(request, "episodes/browse_table.html", sees, lambda: _listed(request).table)
+        return shared_part(
+            request, "episodes/browse_table.html", sees, lambda: _listed(request).table
+        )
     asked, page, table = _listed(request)
     return render(
         request,
@@ -122,19 +127,26 @@ def label_columns(text: str) -> list[str]:
 
 
 def _seal_note(named: NamedRows, viewer: Viewer) -> str:
-    """Return what the list of a split or an environment lacks for somebody from whom it is sealed; may be empty."""
+    """Return what the list of a split or an environment lacks for somebody from whom it is sealed;
+    may be empty."""
     sealed = viewer.sealed_splits
     if named.split is not None and named.split.pk in sealed:
         return (
-            f"The split {named.split.name} is sealed. You can see its figures, but neither its tasks nor its episodes."
+            f"The split {named.split.name} is sealed. You can see its figures, but neither its "
+            "tasks nor its episodes."
         )
-    if named.split is None and named.environment is not None and named.environment.pk in sealed.values():
+    if (
+        named.split is None
+        and named.environment is not None
+        and named.environment.pk in sealed.values()
+    ):
         return "Episodes of sealed splits are left out. Figures count them."
     return ""
 
 
 def _labels(page: EpisodePage, columns: Sequence[str]) -> dict[int, list[str | None]]:
-    """Return the values of these labels by episode; None where it lacks the label. One query, or none."""
+    """Return the values of these labels by episode; None where it lacks the label. One query, or
+    none."""
     if not columns:
         return {}
     episodes = Episode.objects.filter(pk__in=[row.episode.pk for row in page.rows]).only("labels")
@@ -153,7 +165,9 @@ def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -
         "width": 1 + len(COLUMNS) + len(listed.columns),
         "total": str(match_count_of(asked, page)),
         "seal_note": _seal_note(page.named, asked.viewer),
-        "search_note": "" if asked.text is None else search_note(asked.text, visible_episodes(asked.viewer)),
+        "search_note": ""
+        if asked.text is None
+        else search_note(asked.text, visible_episodes(asked.viewer)),
         "next": asked.to_query(**kept, after=page.next) if page.next else "",
         "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",
         "first": asked.to_query(**kept),
@@ -186,7 +200,9 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "chips": asked.chips(),
         "sort": sort,
         "environments": [row.name for row in environments],
-        "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True) if chosen else (),
+        "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True)
+        if chosen
+        else (),
         "runs": runs(viewer),
         "namesakes": Run.objects.seen_by(viewer).namesakes(asked.run) if asked.run else [],
         "models": models(viewer),
@@ -223,16 +239,21 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "episodes/preview.html", context)
 
 
-# --- saved views -----------------------------------------------------------------------------------------------------
+# --- saved views ----------------------------------------------------------------------------------
 
 
 def saved_views(viewer: Viewer) -> list[SavedView]:
-    """Return the saved views. Those whose filter names what is hidden from the reader do not exist for them.
+    """Return the saved views. Those whose filter names what is hidden from the reader do not exist
+    for them.
 
     A few queries for each view if something is hidden, otherwise one.
     """
     views = list(SavedView.objects.all())
-    return [view for view in views if _is_known(view.query, viewer)] if viewer.hides_anything else views
+    return (
+        [view for view in views if _is_known(view.query, viewer)]
+        if viewer.hides_anything
+        else views
+    )
 
 
 def _is_known(query: str, viewer: Viewer) -> bool:
@@ -249,7 +270,9 @@ def save_view(request: HttpRequest) -> HttpResponse:
     """Save `query` as a view named `name`, and replace a view of that name. Raises: BadRequest."""
     name, query = request.POST.get("name", "").strip(), request.POST.get("query", "")
     if not name or len(name) > 100 or "\0" in name:
-        raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
+        raise BadRequest(
+            f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}."
+        )
     given = dict(parse_qsl(query, max_num_fields=100))
     try:
         asked = EpisodeFilter.parse(given, also=PAGING, viewer=viewer_of(request.user))

@@ -1,4 +1,5 @@
-"""What the examples of clients call: one tool of an environment with an input that its schema allows.
+"""What the examples of clients call: one tool of an environment with an input that its schema
+allows.
 
 Without a call, a session would be a probe, which no figure counts.
 """
@@ -40,10 +41,12 @@ class ExampleCall:
 
 
 def example_call(tools: list[ToolPart] | None, task: str = "") -> ExampleCall | None:
-    """Return a call of the tool that probably ends an episode, else of one with an example, else of the first.
+    """Return a call of the tool that probably ends an episode, else of one with an example, else of
+    the first.
 
-    `task`: the task that the example plays, as one line. A whole number of the call is between the first two numbers in
-    it, where that is possible: `low 1 · high 100`. Returns None if there is no tool to call.
+    `task`: the task that the example plays, as one line. A whole number of the call is between the
+    first two numbers in it, where that is possible: `low 1 · high 100`. Returns None if there is no
+    tool to call.
     """
     seen, mentioned = Seen(), Seen()
     seen.add("42")  # a text that tools for numbers take, too
@@ -55,7 +58,12 @@ def example_call(tools: list[ToolPart] | None, task: str = "") -> ExampleCall | 
         chance = Random(1)  # nosec B311 # an example
         inputs = Inputs(schema, chance, seen)
         try:
-            found = next(filter(partial(_is_within, seen.numbers), (inputs.valid() for _ in range(MAX_TRIES))), None)
+            found = next(
+                filter(
+                    partial(_is_within, seen.numbers), (inputs.valid() for _ in range(MAX_TRIES))
+                ),
+                None,
+            )
             return ExampleCall(tool.name, (found or inputs.valid()) | _examples(schema))
         except Unproducible:
             continue
@@ -72,7 +80,11 @@ def _examples(schema: Any) -> dict[str, Any]:
     """Return the first example of each parameter that has one."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     parameters = properties.items() if isinstance(properties, dict) else ()
-    return {name: one["examples"][0] for name, one in parameters if isinstance(one, dict) and one.get("examples")}
+    return {
+        name: one["examples"][0]
+        for name, one in parameters
+        if isinstance(one, dict) and one.get("examples")
+    }
 
 
 def _rank(tool: ToolPart) -> int:

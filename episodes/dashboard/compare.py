@@ -57,7 +57,8 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def _suggested(request: HttpRequest) -> list[SuggestedPair]:
-    """Return pairs of attempts worth comparing: at the same task, one failed, the other succeeded."""
+    """Return pairs of attempts worth comparing: at the same task, one failed, the other
+    succeeded."""
     seen = Episode.objects.seen_by(viewer_of(request.user))
     pairs = pairs_to_compare(seen)
     episodes = shown(seen).in_bulk([pk for pair in pairs for pk in pair])
@@ -70,12 +71,14 @@ def _suggested(request: HttpRequest) -> list[SuggestedPair]:
 
 
 def compare_episodes(request: HttpRequest) -> HttpResponse:
-    """Return the page of two episodes aligned by step. The parameter `row` selects the window that holds that row."""
+    """Return the page of two episodes aligned by step. The parameter `row` selects the window that
+    holds that row."""
     asked = request.GET.get("episodes", "")
     ids = _ids(asked)
     if len(ids) != 2:
         sentence = (
-            f"episodes={asked[:100]!r} does not name two episodes; give two different episode numbers "
+            f"episodes={asked[:100]!r} does not name two episodes; give two different episode "
+            "numbers "
             "separated by a comma, such as episodes=12,15."
         )
         return _refused(request, sentence)
@@ -86,7 +89,9 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
         return refused_blind(request, blind)
     missing = [pk for pk in ids if pk not in episodes]
     if missing:
-        return _refused(request, f"There is no episode {missing[0]}. It may have been deleted; choose another.")
+        return _refused(
+            request, f"There is no episode {missing[0]}. It may have been deleted; choose another."
+        )
     left, right = (episodes[pk] for pk in ids)
     name_tasks((left, right))
     return _side_by_side(request, left, right)
@@ -96,7 +101,9 @@ def _side_by_side(request: HttpRequest, left: Episode, right: Episode) -> HttpRe
     definition = request.GET.get("return") or left.environment.default_return
     if definition not in RETURNS:
         return _refused(
-            request, f"return={definition[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}."
+            request,
+            f"return={definition[:100]!r} is not a definition of the return; use "
+            f"{', '.join(RETURNS)}.",
         )
     view = TranscriptView(definition=definition, characters=MAX_SHOWN_CHARACTERS)
     context = {
@@ -112,11 +119,14 @@ def _side_by_side(request: HttpRequest, left: Episode, right: Episode) -> HttpRe
 
 
 def _ids(text: str) -> list[int]:
-    """Return the numbers in `text`, in order and without duplicates; empty if any part is not a number."""
+    """Return the numbers in `text`, in order and without duplicates; empty if any part is not a
+    number."""
     words = list(map(trimmed, text.split(","))) if len(text) < 200 else []
     ids = [pk for pk in map(id_in, words) if pk is not None]
     return list(dict.fromkeys(ids)) if len(ids) == len(words) else []
 
 
 def _refused(request: HttpRequest, sentence: str) -> HttpResponse:
-    return refused(request, "Nothing to compare", sentence, [(reverse("compare"), "Choose what to compare")])
+    return refused(
+        request, "Nothing to compare", sentence, [(reverse("compare"), "Choose what to compare")]
+    )

@@ -1,4 +1,5 @@
-"""The comparison of two or more runs on the tasks that they share. `compare.py` calls it for `?runs=`."""
+"""The comparison of two or more runs on the tasks that they share. `compare.py` calls it for
+`?runs=`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.run_comparison import paired
-from episodes.analytics.run_splits import SplitChoice, common_split, labelled, of_one_split, splits_of
+from episodes.analytics.run_splits import (
+    SplitChoice,
+    common_split,
+    labelled,
+    of_one_split,
+    splits_of,
+)
 from episodes.analytics.scopes import MAX_SERIES, scope_of
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
@@ -33,7 +40,8 @@ MIN_BLOCKS = 40
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
-    """Return the page for `?runs=3,4` or names, which compares every other run with the first. Raises: BadFilter."""
+    """Return the page for `?runs=3,4` or names, which compares every other run with the first.
+    Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     _check_names(given)
     viewer = viewer_of(request.user)
@@ -54,7 +62,9 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "pairing": pairing,
         "has_mixed_conventions": pairing.definition.convention is None,
         "revision": name,
-        "of_part": "&" + of_one_split(EpisodeFilter(revision=name or None), split).to_query() if name or split else "",
+        "of_part": "&" + of_one_split(EpisodeFilter(revision=name or None), split).to_query()
+        if name or split
+        else "",
         "splits": labelled(splits),
         "split": split,
         "are_together": asked.are_together,
@@ -73,7 +83,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
 
 
 def _splits(runs: Sequence[Run], choice: SplitChoice) -> tuple[list[Split], Split | None]:
-    """Return the splits to choose from, if a run played several, and the one that is compared; None: all of them.
+    """Return the splits to choose from, if a run played several, and the one that is compared;
+    None: all of them.
 
     Raises: BadFilter.
     """
@@ -91,7 +102,9 @@ def _check_names(given: Mapping[str, str]) -> None:
     """Refuse parameters that belong to a comparison of episodes. Raises: BadFilter."""
     for name in ("episodes", "row"):
         if name in given:
-            raise BadFilter(name, given[name], "it belongs to a comparison of episodes; remove it or runs=")
+            raise BadFilter(
+                name, given[name], "it belongs to a comparison of episodes; remove it or runs="
+            )
 
 
 def tasks_shown(ids: list[int], viewer: Viewer) -> dict[int, Task]:
@@ -101,7 +114,9 @@ def tasks_shown(ids: list[int], viewer: Viewer) -> dict[int, Task]:
 
 def line_of(task: Task) -> str:
     """Return the summary of a task in the table."""
-    return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
+    return summary(
+        task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name)
+    )
 
 
 def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:
@@ -109,9 +124,15 @@ def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:
     found = Run.objects.seen_by(viewer).in_bulk(ids)
     if missing := [str(pk) for pk in ids if pk not in found]:
         raise BadFilter(
-            "runs", text, f"there is no run {', '.join(missing)}; a run's number is in the address of its page"
+            "runs",
+            text,
+            f"there is no run {', '.join(missing)}; a run's number is in the address of its page",
         )
     runs = [found[pk] for pk in ids]
     if len(runs) < 2:
-        raise BadFilter("runs", text, f"it names {runs[0].name} alone; add a run, as in runs={ids[0]},{ids[0] + 1}")
+        raise BadFilter(
+            "runs",
+            text,
+            f"it names {runs[0].name} alone; add a run, as in runs={ids[0]},{ids[0] + 1}",
+        )
     return runs

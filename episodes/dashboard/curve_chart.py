@@ -24,12 +24,35 @@ _FIELDS: dict[str, tuple[str, str, str]] = {
     "deviation": ("group_deviation", "", ""),
     "flat": ("flat_share", "", ""),
 }
-"""Attributes of a point by figure: the value, and the lower and upper end of its band, if it has one."""
+"""Attributes of a point by figure: the value, and the lower and upper end of its band, if it has
+one."""
 _RESTS_ON = {"return": "scored", "deviation": "groups", "flat": "groups"}
-"""Attribute of a point that counts what its value rests on, where that is not the number of attempts."""
+"""Attribute of a point that counts what its value rests on, where that is not the number of
+attempts."""
 _COLUMNS = (
-    *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
-    *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end", "ends"),
+    *(
+        "x",
+        "x_to",
+        "n",
+        "scored",
+        "mean",
+        "error",
+        "p10",
+        "p90",
+        "successes",
+        "success",
+        "success_low",
+    ),
+    *(
+        "success_high",
+        "length_mean",
+        "length_p10",
+        "length_p90",
+        "episodes",
+        "first_end",
+        "last_end",
+        "ends",
+    ),
     *("groups", "flat_groups", "flat_share", "tool_errors", "refused_calls"),
     "group_deviation",
 )
@@ -59,7 +82,8 @@ def _chart(found: Drawn, figure: Figure) -> dict[str, Any]:
 
 
 def _unit(found: Drawn, figure: Figure) -> str:
-    """Return the unit of the y axis, with the definition of the return where it is the same for all curves."""
+    """Return the unit of the y axis, with the definition of the return where it is the same for all
+    curves."""
     unit, [first, *others] = UNITS[figure], [one.return_ for one in found.definitions]
     is_common = first is not None and all(one == first for one in others)
     return f"{unit} ({first})" if figure in BY_DEFINITION and is_common else unit
@@ -94,15 +118,20 @@ def _component_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
 
 
 def _caption(found: Drawn, figure: Figure) -> list[str]:
-    """Return the lines under an image of the chart: what it shows, the definition, and the coverage of each curve."""
+    """Return the lines under an image of the chart: what it shows, the definition, and the coverage
+    of each curve."""
     shown = ", ".join(one.label for one in found.series)
     rests = (
-        (one.label, one.tokens.total if figure == "tokens" and one.tokens else one.coverage) for one in found.series
+        (one.label, one.tokens.total if figure == "tokens" and one.tokens else one.coverage)
+        for one in found.series
     )
     covered = [(label, coverage.text) for label, coverage in rests if coverage]
     lines = [text if len(covered) == 1 else f"{label}: {text}" for label, text in covered]
     smooth = [f"Smoothed: {found.asked.smoothing}"] if found.asked.smoothing.is_on else []
-    each = [f"{one.label}: {definition}" for one, definition in zip(found.series, found.definitions, strict=False)]
+    each = [
+        f"{one.label}: {definition}"
+        for one, definition in zip(found.series, found.definitions, strict=False)
+    ]
     returns = str(found.definition) if found.definition else ", ".join(each)
     lines = [f"{UNITS[figure].capitalize()} of {shown}", f"Return: {returns}", *smooth, *lines]
     return [visible(line) for line in lines]
@@ -145,7 +174,8 @@ _LINES: dict[Figure, Callable[[Drawn, Figure], list[dict[str, Any]]]] = {
 def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str, Any]]:
     points = found.points
     raw, *ends = (
-        [getattr(point, name) for point in points] if name else [None] * len(points) for name in _FIELDS[figure]
+        [getattr(point, name) for point in points] if name else [None] * len(points)
+        for name in _FIELDS[figure]
     )
     middles, lows, highs = (smoothing.of(values) for values in (raw, *ends))
     rests_on, is_on, axis = attrgetter(_RESTS_ON.get(figure, "n")), smoothing.is_on, found.axis
@@ -178,10 +208,13 @@ def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
 
 
 def csv_of(found: Drawn) -> Iterator[str]:
-    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
+    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since
+    the epoch."""
     names = list(dict.fromkeys(line.component.name for line in found.components))
     tokens = TOKEN_COLUMNS if "tokens" in found.asked.figures else ()
-    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens, *(f"component:{name}" for name in names)])
+    yield csv_line(
+        ["series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens, *(f"component:{name}" for name in names)]
+    )
     for one in found.series:
         parts = {part.name: part.points for part in one.components.series} if one.components else {}
         for place, point in enumerate(one.curve.points):

@@ -1,4 +1,5 @@
-"""CurveAsked: the parameters of a page of curves, including its filter of episodes. Parsed strictly."""
+"""CurveAsked: the parameters of a page of curves, including its filter of episodes. Parsed
+strictly."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ PARAMETERS = (
 )
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
 _RUN_LIST_FORM = (
-    "run numbers or names separated by commas, such as 3,4; a name that is a number or holds a comma "
+    "run numbers or names separated by commas, such as 3,4; a name that is a number or holds a "
+    "comma "
     'needs quotation marks around it, such as "2024"'
 )
 WHOLE = Range()
@@ -55,7 +57,8 @@ class CurveAsked:
     figures: tuple[Figure, ...] = ("return",)
     """What is drawn, each in a chart of its own, over the same part of the same axis."""
     by: Overlay | None = None
-    """Draw one curve for each run, environment or model; None draws a single curve of all episodes."""
+    """Draw one curve for each run, environment or model; None draws a single curve of all
+    episodes."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
     are_together: bool = False
@@ -63,7 +66,8 @@ class CurveAsked:
     smoothing: Smoothing = NOT_SMOOTHED
     is_log: bool = False
     has_band: bool | None = None
-    """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide each other."""
+    """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide
+    each other."""
     shown: Range = WHOLE
     threshold: float | None = None
     """A return above this is a success; None uses the threshold of each environment."""
@@ -84,7 +88,9 @@ class CurveAsked:
 
         shown = Range(value("from", real, None), value("to", real, None))
         if shown.low is not None and shown.high is not None and shown.low > shown.high:
-            raise BadFilter("from", shown.low, f"it is above to={digits_of(shown.high)}; swap the two")
+            raise BadFilter(
+                "from", shown.low, f"it is above to={digits_of(shown.high)}; swap the two"
+            )
         return cls(
             filter=asked,
             x=value("x", chosen(AXES), "episode"),
@@ -107,7 +113,8 @@ class CurveAsked:
         return self.filter.to_query(**dict(self.switches()), **texts)
 
     def switches(self) -> list[tuple[str, str]]:
-        """Return the parameters of the drawing, which stay when the filter changes, as pairs of name and text."""
+        """Return the parameters of the drawing, which stay when the filter changes, as pairs of
+        name and text."""
         given = {
             "x": self.x if self.x != "episode" else "",
             "y": ",".join(self.figures) if self.figures != ("return",) else "",

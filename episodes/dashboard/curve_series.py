@@ -1,4 +1,5 @@
-"""The curves that the parameters of a page describe, each by the definition in force for it. Without HTTP and HTML."""
+"""The curves that the parameters of a page describe, each by the definition in force for it.
+Without HTTP and HTML."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from environments.scoring.definition import (
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revision_marks import RevisionMark, marks_of
-from episodes.analytics.run_splits import common_split, of_one_split, pools_splits, splits_of, within
+from episodes.analytics.run_splits import (
+    common_split,
+    of_one_split,
+    pools_splits,
+    splits_of,
+    within,
+)
 from episodes.analytics.scopes import (
     MAX_SERIES,
     Overlaid,
@@ -34,14 +41,22 @@ from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.dashboard.curve_query import CurveAsked
-from episodes.dashboard.figure_menu import NO_COMPONENTS, NO_GROUPS, NO_TOKENS, OF_GROUPS, OWN_COLUMNS, Figure
+from episodes.dashboard.figure_menu import (
+    NO_COMPONENTS,
+    NO_GROUPS,
+    NO_TOKENS,
+    OF_GROUPS,
+    OWN_COLUMNS,
+    Figure,
+)
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange
 from episodes.rendering.run_hues import hue_of_run
 
 HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
-"""Hues of series that are no runs in order, in degrees. Neighbours are far apart; each has a class in `record.css`."""
+"""Hues of series that are no runs in order, in degrees. Neighbours are far apart; each has a class
+in `record.css`."""
 DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 """Dashes of lines that have the same hue, in order."""
 NEAR = 15
@@ -68,7 +83,8 @@ class ChartSeries:
     is_zoomed: bool = False
     """Whether a part of the axis is shown."""
     dash: tuple[int, ...] = ()
-    """Lengths of dashes and gaps in pixels, which tell it apart from series of a similar hue; empty if solid."""
+    """Lengths of dashes and gaps in pixels, which tell it apart from series of a similar hue; empty
+    if solid."""
 
     @property
     def coverage(self) -> Coverage | None:
@@ -81,17 +97,23 @@ class ChartSeries:
 
     @property
     def listed(self) -> EpisodeFilter:
-        """The filter of the list of the episodes that are counted: of a zoomed curve those of the part that is shown,
-        and over training steps only those that have one.
+        """The filter of the list of the episodes that are counted: of a zoomed curve those of the
+        part that is shown, and over training steps only those that have one.
         """
         points, found = self.curve.points, self.filter
         if not points:
             return found
         if self.curve.axis == "step":
-            found = replace(found, step=WholeRange(int(points[0].x), int(max(point.x_to for point in points))))
+            found = replace(
+                found, step=WholeRange(int(points[0].x), int(max(point.x_to for point in points)))
+            )
         if self.is_zoomed:
             first, *others = self.curve.ends
-            ends = {"ends": self.curve.ends} if others else {"ends_from": first.low, "ends_to": first.high}
+            ends = (
+                {"ends": self.curve.ends}
+                if others
+                else {"ends_from": first.low, "ends_to": first.high}
+            )
             found = replace(found, **ends)
         return found
 
@@ -102,11 +124,13 @@ class ChartSeries:
 
     @property
     def groups(self) -> GroupCount:
-        """Groups of the whole curve; none unless it is that of a run over training steps and a figure of groups is
-        drawn.
+        """Groups of the whole curve; none unless it is that of a run over training steps and a
+        figure of groups is drawn.
         """
         return counts_together(
-            GroupCount(point.groups, point.flat_groups or 0, point.groups * (point.group_deviation or 0.0))
+            GroupCount(
+                point.groups, point.flat_groups or 0, point.groups * (point.group_deviation or 0.0)
+            )
             for point in self.curve.points
             if point.groups
         )
@@ -130,13 +154,15 @@ class Drawn:
     overlay: Overlaid
     series: list[ChartSeries]
     people: str = ""
-    """A sentence about the episodes of people that the curves leave out; empty if there are none."""
+    """A sentence about the episodes of people that the curves leave out; empty if there are
+    none."""
     splits: Sequence[Split] = ()
     """Splits that the runs played, if one of them played several."""
 
     @property
     def split(self) -> Split | None:
-        """The split that all curves of runs with several are limited to; None if they differ, or show all."""
+        """The split that all curves of runs with several are limited to; None if they differ, or
+        show all."""
         shown = {part.split or self.named.split for part in self.overlay.parts} - {None}
         return shown.pop() if len(shown) == 1 else None
 
@@ -148,17 +174,20 @@ class Drawn:
 
     @property
     def definitions(self) -> list[Definitions]:
-        """The definition of each curve, or the definitions where its environments differ; without a curve the one in
-        force.
+        """The definition of each curve, or the definitions where its environments differ; without a
+        curve the one in force.
         """
         own = definition_of(self.named.environment, self.asked.definition)
         return [one.curve.definition for one in self.series] or [own]
 
     @property
     def definition(self) -> Definition | None:
-        """The definition of all curves; None where they differ, or where the environments of one do."""
+        """The definition of all curves; None where they differ, or where the environments of one
+        do."""
         first, *others = self.definitions
-        return first if isinstance(first, Definition) and all(one == first for one in others) else None
+        return (
+            first if isinstance(first, Definition) and all(one == first for one in others) else None
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -167,14 +196,20 @@ class Drawn:
         given += [part.note for one in self.series for part in (one.components, one.tokens) if part]
         if "components" in self.asked.figures and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
-        if (known := sum(len(one.components.series) for one in self.series if one.components)) > MAX_COMPONENT_LINES:
+        if (
+            known := sum(len(one.components.series) for one in self.series if one.components)
+        ) > MAX_COMPONENT_LINES:
             given.append(f"The first {MAX_COMPONENT_LINES} of {known:,} components are shown.")
         if "tokens" in self.asked.figures and not (self.is_empty or "tokens" in self.figures):
             given.append(NO_TOKENS)
-        if not self.is_empty and any(name in OF_GROUPS and name not in self.figures for name in self.asked.figures):
+        if not self.is_empty and any(
+            name in OF_GROUPS and name not in self.figures for name in self.asked.figures
+        ):
             given.append(NO_GROUPS)
         if self.asked.is_log:
-            given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
+            given.append(
+                "A logarithmic scale has no place for 0 and below: such values are left out."
+            )
         if stepless := sum(one.curve.stepless for one in self.series):
             subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
             given.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
@@ -184,21 +219,32 @@ class Drawn:
     def marks(self) -> list[RevisionMark]:
         """Return where another revision begins, for all curves together."""
         marks = marks_of(*(one.curve for one in self.series))
-        return sorted({(mark.revision.pk, mark.x): mark for mark in marks}.values(), key=lambda mark: mark.x)
+        return sorted(
+            {(mark.revision.pk, mark.x): mark for mark in marks}.values(), key=lambda mark: mark.x
+        )
 
     @property
     def components(self) -> list[ComponentLine]:
         """Return the components of all curves, as many as a chart can show.
 
-        Those of a single curve differ by hue. Otherwise each has the hue of its curve, and the same dashes in all.
+        Those of a single curve differ by hue. Otherwise each has the hue of its curve, and the same
+        dashes in all.
         """
-        each = [(one, part) for one in self.series if one.components for part in one.components.series]
+        each = [
+            (one, part) for one in self.series if one.components for part in one.components.series
+        ]
         each = each[:MAX_COMPONENT_LINES]
         if len(self.series) == 1:
-            return [ComponentLine(part.name, hue, (), one, part) for (one, part), hue in zip(each, HUES, strict=False)]
-        dashes = dict(zip(dict.fromkeys(part.name for _, part in each), cycle(DASHES), strict=False))
+            return [
+                ComponentLine(part.name, hue, (), one, part)
+                for (one, part), hue in zip(each, HUES, strict=False)
+            ]
+        dashes = dict(
+            zip(dict.fromkeys(part.name for _, part in each), cycle(DASHES), strict=False)
+        )
         return [
-            ComponentLine(f"{one.label} · {part.name}", one.hue, dashes[part.name], one, part) for one, part in each
+            ComponentLine(f"{one.label} · {part.name}", one.hue, dashes[part.name], one, part)
+            for one, part in each
         ]
 
     @property
@@ -212,9 +258,17 @@ class Drawn:
         Where there are episodes, only components, tokens and figures of groups can be missing.
         """
         has_groups = any(one.groups.groups for one in self.series)
-        has_tokens = any(one.tokens.total.output_tokens is not None for one in self.series if one.tokens)
-        has_values = {**dict.fromkeys(OF_GROUPS, has_groups), "components": bool(self.components), "tokens": has_tokens}
-        return [figure for figure in self.asked.figures if has_values.get(figure, not self.is_empty)]
+        has_tokens = any(
+            one.tokens.total.output_tokens is not None for one in self.series if one.tokens
+        )
+        has_values = {
+            **dict.fromkeys(OF_GROUPS, has_groups),
+            "components": bool(self.components),
+            "tokens": has_tokens,
+        }
+        return [
+            figure for figure in self.asked.figures if has_values.get(figure, not self.is_empty)
+        ]
 
     @property
     def has_lines(self) -> bool:
@@ -238,7 +292,8 @@ class Drawn:
 
 
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
-    """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
+    """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as
+    fine as possible."""
     named = NamedRows.of(asked.filter)
     overlay, splits = _of_splits(asked, named, _overlay(asked))
     found = _curves(asked, named, overlay.parts, least_blocks)
@@ -246,7 +301,14 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     hues = _hues(overlay, named)
     series = [
         ChartSeries(
-            *(part.label, hue, without_people(part.filter), one, environment, asked.definition.convention_parts),
+            *(
+                part.label,
+                hue,
+                without_people(part.filter),
+                one,
+                environment,
+                asked.definition.convention_parts,
+            ),
             dash=dash,
             components=component_curves(one) if "components" in asked.figures else None,
             tokens=token_curve(one) if "tokens" in asked.figures else None,
@@ -264,15 +326,25 @@ def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
     """Return the hue of each curve: that of its run, else one by its place."""
     if len(overlay.parts) == 1 and named.run:
         return [hue_of_run(named.run.pk)]
-    return [hue_of_run(part.run.pk) if part.run else hue for part, hue in zip(overlay.parts, HUES, strict=False)]
+    return [
+        hue_of_run(part.run.pk) if part.run else hue
+        for part, hue in zip(overlay.parts, HUES, strict=False)
+    ]
 
 
 def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return dashes for lines with these hues: other ones for each line of a similar hue, as long as there are any."""
+    """Return dashes for lines with these hues: other ones for each line of a similar hue, as long
+    as there are any."""
     found = list[tuple[int, ...]]()
     for place, hue in enumerate(hues):
-        near = [dash for dash, other in zip(found, hues, strict=False) if abs((hue - other + 180) % 360 - 180) <= NEAR]
-        found.append(next((dash for dash in DASHES if dash not in near), DASHES[place % len(DASHES)]))
+        near = [
+            dash
+            for dash, other in zip(found, hues, strict=False)
+            if abs((hue - other + 180) % 360 - 180) <= NEAR
+        ]
+        found.append(
+            next((dash for dash in DASHES if dash not in near), DASHES[place % len(DASHES)])
+        )
     return found
 
 
@@ -284,15 +356,22 @@ def _overlay(asked: CurveAsked) -> Overlaid:
     return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
 
 
-def _of_splits(asked: CurveAsked, named: NamedRows, overlay: Overlaid) -> tuple[Overlaid, list[Split]]:
-    """Return the parts with each run limited to the split that is shown of it, and all splits that the runs played.
+def _of_splits(
+    asked: CurveAsked, named: NamedRows, overlay: Overlaid
+) -> tuple[Overlaid, list[Split]]:
+    """Return the parts with each run limited to the split that is shown of it, and all splits that
+    the runs played.
 
-    Runs that are compared show the same split if they have one in common. Nothing changes if no run played several.
+    Runs that are compared show the same split if they have one in common. Nothing changes if no run
+    played several.
     """
-    runs = [part.run or (named.run if part.filter.run is not None else None) for part in overlay.parts]
+    runs = [
+        part.run or (named.run if part.filter.run is not None else None) for part in overlay.parts
+    ]
     known = splits_of({run.pk for run in runs if run}, asked.filter.viewer.key_label)
     played = [
-        within(known.get(run.pk, []), part.filter) if run else [] for run, part in zip(runs, overlay.parts, strict=True)
+        within(known.get(run.pk, []), part.filter) if run else []
+        for run, part in zip(runs, overlay.parts, strict=True)
     ]
     several = [splits for splits in played if len(splits) > 1]
     every = list(dict.fromkeys(split for splits in several for split in splits))
@@ -307,7 +386,12 @@ def _of_splits(asked: CurveAsked, named: NamedRows, overlay: Overlaid) -> tuple[
 
 
 def _limited(part: OverlaidPart, split: Split) -> OverlaidPart:
-    return replace(part, filter=of_one_split(part.filter, split), label=f"{part.label} · {split.name}", split=split)
+    return replace(
+        part,
+        filter=of_one_split(part.filter, split),
+        label=f"{part.label} · {split.name}",
+        split=split,
+    )
 
 
 def _environments(found: Sequence[Curve], named: Environment | None) -> list[Environment | None]:
@@ -325,25 +409,38 @@ def _environments(found: Sequence[Curve], named: Environment | None) -> list[Env
 def _curves(
     asked: CurveAsked, named: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
 ) -> list[Curve]:
-    """Return the curve of each part, in which every episode follows the definition of its own environment."""
+    """Return the curve of each part, in which every episode follows the definition of its own
+    environment."""
     if named.environment:
         definitions: Definitions = definition_of(named.environment, asked.definition)
     else:
         definitions = definitions_in_force(asked.definition)
-    scopes = [scope_of_filter(part.filter, _named(part, asked, named), part.label) for part in parts]
+    scopes = [
+        scope_of_filter(part.filter, _named(part, asked, named), part.label) for part in parts
+    ]
     needs_groups = asked.format == "csv" or not set(OF_GROUPS).isdisjoint(asked.figures)
     if asked.shown != Range():
-        return [curve(one, definitions, asked.x, shown=asked.shown, needs_groups=needs_groups) for one in scopes]
-    return curves(scopes, definitions, asked.x, least_blocks=least_blocks, needs_groups=needs_groups)
+        return [
+            curve(one, definitions, asked.x, shown=asked.shown, needs_groups=needs_groups)
+            for one in scopes
+        ]
+    return curves(
+        scopes, definitions, asked.x, least_blocks=least_blocks, needs_groups=needs_groups
+    )
 
 
 def _named(part: OverlaidPart, asked: CurveAsked, named: NamedRows) -> NamedRows:
-    """Return the rows that the filter of a part names. `named`: those of the filter of the whole chart."""
+    """Return the rows that the filter of a part names. `named`: those of the filter of the whole
+    chart."""
     if part.filter == asked.filter:
         return named
     if part.run is not None and not named.unknown:
         named = replace(named, run=part.run)
-        return replace(named, environment=part.split.environment, split=part.split) if part.split else named
+        return (
+            replace(named, environment=part.split.environment, split=part.split)
+            if part.split
+            else named
+        )
     return NamedRows.of(part.filter)
 
 
@@ -353,7 +450,9 @@ def _left_out(found: Drawn) -> list[str]:
     sentences.append(found.people)
     if overlay.missing:
         numbers = ", ".join(map(str, overlay.missing))
-        sentences.append(f"There is no run {numbers}; a run's number is in the address of its page.")
+        sentences.append(
+            f"There is no run {numbers}; a run's number is in the address of its page."
+        )
     if len(found.asked.runs) > MAX_SERIES:
         sentences.append(f"The first {MAX_SERIES} of {len(found.asked.runs):,} runs are shown.")
     if overlay.known > len(overlay.parts):
@@ -362,9 +461,15 @@ def _left_out(found: Drawn) -> list[str]:
         drawn = sum(bool(one.curve.points) for one in found.series)
         is_whole = drawn in (0, len(overlay.parts))
         sentences.append(
-            f"{newest} are shown." if is_whole else f"{newest} were chosen, and {drawn} of them are drawn."
+            f"{newest} are shown."
+            if is_whole
+            else f"{newest} were chosen, and {drawn} of them are drawn."
         )
-    lacking = [one.label for one in found.series if not one.curve.points] if found.asked.shown == Range() else []
+    lacking = (
+        [one.label for one in found.series if not one.curve.points]
+        if found.asked.shown == Range()
+        else []
+    )
     lacking += overlay.stepless
     if found.asked.x == "step" and lacking and len(found.series) + len(overlay.stepless) > 1:
         more = f" and {overlay.unnamed:,} more" if overlay.unnamed else ""

@@ -1,6 +1,8 @@
-"""The page of curves: return, success and length over episodes, time or training steps, for any filter of episodes.
+"""The page of curves: return, success and length over episodes, time or training steps, for any
+filter of episodes.
 
-One address serves the page, the numbers of its charts (`format=json`, for zooming and switching) and a CSV file.
+One address serves the page, the numbers of its charts (`format=json`, for zooming and switching)
+and a CSV file.
 """
 
 from __future__ import annotations
@@ -33,24 +35,38 @@ _BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
 @require_safe
 @never_cache
 def curves(request: HttpRequest) -> HttpResponse:
-    """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a parameter is refused."""
+    """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a
+    parameter is refused."""
     try:
         asked = CurveAsked.parse(request.GET, viewer_of(request.user))
         found = drawn(asked)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     if asked.format == "csv":
-        headers = {"Content-Disposition": 'attachment; filename="curve.csv"', **definition_header(*found.definitions)}
+        headers = {
+            "Content-Disposition": 'attachment; filename="curve.csv"',
+            **definition_header(*found.definitions),
+        }
         headers |= coverage_header(one.coverage for one in found.series)
-        headers["X-Success-Error"] = " | ".join(f"{one.curve.success_error:g}" for one in found.series)
-        return HttpResponse("".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers)
+        headers["X-Success-Error"] = " | ".join(
+            f"{one.curve.success_error:g}" for one in found.series
+        )
+        return HttpResponse(
+            "".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers
+        )
     if asked.format == "json":
         return JsonResponse({"charts": charts_of(found)})
     context = panel_of(request, found) | _form(found)
-    context |= {"splits_of_runs": labelled(found.splits), "split": found.split, "are_together": asked.are_together}
+    context |= {
+        "splits_of_runs": labelled(found.splits),
+        "split": found.split,
+        "are_together": asked.are_together,
+    }
     if request.headers.get("HX-Request"):
         return render(request, "episodes/curve_tables.html", context)
-    return render(request, "episodes/curves.html", context, status=400 if found.named.unknown else 200)
+    return render(
+        request, "episodes/curves.html", context, status=400 if found.named.unknown else 200
+    )
 
 
 def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
@@ -81,12 +97,20 @@ class FigureChoice(NamedTuple):
     is_of_groups: bool
     """Whether it is drawn over training steps alone."""
     toggled: str
-    """The figures with this one added or taken away, as the address names them; empty if it is the only one."""
+    """The figures with this one added or taken away, as the address names them; empty if it is the
+    only one."""
 
 
 def _choices(asked: CurveAsked) -> list[FigureChoice]:
     return [
-        FigureChoice(name, TITLES[name], UNITS[name], name in asked.figures, name in OF_GROUPS, _toggled(asked, name))
+        FigureChoice(
+            name,
+            TITLES[name],
+            UNITS[name],
+            name in asked.figures,
+            name in OF_GROUPS,
+            _toggled(asked, name),
+        )
         for name in FIGURES
     ]
 
@@ -102,7 +126,8 @@ def _chosen(found: Drawn) -> str:
 
 
 def _definition(found: Drawn) -> dict[str, Any]:
-    """Return the template variables of the definition in force; where the curves differ, those of what is asked."""
+    """Return the template variables of the definition in force; where the curves differ, those of
+    what is asked."""
     if found.definition is None:
         return asked_context(found.asked.definition)
     is_in_address = found.named.environment is not None
@@ -112,7 +137,11 @@ def _definition(found: Drawn) -> dict[str, Any]:
 def _form(found: Drawn) -> dict[str, Any]:
     """Return the template variables of the filter form."""
     environment, viewer = found.named.environment, found.asked.filter.viewer
-    splits = Split.objects.filter(environment=environment).values_list("name", flat=True) if environment else ()
+    splits = (
+        Split.objects.filter(environment=environment).values_list("name", flat=True)
+        if environment
+        else ()
+    )
     return {
         "values": found.asked.filter.values(),
         "chips": found.asked.filter.chips(),

@@ -1,4 +1,5 @@
-"""The list of environments, and the page of one: its description, the figures of its attempts and how to connect."""
+"""The list of environments, and the page of one: its description, the figures of its attempts and
+how to connect."""
 
 from __future__ import annotations
 
@@ -110,11 +111,16 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _about(found: Environment, viewer: Viewer) -> dict[str, Any]:
-    """Return the template variables that describe the environment: its rows, and its class if it is hosted."""
+    """Return the template variables that describe the environment: its rows, and its class if it is
+    hosted."""
     splits = list(found.splits.all())
     sealed = viewer.sealed_splits
     split = next((one for one in splits if one.is_served and one.pk not in sealed), None)
-    first = served(split).order_by("position").annotate(spec=Left("task__spec", MAX_READ_CHARACTERS)) if split else None
+    first = (
+        served(split).order_by("position").annotate(spec=Left("task__spec", MAX_READ_CHARACTERS))
+        if split
+        else None
+    )
     task = first.values_list("spec", flat=True).first() if first is not None else None
     service = service_or_none()
     hosted = service.registry.find(found.name) if service else None
@@ -133,14 +139,23 @@ def _about(found: Environment, viewer: Viewer) -> dict[str, Any]:
 
 
 def _with_splits() -> EnvironmentQuerySet:
-    splits = Split.objects.filter(is_served=True).select_related("environment").order_by("position", "name")
-    return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by("-is_hosted", "position")
+    splits = (
+        Split.objects.filter(is_served=True)
+        .select_related("environment")
+        .order_by("position", "name")
+    )
+    return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by(
+        "-is_hosted", "position"
+    )
 
 
 def _tasks(found: Environment, viewer: Viewer) -> list[dict[str, Any]]:
     """Return the served tasks with the lowest success rates, with their names and figures."""
-    all_rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
-    # PostgreSQL plans to read the whole table where served tasks alone are asked for; nearly all of the lowest are
+    all_rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by(
+        "rate", "task"
+    )
+    # PostgreSQL plans to read the whole table where served tasks alone are asked for; nearly all of
+    # the lowest are
     rows = list(all_rows[: 2 * TASKS_SHOWN])
     seen = Task.objects.seen_by(viewer).filter(is_in_state("served"))
     heads = _heads(seen, rows)

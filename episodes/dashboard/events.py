@@ -1,8 +1,9 @@
-"""The stream of events that an open page follows. `static/orsweb/live.js` reads one stream for each page.
+"""The stream of events that an open page follows. `static/orsweb/live.js` reads one stream for each
+page.
 
-`recording/live.py` sends the events; this module checks the parameters, and whether the visitor may still follow. A
-stream ends when its page is closed, when its visitor may not follow it any longer, or when the server stops and closes
-all streams under /events/.
+`recording/live.py` sends the events; this module checks the parameters, and whether the visitor may
+still follow. A stream ends when its page is closed, when its visitor may not follow it any longer,
+or when the server stops and closes all streams under /events/.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from episodes.visibility import sees_episode
 
 PARAMETERS = {"channel", "lastEventId"}
 CHECK_SECONDS = 3.0
-"""Time after which a stream checks again whether its visitor may follow it. While nothing happens it then sends an
-event, so that proxies keep it open."""
+"""Time after which a stream checks again whether its visitor may follow it. While nothing happens
+it then sends an event, so that proxies keep it open."""
 OPENED = f":{' ' * 2048}\n\nevent: stream-open\ndata:\n\n"
 """Browsers show nothing of a stream before they have received some bytes."""
 STILL_OPEN = "event: keep-alive\ndata:\n\n"
@@ -44,10 +45,13 @@ def events(request: HttpRequest) -> HttpResponseBase:
     channels = request.GET.getlist("channel")
     if len(channels) != 1 or not is_channel(channels[0]):
         named = ", ".join(channels) or "none"
-        return _refused(f"channel={named[:200]} cannot be followed; give one of: episodes, episode-ID.")
+        return _refused(
+            f"channel={named[:200]} cannot be followed; give one of: episodes, episode-ID."
+        )
     if unknown := set(request.GET) - PARAMETERS:
         return _refused(
-            f"{sorted(unknown)[0][:200]} is not a parameter of this page; give channel=episodes or channel=episode-ID."
+            f"{sorted(unknown)[0][:200]} is not a parameter of this page; give channel=episodes or "
+            "channel=episode-ID."
         )
     [channel] = channels
     if channel == EPISODES:
@@ -55,18 +59,24 @@ def events(request: HttpRequest) -> HttpResponseBase:
     elif not sees_episode(request.user, pk := int(channel.rpartition("-")[2])):
         return _refused(f"There is no episode {pk}.", status=404)
     try:
-        place = open_streams.enter(f"@{request.user.get_username()}", request.META.get("REMOTE_ADDR", ""))
+        place = open_streams.enter(
+            f"@{request.user.get_username()}", request.META.get("REMOTE_ADDR", "")
+        )
     except OverQuota as error:
         refused = _refused(f"{error}.", status=429)
         refused["Retry-After"] = str(error.retry_seconds)
         return refused
     may_follow = functools.partial(_may_follow, request.session, channel)
-    response = StreamingHttpResponse(_stream(channel, may_follow, place), content_type="text/event-stream")
+    response = StreamingHttpResponse(
+        _stream(channel, may_follow, place), content_type="text/event-stream"
+    )
     add_default_headers(response, request=request)
     return response
 
 
-async def _stream(channel: str, may_follow: Callable[[], bool], place: OpenStream) -> AsyncIterator[str]:
+async def _stream(
+    channel: str, may_follow: Callable[[], bool], place: OpenStream
+) -> AsyncIterator[str]:
     with place:
         async with Listening(channel) as listening:
             yield OPENED
@@ -75,14 +85,19 @@ async def _stream(channel: str, may_follow: Callable[[], bool], place: OpenStrea
                 news = await listening.news(CHECK_SECONDS)
                 if time.monotonic() - checked_at >= CHECK_SECONDS:
                     checked_at = time.monotonic()
-                    with contextlib.suppress(Error):  # the database is away, and tells nothing either
+                    # the database is away, and tells nothing either
+                    with contextlib.suppress(Error):
                         if not await stream_readers().run(may_follow):
                             return
-                yield "".join(sse_encode_event(event.type, event.data) for event in news) or STILL_OPEN
+                yield (
+                    "".join(sse_encode_event(event.type, event.data) for event in news)
+                    or STILL_OPEN
+                )
 
 
 def _may_follow(session: SessionBase, channel: str) -> bool:
-    """Return whether the visitor may follow the channel now. Without a login it is the local operator's."""
+    """Return whether the visitor may follow the channel now. Without a login it is the local
+    operator's."""
     if SESSION_KEY not in session:
         return True
     person = recently_logged_in(session)

@@ -1,4 +1,5 @@
-"""Export of the episodes that a filter finds, or of selected ones, as a file that is generated while it is sent."""
+"""Export of the episodes that a filter finds, or of selected ones, as a file that is generated
+while it is sent."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ MAX_IDS = 1000
 @require_safe
 @as_download
 def episode_export(request: HttpRequest) -> HttpResponseBase:
-    """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises: BadRequest."""
+    """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises:
+    BadRequest."""
     query = request.GET.dict()
     try:
         refuse_blanks(query)
@@ -74,7 +76,9 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     answer = StreamingHttpResponse(content, content_type=MEDIA_TYPES[format], headers=headers)
     name = f"{_name(asked, ids)}.{ENDINGS[format]}"
     answer[RUNNING_HEADER] = str(running_among(episodes, format))
-    answer["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    answer["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    )
     return answer
 
 
@@ -92,15 +96,21 @@ def _ids(query: Mapping[str, str]) -> list[int]:
     if len(ids) < len(numbers):
         raise BadFilter("ids", given, "give episode numbers separated by commas, such as ids=1,2,3")
     if len(ids) > MAX_IDS:
-        raise BadFilter("ids", f"{len(ids)} numbers", f"up to {MAX_IDS} are allowed; a filter has no such limit")
+        raise BadFilter(
+            "ids", f"{len(ids)} numbers", f"up to {MAX_IDS} are allowed; a filter has no such limit"
+        )
     return ids
 
 
-def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) -> AttemptQuerySet[Episode]:
+def _episodes(
+    asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]
+) -> AttemptQuerySet[Episode]:
     """Return the episodes to export. Raises: BadFilter."""
     least = real("min_return", query["min_return"]) if query.get("min_return") else None
     only_successes = bool(query.get("success")) and flag("success", query["success"])
-    episodes = narrowed(episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=only_successes)
+    episodes = narrowed(
+        episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=only_successes
+    )
     return episodes.filter(pk__in=ids) if ids else episodes
 
 
@@ -114,7 +124,9 @@ def _name(asked: EpisodeFilter, ids: list[int]) -> str:
     """Return the name of the file without its suffix, derived from the filter."""
     if len(ids) == 1:
         return f"episode-{ids[0]}"
-    words = [value if name in _PLAIN else f"{name} {value}" for name, value in asked.values().items()]
+    words = [
+        value if name in _PLAIN else f"{name} {value}" for name, value in asked.values().items()
+    ]
     return slugify(" ".join(["episodes", *words]).replace("/", "-").replace(".", "-"))[:100]
 
 

@@ -1,10 +1,13 @@
-"""The figures that charts can draw: their names in addresses, titles, units, and what to say where there are none."""
+"""The figures that charts can draw: their names in addresses, titles, units, and what to say where
+there are none."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-Figure = Literal["return", "success", "length", "errors", "refused", "tokens", "components", "deviation", "flat"]
+Figure = Literal[
+    "return", "success", "length", "errors", "refused", "tokens", "components", "deviation", "flat"
+]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 """Names in addresses, in the order of the menu."""
 TITLES: dict[Figure, str] = {
@@ -36,15 +39,19 @@ OF_GROUPS = ("deviation", "flat")
 OWN_COLUMNS = ("errors", "refused", "tokens", *OF_GROUPS)
 """Figures that have a column in the table below the charts only while they are drawn."""
 NO_COMPONENTS = (
-    'These episodes report no components. An environment does with metadata["reward_components"] = {name: number} in '
+    'These episodes report no components. An environment does with metadata["reward_components"] = '
+    "{name: number} in "
     "the output of a tool."
 )
 NO_TOKENS = (
-    "No client has reported tokens of these episodes. Clients upload them with their rollouts, usually as the usage "
+    "No client has reported tokens of these episodes. Clients upload them with their rollouts, "
+    "usually as the usage "
     "that the model's API returns."
 )
 NO_GROUPS = (
-    "Groups are counted along the training steps of a run: choose a run and the axis Training step. A group is "
-    "all rollouts at one task in one step, and flat if their returns are equal. Filters that can leave out some of "
+    "Groups are counted along the training steps of a run: choose a run and the axis Training "
+    "step. A group is "
+    "all rollouts at one task in one step, and flat if their returns are equal. Filters that can "
+    "leave out some of "
     "these rollouts, such as a model, have no groups."
 )

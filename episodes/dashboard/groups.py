@@ -32,7 +32,8 @@ SHOWN_GROUPS = 500
 @never_cache
 @takes("step", *DEFINITION_PARAMETERS)
 def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the groups of the training step `step`; without it, those of episodes that have no step.
+    """Return the groups of the training step `step`; without it, those of episodes that have no
+    step.
 
     Raises: BadRequest, Http404.
     """
@@ -62,8 +63,11 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "episodes/run_groups.html", context)
 
 
-def _rows(lines: Sequence[GroupLine], run: Run, step: int | None, viewer: Viewer) -> list[dict[str, Any]]:
-    """Return each group with its task, the name and summary of the task, and the query string of its episodes.
+def _rows(
+    lines: Sequence[GroupLine], run: Run, step: int | None, viewer: Viewer
+) -> list[dict[str, Any]]:
+    """Return each group with its task, the name and summary of the task, and the query string of
+    its episodes.
 
     Groups of tasks that do not exist for the person are left out.
     """
@@ -85,4 +89,6 @@ def _rows(lines: Sequence[GroupLine], run: Run, step: int | None, viewer: Viewer
 
 
 def _summary(task: Task) -> str:
-    return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
+    return summary(
+        task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name)
+    )

@@ -1,5 +1,6 @@
-"""Decorators that hide what does not exist for a person: everything of private environments that they are no members
-of; and as long as it runs an episode and its task from the person who plays it blind.
+"""Decorators that hide what does not exist for a person: everything of private environments that
+they are no members of; and as long as it runs an episode and its task from the person who plays it
+blind.
 
 `refused` is the page that other views return for a request that they cannot serve.
 """
@@ -35,9 +36,14 @@ Link = tuple[str, str]
 
 
 def refused(
-    request: HttpRequest, title: str, sentence: str | Promise, links: Sequence[Link] = (), status: int = 400
+    request: HttpRequest,
+    title: str,
+    sentence: str | Promise,
+    links: Sequence[Link] = (),
+    status: int = 400,
 ) -> HttpResponse:
-    """Return a page about what is wrong with the request. `sentence` names the value and what is allowed."""
+    """Return a page about what is wrong with the request. `sentence` names the value and what is
+    allowed."""
     context = {"title": title, "sentence": sentence, "links": links, "status": status}
     return render(request, "orsweb/error_page.html", context, status=status)
 
@@ -61,7 +67,8 @@ def as_download(view: View) -> View:
 
 
 def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], View]:
-    """Return a decorator of a view of one thing, `pk`: without what `sees` says, there is no such thing.
+    """Return a decorator of a view of one thing, `pk`: without what `sees` says, there is no such
+    thing.
 
     It answers for things that do not exist at all too, so that nobody can tell one from the other.
     """
@@ -79,14 +86,20 @@ def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], Vie
 
 
 of_episode = _seen(
-    sees_episode, "There is no episode {pk}. It may have been deleted; the Episodes page lists all that exist."
+    sees_episode,
+    "There is no episode {pk}. It may have been deleted; the Episodes page lists all that exist.",
 )
 of_task = _seen(sees_task, "There is no task {pk}. The page of an environment leads to its tasks.")
-of_run = _seen(sees_run, "There is no run {pk}. The Runs page lists all runs that agents have named.")
+of_run = _seen(
+    sees_run, "There is no run {pk}. The Runs page lists all runs that agents have named."
+)
 
 
-def environment_named(request: HttpRequest, name: str, rows: EnvironmentQuerySet | None = None) -> Environment:
-    """Return the environment among `rows`. Raises: Http404 with similar names if there is none for the person."""
+def environment_named(
+    request: HttpRequest, name: str, rows: EnvironmentQuerySet | None = None
+) -> Environment:
+    """Return the environment among `rows`. Raises: Http404 with similar names if there is none for
+    the person."""
     viewer = viewer_of(request.user)
     known = Environment.objects.all() if rows is None else rows
     found = known.seen_by(viewer).filter(name=name).first()
@@ -96,22 +109,32 @@ def environment_named(request: HttpRequest, name: str, rows: EnvironmentQuerySet
 
 
 def unless_blind(view: View) -> View:
-    """Return `view`, a view of the episode `pk`, with a refusal for the person who plays that episode blind."""
+    """Return `view`, a view of the episode `pk`, with a refusal for the person who plays that
+    episode blind."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return refused_blind(request, pk) if is_blind_to(request.user, pk) else view(request, pk, *args, **kwargs)
+        return (
+            refused_blind(request, pk)
+            if is_blind_to(request.user, pk)
+            else view(request, pk, *args, **kwargs)
+        )
 
     return wrapped
 
 
 def unless_task_blind(view: View) -> View:
-    """Return `view`, a view of the task `pk`, with a refusal for a person who plays an episode of it blind."""
+    """Return `view`, a view of the task `pk`, with a refusal for a person who plays an episode of
+    it blind."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
         episode = blind_episode(request.user, pk)
-        return view(request, pk, *args, **kwargs) if episode is None else _refused(request, episode, task_sentence)
+        return (
+            view(request, pk, *args, **kwargs)
+            if episode is None
+            else _refused(request, episode, task_sentence)
+        )
 
     return wrapped
 
@@ -123,4 +146,6 @@ def refused_blind(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _refused(request: HttpRequest, episode: int, reason: Callable[[int], str]) -> HttpResponse:
     next_link = (reverse("player", args=[episode]), "Play on")
-    return refused(request, "Hidden until the episode ends", reason(episode), [next_link], status=403)
+    return refused(
+        request, "Hidden until the episode ends", reason(episode), [next_link], status=403
+    )

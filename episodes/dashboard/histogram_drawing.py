@@ -53,7 +53,9 @@ class DrawnHistogram:
     ticks: Sequence[Tick]
 
 
-def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFilter) -> DrawnHistogram:
+def drawn_histogram(
+    environment: Environment, returns: Histogram, of: EpisodeFilter
+) -> DrawnHistogram:
     """Return the drawing of a histogram. `of`: filter of its episodes."""
     bins = returns.bins
     if not bins:
@@ -61,7 +63,8 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
     low, high, width = _axis(returns)
 
     def place_of(value: float) -> float:
-        share = (value / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5  # halves cannot overflow
+        # halves cannot overflow
+        share = (value / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5
         return share * (WIDTH - width if returns.is_exact else WIDTH)
 
     common = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
@@ -69,7 +72,9 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
     made = []
     for place, one in enumerate(bins):
         height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
-        span = plain(one.low) if returns.is_exact else f"{plain(one.low, 3)} to {plain(one.high, 3)}"
+        span = (
+            plain(one.low) if returns.is_exact else f"{plain(one.low, 3)} to {plain(one.high, 3)}"
+        )
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
         query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {one.n:,} attempt{'' if one.n == 1 else 's'}"
@@ -78,7 +83,9 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
         shape = (round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2))
         made.append(Column(*shape, title, query, is_success))
     half = width / 2 if returns.is_exact else 0.0
-    return DrawnHistogram(made, _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH))
+    return DrawnHistogram(
+        made, _ticks(low, high, lambda value: 100 * (place_of(value) + half) / WIDTH)
+    )
 
 
 def _axis(returns: Histogram) -> tuple[float, float, float]:
@@ -91,12 +98,16 @@ def _axis(returns: Histogram) -> tuple[float, float, float]:
     if not returns.is_exact:
         width = bins[2].low - bins[1].low
         return bins[1].low - width, bins[-1].low + width, 0.9 * WIDTH / len(bins)
-    gaps = [(after.low / 2 - one.low / 2) / (high / 2 - low / 2) * WIDTH for one, after in pairwise(bins)]
+    gaps = [
+        (after.low / 2 - one.low / 2) / (high / 2 - low / 2) * WIDTH
+        for one, after in pairwise(bins)
+    ]
     return low, high, min(MAX_WIDTH, max(MIN_WIDTH, 0.8 * min(gaps, default=WIDTH)))
 
 
 def _ticks(low: float, high: float, place_of: Callable[[float], float]) -> list[Tick]:
-    """Return about TICKS places at round numbers; the two ends where there is no round number between them."""
+    """Return about TICKS places at round numbers; the two ends where there is no round number
+    between them."""
     values = _round_numbers(low, high)
     labels = [unsigned(value) if abs(value) >= 1e6 else f"{value:.6g}" for value in values]
     if len(values) < 2 or len(set(labels)) < len(values):
@@ -104,7 +115,11 @@ def _ticks(low: float, high: float, place_of: Callable[[float], float]) -> list[
         labels = [repr(shown(value)) for value in values]
     places = [place_of(value) for value in values]
     return [
-        Tick(round(x, 2), label.replace("-", "\N{MINUS SIGN}"), "start" if x < 6 else "end" if x > 94 else "middle")
+        Tick(
+            round(x, 2),
+            label.replace("-", "\N{MINUS SIGN}"),
+            "start" if x < 6 else "end" if x > 94 else "middle",
+        )
         for x, label in zip(places, labels, strict=True)
     ]
 

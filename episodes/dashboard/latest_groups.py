@@ -25,7 +25,8 @@ from episodes.filtering.parameters import BadFilter, WholeRange
 @never_cache
 @takes(*DEFINITION_PARAMETERS)
 def groups(request: HttpRequest) -> HttpResponse:
-    """Return the list of the latest groups. It takes the parts of the definition in force. Raises: BadRequest."""
+    """Return the list of the latest groups. It takes the parts of the definition in force. Raises:
+    BadRequest."""
     try:
         asked = definition_asked(request)
     except BadFilter as error:
@@ -49,4 +50,6 @@ def groups(request: HttpRequest) -> HttpResponse:
 
 
 def _summary(task: Task) -> str:
-    return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
+    return summary(
+        task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name)
+    )

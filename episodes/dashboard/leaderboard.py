@@ -1,4 +1,5 @@
-"""The leaderboard of an environment or of one of its splits: by model, run or kind of player, with a row for people."""
+"""The leaderboard of an environment or of one of its splits: by model, run or kind of player, with
+a row for people."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, definition_in, trimmed, unknown_name
 from episodes.models import Run
-from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_header, coverage_values, csv_line, definition_header
+from episodes.transfer.csv_lines import (
+    COVERAGE_COLUMNS,
+    coverage_header,
+    coverage_values,
+    csv_line,
+    definition_header,
+)
 
 PARAMETERS = (*SplitChoice.PARAMETERS, "by", "tasks", *DEFINITION_PARAMETERS, "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
@@ -48,9 +55,14 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
     rows = _sorted(found.rows, sort)
     if request.GET.get("format") == "csv":
         file = f"leaderboard-{environment.name}.csv".replace('"', "")
-        headers = {"Content-Disposition": f'attachment; filename="{file}"', **definition_header(found.definition)}
+        headers = {
+            "Content-Disposition": f'attachment; filename="{file}"',
+            **definition_header(found.definition),
+        }
         headers |= coverage_header(row.coverage for row in rows)
-        return HttpResponse(_csv(found, rows), content_type="text/csv; charset=utf-8", headers=headers)
+        return HttpResponse(
+            _csv(found, rows), content_type="text/csv; charset=utf-8", headers=headers
+        )
     return render(request, "episodes/leaderboard.html", _context(found, rows, sort))
 
 
@@ -67,7 +79,9 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     definition = definition_of(environment, definition_in(given))
     split, viewer = _split(environment, given.get("split")), viewer_of(request.user)
     are_together = are_together_in(given)
-    found = leaderboard(environment, split, by, definition, viewer, is_shared=is_shared, are_together=are_together)
+    found = leaderboard(
+        environment, split, by, definition, viewer, is_shared=is_shared, are_together=are_together
+    )
     return found, sort
 
 
@@ -87,7 +101,10 @@ def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
     if sort == "key":
         return sorted(rows, key=lambda row: row.key)
     figure = _FIGURES.get(sort, sort)
-    return sorted(rows, key=lambda row: (getattr(row, figure) is None, -(getattr(row, figure) or 0.0), row.key))
+    return sorted(
+        rows,
+        key=lambda row: (getattr(row, figure) is None, -(getattr(row, figure) or 0.0), row.key),
+    )
 
 
 def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
@@ -100,7 +117,13 @@ def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[
         "splits": found.environment.splits.filter(is_served=True),
         "lines": [
             (
-                *(row, _query(found, row, "attempt"), _query(found, row), _whisker(row), _passes(row, ks)),
+                *(
+                    row,
+                    _query(found, row, "attempt"),
+                    _query(found, row),
+                    _whisker(row),
+                    _passes(row, ks),
+                ),
                 run_of.get(row.key),
             )
             for row in rows
@@ -120,7 +143,8 @@ def _passes(row: LeaderboardRow, ks: Sequence[int]) -> list[Any]:
 
 
 def _query(found: Leaderboard, row: LeaderboardRow, ending: str | None = None) -> str:
-    """Return the query string of the Episodes page that lists the episodes of a row, or those with this ending."""
+    """Return the query string of the Episodes page that lists the episodes of a row, or those with
+    this ending."""
     by = "player" if row.is_human else found.by
     names = {"environment": found.environment.name, by: row.key}
     split = found.split.name if found.split else None
@@ -129,22 +153,50 @@ def _query(found: Leaderboard, row: LeaderboardRow, ending: str | None = None) -
 
 
 def _whisker(row: LeaderboardRow) -> dict[str, float] | None:
-    """Return the positions of the success rate and the ends of its interval, in pixels up to _WHISKER.
+    """Return the positions of the success rate and the ends of its interval, in pixels up to
+    _WHISKER.
 
     None if the row has no attempt.
     """
     shares = {"low": row.success_low, "at": row.success, "high": row.success_high}
-    return {name: round(share * _WHISKER, 1) for name, share in shares.items() if share is not None} or None
+    return {
+        name: round(share * _WHISKER, 1) for name, share in shares.items() if share is not None
+    } or None
 
 
 def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
     ks = sorted({rate.k for row in rows for rate in row.passes})
-    columns = ("n", "mean", "error", "successes", "success", "success_low", "success_high", "tasks", "coverage")
-    lines = [csv_line([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks), "pass_tasks", *COVERAGE_COLUMNS])]
+    columns = (
+        "n",
+        "mean",
+        "error",
+        "successes",
+        "success",
+        "success_low",
+        "success_high",
+        "tasks",
+        "coverage",
+    )
+    lines = [
+        csv_line(
+            [
+                found.by,
+                "is_human",
+                *columns,
+                *(f"pass@{k}" for k in ks),
+                "pass_tasks",
+                *COVERAGE_COLUMNS,
+            ]
+        )
+    ]
     for row in rows:
         rates = {rate.k: rate.rate for rate in row.passes}
         pass_tasks = row.passes[0].tasks if row.passes else None
         figures = [getattr(row, _FIGURES.get(column, column)) for column in columns]
         covered = coverage_values(row.coverage)
-        lines.append(csv_line([row.key, row.is_human, *figures, *(rates.get(k) for k in ks), pass_tasks, *covered]))
+        lines.append(
+            csv_line(
+                [row.key, row.is_human, *figures, *(rates.get(k) for k in ks), pass_tasks, *covered]
+            )
+        )
     return "".join(lines)

@@ -1,6 +1,7 @@
 """The overview: running episodes, recent activity, the hosted environments and how to connect.
 
-Two parts of the page are fetched again as episodes start and end (`?part=`), with the templates of the whole page.
+Two parts of the page are fetched again as episodes start and end (`?part=`), with the templates of
+the whole page.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
 from environments.models import Environment, Split, Viewer
-from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, definitions_in_force
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    DefinitionAsked,
+    definitions_in_force,
+)
 from environments.service import service_or_none
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.overview import environment_figures
@@ -45,7 +50,11 @@ SHOWN_RUNNING = 8
 SHOWN_EPISODES = 12
 MIN_SPAN_EPISODES = 10
 """Number of episodes from which on a span is shown by default."""
-SPANS: Mapping[Span, str] = {"1h": "the last hour", "24h": "the last 24 hours", "30d": "the last 30 days"}
+SPANS: Mapping[Span, str] = {
+    "1h": "the last hour",
+    "24h": "the last 24 hours",
+    "30d": "the last 30 days",
+}
 PARTS = ("now", "environments")
 LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
 
@@ -56,12 +65,14 @@ LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
 def overview(request: HttpRequest) -> HttpResponse:
     """Return the page or one part of it.
 
-    `span` is 1h, 24h or 30d; without it the page picks a span that shows something. The parameters of a definition
-    replace parts of those of the environments. Raises: BadRequest.
+    `span` is 1h, 24h or 30d; without it the page picks a span that shows something. The parameters
+    of a definition replace parts of those of the environments. Raises: BadRequest.
     """
     for field, legal in LEGAL.items():
         if (given := request.GET.get(field)) and given not in legal:
-            raise BadRequest(f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}.")
+            raise BadRequest(
+                f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}."
+            )
     span, viewer = cast(Span | None, request.GET.get("span") or None), viewer_of(request.user)
     try:
         asked = definition_asked(request)
@@ -76,7 +87,12 @@ def overview(request: HttpRequest) -> HttpResponse:
             lambda: _now(request.user, span, asked),
         )
     if part == "environments":
-        return shared_part(request, "episodes/overview_environments.html", viewer, lambda: _environments(asked, viewer))
+        return shared_part(
+            request,
+            "episodes/overview_environments.html",
+            viewer,
+            lambda: _environments(asked, viewer),
+        )
     context = _now(request.user, span, asked) | _environments(asked, viewer)
     context |= _connecting(request, viewer, context["environments"])
     return render(request, "episodes/overview.html", context)
@@ -116,7 +132,9 @@ def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any
 
 def _default_span(lately: Mapping[Span, Sequence[ActivityPoint]]) -> Span:
     """Return the shortest span with MIN_SPAN_EPISODES episodes or more; else the day."""
-    fitting = (span for span in SPANS if sum(point.episodes for point in lately[span]) >= MIN_SPAN_EPISODES)
+    fitting = (
+        span for span in SPANS if sum(point.episodes for point in lately[span]) >= MIN_SPAN_EPISODES
+    )
     return next(fitting, "24h")
 
 
@@ -128,7 +146,8 @@ def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
         "failures": sorted(failures, key=lambda failure: -failure[1]),
         "failures_count": day.failures,
         "traces": {
-            name: [getattr(hour, name) for hour in hours] for name in ("episodes", "steps", "success", "failures")
+            name: [getattr(hour, name) for hour in hours]
+            for name in ("episodes", "steps", "success", "failures")
         },
     }
 
@@ -136,7 +155,9 @@ def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
 def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
     served = Split.objects.filter(is_served=True).order_by("position", "name")
     hosted = (
-        Environment.objects.seen_by(viewer).filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served))
+        Environment.objects.seen_by(viewer)
+        .filter(is_hosted=True)
+        .prefetch_related(Prefetch("splits", queryset=served))
     )
     found = environment_figures(list(hosted.defer("card", "task_schema")), asked)
     rows = [
@@ -159,12 +180,16 @@ def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
     }
 
 
-def _connecting(request: HttpRequest, viewer: Viewer, shown: list[dict[str, Any]]) -> dict[str, Any]:
+def _connecting(
+    request: HttpRequest, viewer: Viewer, shown: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Return the variables of the examples, which play the first of the `shown` environments."""
     service = service_or_none()
     first = service.registry.find(shown[0]["environment"].name) if service and shown else None
     return {
-        "call": example_call(parts.tools(first.tools_json)) if first and first.is_described else None,
+        "call": example_call(parts.tools(first.tools_json))
+        if first and first.is_described
+        else None,
         "is_empty": not Episode.objects.seen_by(viewer).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),

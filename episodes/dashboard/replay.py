@@ -1,4 +1,5 @@
-"""The replay of one episode. The page shows a window of its steps and fetches the others as the reader scrolls."""
+"""The replay of one episode. The page shows a window of its steps and fetches the others as the
+reader scrolls."""
 
 from __future__ import annotations
 
@@ -48,8 +49,9 @@ from episodes.transcript.timeline import Item, items_of, steps_near, timeline_of
 WINDOW_STEPS = 20
 """Steps that a page is sent with, as far as they fit."""
 PAGE_BYTES, MIN_WINDOW_BYTES = 135_000, 40_000
-"""Size of what an episode adds to the page that is sent at first, and of that what steps get at least. The frame, the
-heads of 20 steps, styles and scripts add up to 110 KB, so that every first load takes less than 250 KB.
+"""Size of what an episode adds to the page that is sent at first, and of that what steps get at
+least. The frame, the heads of 20 steps, styles and scripts add up to 110 KB, so that every first
+load takes less than 250 KB.
 """
 MAX_STEPS = 10**9
 """Larger step numbers in an address are reduced to this; no episode has so many steps."""
@@ -97,9 +99,12 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes("return", *CONVENTION_PARTS)
 def peers(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the box about other episodes of the task, for a page that followed the episode to its end."""
+    """Return the box about other episodes of the task, for a page that followed the episode to its
+    end."""
     episode = find(pk)
-    return render(request, "episodes/replay_peers.html", {"episode": episode, **_peers(request, episode)})
+    return render(
+        request, "episodes/replay_peers.html", {"episode": episode, **_peers(request, episode)}
+    )
 
 
 @require_safe
@@ -109,7 +114,11 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the facts about the whole episode, for a page that follows it."""
     episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
     name_tasks([episode])
-    return render(request, "episodes/replay_facts.html", {"episode": episode, "labels": episode.labels_object.items()})
+    return render(
+        request,
+        "episodes/replay_facts.html",
+        {"episode": episode, "labels": episode.labels_object.items()},
+    )
 
 
 @require_safe
@@ -128,7 +137,8 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes("part", "as", "return")
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
-    """Return one step, each text up to MAX_WHOLE_CHARACTERS; with `part` and `as`, one text shown as another kind."""
+    """Return one step, each text up to MAX_WHOLE_CHARACTERS; with `part` and `as`, one text shown
+    as another kind."""
     episode = find(pk)
     definition = _definition(request, episode)
     view = TranscriptView(1, definition, MAX_WHOLE_CHARACTERS, MAX_WHOLE_BYTES, MAX_WHOLE_BYTES)
@@ -141,7 +151,9 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
     if "HX-Request" in request.headers:
-        return HttpResponse(step_html(card, {**context, **_allowed_actions(request, episode), "is_open": True}))
+        return HttpResponse(
+            step_html(card, {**context, **_allowed_actions(request, episode), "is_open": True})
+        )
     return render(request, "episodes/replay_step.html", context | {"is_alone": True})
 
 
@@ -152,9 +164,13 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the text of the prompt that `part` and `as` select; without them the whole prompt."""
     episode = find(pk, Episode.objects.select_related("prompt"))
     if "part" not in request.GET:
-        return render(request, "episodes/replay_prompt.html", {"episode": episode, **prompt_of(episode)})
+        return render(
+            request, "episodes/replay_prompt.html", {"episode": episode, **prompt_of(episode)}
+        )
     text = episode.prompt.text if episode.prompt else ""
-    return _part(request, {"prompt": parts.prompt(text, MAX_WHOLE_CHARACTERS)}, {"episode": episode})
+    return _part(
+        request, {"prompt": parts.prompt(text, MAX_WHOLE_CHARACTERS)}, {"episode": episode}
+    )
 
 
 @require_safe
@@ -169,17 +185,20 @@ def rail(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes("text")
 def found(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the steps that contain `text`, also in the messages before them, as JSON: {"steps": …, "is_all": bool}."""
+    """Return the steps that contain `text`, also in the messages before them, as JSON: {"steps": …,
+    "is_all": bool}."""
     text = request.GET.get("text", "").replace("\0", "")[:200]
     if not text:
         return JsonResponse({"steps": [], "is_all": True})
     episode = find(pk)
     answer, timeline = steps_with(episode, text), timeline_of(episode)
     said = steps_near(timeline, text, MAX_FOUND) if timeline else ()
-    return JsonResponse({"steps": sorted({*answer.steps, *said})[:MAX_FOUND], "is_all": answer.is_all})
+    return JsonResponse(
+        {"steps": sorted({*answer.steps, *said})[:MAX_FOUND], "is_all": answer.is_all}
+    )
 
 
-# --- what the views share --------------------------------------------------------------------------------------------
+# --- what the views share -------------------------------------------------------------------------
 
 
 def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
@@ -187,12 +206,16 @@ def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
     rows = (Episode.objects.all() if episodes is None else episodes).select_related("environment")
     episode = rows.filter(pk=pk).first()
     if episode is None:
-        raise Http404(f"There is no episode {pk}. It may have been deleted; the Episodes page lists all that exist.")
+        raise Http404(
+            f"There is no episode {pk}. It may have been deleted; the Episodes page "
+            "lists all that exist."
+        )
     return episode
 
 
 def number(request: HttpRequest, name: str) -> int:
-    """Return a parameter that is a number of steps, up to MAX_STEPS; 0 if it is absent. Raises: BadRequest."""
+    """Return a parameter that is a number of steps, up to MAX_STEPS; 0 if it is absent. Raises:
+    BadRequest."""
     try:
         return min(given(request.GET, name, count_in) or 0, MAX_STEPS)
     except BadFilter as error:
@@ -203,8 +226,11 @@ def window(definition: str) -> TranscriptView:
     return TranscriptView(WINDOW_STEPS, definition, MAX_SHOWN_CHARACTERS)
 
 
-def _window(request: HttpRequest, episode: Episode, transcript: Transcript, most: int | None = None) -> dict[str, Any]:
-    """Return the steps with the messages between them as `window`, and the `timeline`, None without any.
+def _window(
+    request: HttpRequest, episode: Episode, transcript: Transcript, most: int | None = None
+) -> dict[str, Any]:
+    """Return the steps with the messages between them as `window`, and the `timeline`, None without
+    any.
 
     `most`: bytes of HTML after which the rest is left out.
     """
@@ -212,8 +238,14 @@ def _window(request: HttpRequest, episode: Episode, transcript: Transcript, most
     if timeline is not None:
         shown = parts.prompt(episode.prompt.text) if episode.prompt and not transcript.first else []
         prompt = "\n".join(part.text for part in shown if part.kind != "image")
-        items = items_of(timeline, transcript.lines, has_tail=transcript.next is None, prompt=prompt)
-    options = {"episode": episode, "definition": _definition(request, episode), **_allowed_actions(request, episode)}
+        items = items_of(
+            timeline, transcript.lines, has_tail=transcript.next is None, prompt=prompt
+        )
+    options = {
+        "episode": episode,
+        "definition": _definition(request, episode),
+        **_allowed_actions(request, episode),
+    }
     return {"window": window_html(items, options, most), "timeline": timeline}
 
 
@@ -229,9 +261,12 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
 
 
 def mistaken_labels_of(episode: Episode) -> dict[str, str]:
-    """Return the labels that look like a fact of the run that the episode lacks, each with that field of the run."""
+    """Return the labels that look like a fact of the run that the episode lacks, each with that
+    field of the run."""
     known = {"run": episode.run_id, "step": episode.run_step, "model": episode.model or None}
-    return mistaken_labels(episode.labels_object, [field for field, value in known.items() if value is None])
+    return mistaken_labels(
+        episode.labels_object, [field for field, value in known.items() if value is None]
+    )
 
 
 def _returned(episode: Episode, definition: str) -> float | None:
@@ -241,28 +276,35 @@ def _returned(episode: Episode, definition: str) -> float | None:
 
 
 def _definition(request: HttpRequest, episode: Episode) -> str:
-    """Return the definition of the return in the address, else the environment's. Raises: BadRequest."""
+    """Return the definition of the return in the address, else the environment's. Raises:
+    BadRequest."""
     asked = request.GET.get("return") or episode.environment.default_return
     if asked not in RETURNS:
         sentence = (
-            f"return={asked[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}, or leave it out."
+            f"return={asked[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}, "
+            "or leave it out."
         )
         raise BadRequest(sentence)
     return asked
 
 
 def _peers(request: HttpRequest, episode: Episode) -> dict[str, Any]:
-    """Return the template variables of the other attempts, and of the menu of definitions. Raises: BadRequest."""
+    """Return the template variables of the other attempts, and of the menu of definitions. Raises:
+    BadRequest."""
     _definition(request, episode)
     try:
-        definition = definition_of(episode.environment, replace(definition_in(request.GET), threshold=None))
+        definition = definition_of(
+            episode.environment, replace(definition_in(request.GET), threshold=None)
+        )
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     found = peers_of(episode, definition, viewer_of(request.user))
     return {"peers": found, **definition_context(definition, episode.environment)}
 
 
-def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
+def _part(
+    request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]
+) -> HttpResponse:
     """Return the text of a step or prompt that the address selects. Raises: Http404."""
     try:
         one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
@@ -271,17 +313,36 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
     except NoSuchPart as error:
         raise Http404(str(error)) from None
     is_swapped = "HX-Request" in request.headers
-    context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
-    return render(request, "episodes/content_block.html" if is_swapped else "episodes/replay_part.html", context)
+    context |= {
+        "one": one,
+        "source": request.path,
+        "is_open": is_swapped,
+        "is_alone": not is_swapped,
+    }
+    return render(
+        request,
+        "episodes/content_block.html" if is_swapped else "episodes/replay_part.html",
+        context,
+    )
 
 
 def _allowed_actions(request: HttpRequest, episode: Episode) -> dict[str, bool]:
     """Return what the reader can do at a step, as template variables."""
-    may_continue = request.user.has_perm(PLAY) and episode.status == "ended" and episode.environment.is_hosted
+    may_continue = (
+        request.user.has_perm(PLAY) and episode.status == "ended" and episode.environment.is_hosted
+    )
     may_redact = may_open_admin(request.user) and request.user.has_perm("episodes.add_redaction")
-    return {"may_note": request.user.has_perm(WRITE_NOTES), "may_continue": may_continue, "may_redact": may_redact}
+    return {
+        "may_note": request.user.has_perm(WRITE_NOTES),
+        "may_continue": may_continue,
+        "may_redact": may_redact,
+    }
 
 
 def _continuations(episode: Episode) -> QuerySet[Play]:
     """Return the plays that continue from a step of the episode, newest first."""
-    return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MAX_CONTINUATIONS]
+    return (
+        Play.objects.filter(parent=episode)
+        .select_related("episode")
+        .order_by("-pk")[:MAX_CONTINUATIONS]
+    )

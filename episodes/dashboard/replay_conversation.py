@@ -1,4 +1,5 @@
-"""Parts of the replay that concern the model's messages: the rest of a long gap, and how many have arrived."""
+"""Parts of the replay that concern the model's messages: the rest of a long gap, and how many have
+arrived."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from episodes.uploads.matching import rollout_of
 @never_cache
 @takes("step", "skip")
 def messages(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return messages of a long gap before the step `step`, or after the last one, from the message `skip` on."""
+    """Return messages of a long gap before the step `step`, or after the last one, from the message
+    `skip` on."""
     episode = find(pk)
     timeline = _timeline(episode)
     step = TAIL if request.GET.get("step") == str(TAIL) else number(request, "step")
@@ -35,7 +37,8 @@ def messages(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes()
 def message_count(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return how many messages have arrived, as JSON: {"rollout": id or null, "messages": number}."""
+    """Return how many messages have arrived, as JSON: {"rollout": id or null, "messages":
+    number}."""
     found = rollout_of(find(pk))
     count = found[0].messages.count() if found else 0
     return JsonResponse({"rollout": found[0].event_id if found else None, "messages": count})
@@ -47,14 +50,19 @@ def message_count(request: HttpRequest, pk: int) -> HttpResponse:
 def rollout_line(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the line about the rollout, for a page that follows an episode."""
     episode = find(pk)
-    return render(request, "episodes/replay_rollout.html", {"episode": episode, "timeline": timeline_of(episode)})
+    return render(
+        request,
+        "episodes/replay_rollout.html",
+        {"episode": episode, "timeline": timeline_of(episode)},
+    )
 
 
 @require_safe
 @never_cache
 @takes()
 def message(request: HttpRequest, pk: int, number: int) -> HttpResponse:
-    """Redirect to the place of the uploaded message with this id: before a step, or after the last one."""
+    """Redirect to the place of the uploaded message with this id: before a step, or after the last
+    one."""
     timeline = _timeline(find(pk))
     if number not in timeline.order:
         raise Http404(f"Episode {pk} has no message {number}. The replay shows those it has.")

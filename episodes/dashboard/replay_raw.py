@@ -20,7 +20,8 @@ from episodes.visibility import TaskGuard
 @cache_control(private=True, max_age=3600)
 @takes()
 def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpResponse:
-    """Return the image in block `number` of the output of a step. Steps never change, so the response may be cached."""
+    """Return the image in block `number` of the output of a step. Steps never change, so the
+    response may be cached."""
     output = parts.read_json(_step(pk, index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
     return image_response(parts.blocks(blocks or []), number)
@@ -49,7 +50,9 @@ def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     episode = find(pk)
     if name == "task":
         guard = TaskGuard(viewer_of(request.user))
-        return _json(guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null")
+        return _json(
+            guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null"
+        )
     if name not in ("prompt", "tools"):
         raise Http404(f"An episode has no {name[:50]!r}; it has prompt, tools and task.")
     blob = episode.prompt if name == "prompt" else episode.tools
@@ -65,6 +68,7 @@ def _step(pk: int, index: int) -> Step:
     found = steps.filter(episode=pk, index=index).first()
     if found is None:
         raise Http404(
-            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists all that exist."
+            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists "
+            "all that exist."
         )
     return found

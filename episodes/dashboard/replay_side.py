@@ -1,6 +1,7 @@
 """The parts of a replay besides its steps, each as large as the first load of the page can take.
 
-What is left out has a link: the whole prompt, the task and the tools as JSON, all notes, the page of the task.
+What is left out has a link: the whole prompt, the task and the tools as JSON, all notes, the page
+of the task.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ from episodes.visibility import TaskGuard, content_of
 MAX_SHOWN_CHARACTERS = 4_000
 """Number of characters of a text of the task that the page shows."""
 PROMPT_BYTES, TASK_BYTES, HIDDEN_BYTES, TOOLS_BYTES = 24_000, 12_000, 8_000, 20_000
-NOTES_BYTES, FLAGS_BYTES, REDACTIONS_BYTES, LABELS_BYTES, COMPONENTS_BYTES = 10_000, 6_000, 6_000, 4_000, 8_000
+NOTES_BYTES, FLAGS_BYTES, REDACTIONS_BYTES, LABELS_BYTES, COMPONENTS_BYTES = (
+    10_000,
+    6_000,
+    6_000,
+    4_000,
+    8_000,
+)
 EXCEPTIONS_BYTES, MAX_EXCEPTIONS = 16_000, 10
 _FRAME_BYTES = 1_000
 """Size of the HTML around a note or a flag, with the form that deletes it."""
@@ -38,18 +45,27 @@ _FRAME_BYTES = 1_000
 def prompt_of(episode: Episode, budget: PageBudget | None = None) -> dict[str, Any]:
     """Return the template variables of the prompt; without a budget it is whole."""
     found = parts.prompt(episode.prompt.text if episode.prompt else "")
-    shown, left = budget.cards(found, "prompt", PROMPT_BYTES) if budget else (message_cards(found, "prompt"), 0)
+    shown, left = (
+        budget.cards(found, "prompt", PROMPT_BYTES)
+        if budget
+        else (message_cards(found, "prompt"), 0)
+    )
     is_long = len(shown) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in shown)
     return {"prompt": shown, "prompt_left": left, "is_prompt_long": is_long}
 
 
-def side_of(request: HttpRequest, episode: Episode, definition: str, budget: PageBudget) -> dict[str, Any]:
-    """Return the template variables of the column next to the transcript, and of the notices above it."""
+def side_of(
+    request: HttpRequest, episode: Episode, definition: str, budget: PageBudget
+) -> dict[str, Any]:
+    """Return the template variables of the column next to the transcript, and of the notices above
+    it."""
     notes, notes_left = budget.fitting(notes_of(episode), _note_bytes, NOTES_BYTES)
     flags, flags_left = budget.fitting(flags_of(episode.task).open, _note_bytes, FLAGS_BYTES)
     labels, labels_left = budget.fitting(episode.labels_object.items(), _label_bytes, LABELS_BYTES)
     every_redaction = episode.redactions.select_related("redaction").order_by("pk")
-    redactions, redactions_left = budget.fitting(every_redaction, _redaction_bytes, REDACTIONS_BYTES)
+    redactions, redactions_left = budget.fitting(
+        every_redaction, _redaction_bytes, REDACTIONS_BYTES
+    )
     return {
         **_tools(episode, budget),
         **_content(request, episode, budget),
@@ -81,27 +97,42 @@ def _tools(episode: Episode, budget: PageBudget) -> dict[str, Any]:
 def _content(request: HttpRequest, episode: Episode, budget: PageBudget) -> dict[str, Any]:
     """Return the task as template variables, as far as the reader may see it and it fits."""
     guard = TaskGuard(viewer_of(request.user))
-    found = content_of(parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), episode.environment.name, guard)
+    found = content_of(
+        parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), episode.environment.name, guard
+    )
     spec, spec_left = budget.cards(found["spec"], "spec", TASK_BYTES)
     hidden, hidden_left = budget.cards(found["hidden"], "spec", HIDDEN_BYTES)
-    shown: dict[str, list[MessageCard] | int] = {"spec": spec, "hidden": hidden, "fields_left": spec_left + hidden_left}
+    shown: dict[str, list[MessageCard] | int] = {
+        "spec": spec,
+        "hidden": hidden,
+        "fields_left": spec_left + hidden_left,
+    }
     return {**found, **shown, "content_hash": guard.hash(episode.task.content_hash)}
 
 
 def _exceptions(request: HttpRequest, episode: Episode, budget: PageBudget) -> list[Incident]:
-    """Return the exceptions of the environment's code in the episode, for those who may see incidents."""
+    """Return the exceptions of the environment's code in the episode, for those who may see
+    incidents."""
     person = request.user
     if episode.status == "ended" and not (episode.failed_count or episode.cause in FAILURES):
         return []
-    if not (may_open_admin(person) and person.has_perm(SEE_INCIDENTS)) or viewer_of(person).hides_anything:
+    if (
+        not (may_open_admin(person) and person.has_perm(SEE_INCIDENTS))
+        or viewer_of(person).hides_anything
+    ):
         return []
     here = Q(episode=episode.pk) | Q(others__regex=rf"(^|\n)episode {episode.pk}(,|\n|$)")
-    rows = Incident.objects.filter(here, environment=episode.environment_id, kind="code").order_by("-pk")
-    return budget.fitting(rows[:MAX_EXCEPTIONS], lambda one: 400 + size_of(one.trace), EXCEPTIONS_BYTES)[0]
+    rows = Incident.objects.filter(here, environment=episode.environment_id, kind="code").order_by(
+        "-pk"
+    )
+    return budget.fitting(
+        rows[:MAX_EXCEPTIONS], lambda one: 400 + size_of(one.trace), EXCEPTIONS_BYTES
+    )[0]
 
 
 def _components(episode: Episode, definition: str, budget: PageBudget) -> list[tuple[str, float]]:
-    """Return the components of the whole episode by name; empty until the follower has computed them."""
+    """Return the components of the whole episode by name; empty until the follower has computed
+    them."""
     rows = EpisodeComponent.objects.filter(episode=episode).order_by("pk")
     found = rows.values_list("component__name", f"value_{definition}")[:MAX_COMPONENTS]
     return budget.fitting(found, lambda one: 400 + 2 * size_of(one[0]), COMPONENTS_BYTES)[0]

@@ -25,11 +25,14 @@ from episodes.visibility import blind_to
 @require_safe
 @as_download
 def rollout_export(request: HttpRequest) -> HttpResponseBase:
-    """Return the conversations that a filter finds; `rollout` is the id of a single one. Raises: BadRequest."""
+    """Return the conversations that a filter finds; `rollout` is the id of a single one. Raises:
+    BadRequest."""
     query = request.GET.dict()
     try:
         refuse_blanks(query)
-        asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), viewer=viewer_of(request.user))
+        asked = RolloutFilter.parse(
+            query, also=("rollout", *CHOICES), viewer=viewer_of(request.user)
+        )
         options = TrainingOptions.parse(query)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -39,11 +42,15 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     pieces = exported_rollouts(found, TrainingFile(options))
     if (first := next(pieces, None)) is None:
         sentence = "None of these rollouts has a message of the model that can be exported."
-        return refused(request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404)
+        return refused(
+            request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404
+        )
     what = f"rollouts as messages: {request.GET.urlencode() or 'all'}"
     download = download_of(request, what)
     security_log.note("exported", what)
-    answer = StreamingHttpResponse(streamed(pieces, first, download), content_type=MEDIA_TYPES["messages"])
+    answer = StreamingHttpResponse(
+        streamed(pieces, first, download), content_type=MEDIA_TYPES["messages"]
+    )
     name = content_disposition_header(as_attachment=True, filename="rollouts.messages.jsonl")
     answer["Content-Disposition"] = name or "attachment"
     return answer

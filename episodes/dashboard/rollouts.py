@@ -1,4 +1,5 @@
-"""Uploaded rollouts: the list with its filters, and the page of one, with its messages and the steps of its episode."""
+"""Uploaded rollouts: the list with its filters, and the page of one, with its messages and the
+steps of its episode."""
 
 from __future__ import annotations
 
@@ -34,17 +35,25 @@ from episodes.visibility import blind_to, is_blind_to, sees_episode
 
 PAGE_ROLLOUTS = 50
 PAGE_MESSAGES = 100
-JOINED_LABELS = {"yes": "with an episode", "guess": "episode is a guess", "no": "without an episode"}
+JOINED_LABELS = {
+    "yes": "with an episode",
+    "guess": "episode is a guess",
+    "no": "without an episode",
+}
 
 
 @require_safe
 @never_cache
 @takes(*NAMES, "after")
 def rollouts(request: HttpRequest) -> HttpResponse:
-    """Return the list, newest first. `after` is the id of the last rollout of the previous page. Raises: BadRequest."""
+    """Return the list, newest first. `after` is the id of the last rollout of the previous page.
+    Raises: BadRequest."""
     try:
         viewer = viewer_of(request.user)
-        asked, after = RolloutFilter.parse(request.GET, ("after",), viewer), whole_asked(request, "after")
+        asked, after = (
+            RolloutFilter.parse(request.GET, ("after",), viewer),
+            whole_asked(request, "after"),
+        )
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     blind = list(blind_to(request.user))
@@ -68,7 +77,9 @@ def rollouts(request: HttpRequest) -> HttpResponse:
 
 
 def _search_note(asked: RolloutFilter) -> str:
-    return rollout_search_note(asked.text, visible_environments(asked.viewer), visible_rollouts(asked.viewer))
+    return rollout_search_note(
+        asked.text, visible_environments(asked.viewer), visible_rollouts(asked.viewer)
+    )
 
 
 @require_safe
@@ -146,12 +157,20 @@ def _paging(timeline: Timeline, first: int) -> dict[str, Any]:
 
 
 def _usage(rollout: Rollout) -> Any:
-    """Return the tokens and cost: stored ones, or those of the messages that have arrived so far."""
-    return rollout if rollout.is_summarised and rollout.has_usage else usage_of_rollout(rollout) or Usage()
+    """Return the tokens and cost: stored ones, or those of the messages that have arrived so
+    far."""
+    return (
+        rollout
+        if rollout.is_summarised and rollout.has_usage
+        else usage_of_rollout(rollout) or Usage()
+    )
 
 
 def _facts(event: dict[str, Any], info: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return what else the client said about the rollout, by name."""
     run_info, metadata = event.get("run_info"), event.get("metadata")
-    found = {**(metadata if isinstance(metadata, dict) else {}), **(run_info if isinstance(run_info, dict) else {})}
+    found = {
+        **(metadata if isinstance(metadata, dict) else {}),
+        **(run_info if isinstance(run_info, dict) else {}),
+    }
     return sorted({**found, **info}.items())

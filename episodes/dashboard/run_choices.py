@@ -1,4 +1,5 @@
-"""The runs that the menu of a chart offers: the chosen ones, others of their names, then the newest.
+"""The runs that the menu of a chart offers: the chosen ones, others of their names, then the
+newest.
 
 Those whose name or model has the words that somebody types are searched among the newest.
 """
@@ -30,7 +31,8 @@ MAX_SEARCHED = 10_000
 @never_cache
 @takes("search", "runs")
 def run_choices(request: HttpRequest) -> HttpResponse:
-    """Return the list of runs to choose from. `runs`: the ids of the chosen ones. Raises: BadRequest."""
+    """Return the list of runs to choose from. `runs`: the ids of the chosen ones. Raises:
+    BadRequest."""
     viewer = viewer_of(request.user)
     try:
         search = given(request.GET, "search", words, "")
@@ -39,7 +41,11 @@ def run_choices(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     visible = Run.objects.seen_by(viewer).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))
-    oldest = Run.objects.order_by("-pk").values_list("pk", flat=True)[MAX_SEARCHED - 1 : MAX_SEARCHED].first()
+    oldest = (
+        Run.objects.order_by("-pk")
+        .values_list("pk", flat=True)[MAX_SEARCHED - 1 : MAX_SEARCHED]
+        .first()
+    )
     found = visible.filter(pk__gte=oldest or 0)
     if search:
         found = found.filter(holding(found, search, ("name", "model")))
@@ -50,7 +56,9 @@ def run_choices(request: HttpRequest) -> HttpResponse:
         "namesakes": namesakes,
         "others": others[:MAX_CHOICES],
         "count": others.count(),
-        "searched": MAX_SEARCHED if oldest is not None and Run.objects.filter(pk__lt=oldest).exists() else None,
+        "searched": MAX_SEARCHED
+        if oldest is not None and Run.objects.filter(pk__lt=oldest).exists()
+        else None,
         "search": search,
     }
     return render(request, "episodes/run_choices.html", context)

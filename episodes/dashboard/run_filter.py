@@ -1,4 +1,5 @@
-"""RunListFilter: the parameters of the list of runs, and the page of runs that they find. Used by `runs.py`."""
+"""RunListFilter: the parameters of the list of runs, and the page of runs that they find. Used by
+`runs.py`."""
 
 from __future__ import annotations
 
@@ -57,11 +58,17 @@ class RunListFilter:
 
     @classmethod
     def parse(cls, query: QueryDict) -> RunListFilter:
-        """Return the parameters of an address. All but `after` may be given several times. Raises: BadFilter.
+        """Return the parameters of an address. All but `after` may be given several times. Raises:
+        BadFilter.
 
         `columns` may also hold several names separated by commas, as in the list of episodes.
         """
-        names = [name for one in _given(query, "columns") for name in map(trimmed, one.split(",")) if name]
+        names = [
+            name
+            for one in _given(query, "columns")
+            for name in map(trimmed, one.split(","))
+            if name
+        ]
         columns = tuple(dict.fromkeys(words("columns", name) for name in names))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
@@ -83,17 +90,26 @@ class RunListFilter:
         rows = Run.objects.seen_by(viewer)
         rows = rows.filter(pk__lt=self.after) if self.after else rows
         rows = rows.filter(state__in=self.states) if self.states else rows
-        rows = rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk")) if self.tags else rows
+        rows = (
+            rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk"))
+            if self.tags
+            else rows
+        )
         if self.splits.split:
             rows = rows.filter(
-                played_split(self.splits.split, Split.objects.filter(visible_environments(viewer, "environment")))
+                played_split(
+                    self.splits.split,
+                    Split.objects.filter(visible_environments(viewer, "environment")),
+                )
             )
         rows = rows.order_by("-pk")
         shown = rows.prefetch_related("tags").defer("notes")
         if not self.conditions:
             found = list(shown[: RUNS_PER_PAGE + 1])
             runs = found[:RUNS_PER_PAGE]
-            return RunPage(runs, runs[-1].pk if len(found) > RUNS_PER_PAGE else None, is_bounded=False)
+            return RunPage(
+                runs, runs[-1].pk if len(found) > RUNS_PER_PAGE else None, is_bounded=False
+            )
         ids, last, read = list[int](), 0, 0
         for last, config in rows.values_list("pk", "config")[:MAX_SEARCHED].iterator():
             read += 1
@@ -103,7 +119,9 @@ class RunListFilter:
                 break
         has_more = last > 0 and rows.filter(pk__lt=last).exists()
         runs = list(shown.filter(pk__in=ids))
-        return RunPage(runs, last if has_more else None, is_bounded=read == MAX_SEARCHED and has_more)
+        return RunPage(
+            runs, last if has_more else None, is_bounded=read == MAX_SEARCHED and has_more
+        )
 
     def _holds(self, config: str) -> bool:
         values = config_values(config)
@@ -111,7 +129,9 @@ class RunListFilter:
 
     def chips(self, query: QueryDict) -> list[RunChip]:
         """Return the tags and conditions in force, each with the address `query` without it."""
-        pairs = [("tag", tag) for tag in self.tags] + [("config", str(condition)) for condition in self.conditions]
+        pairs = [("tag", tag) for tag in self.tags] + [
+            ("config", str(condition)) for condition in self.conditions
+        ]
         return [RunChip(name, value, _without(query, name, value)) for name, value in pairs]
 
 
@@ -121,7 +141,9 @@ def _given(query: QueryDict, name: str) -> list[str]:
 
 def _without(query: QueryDict, name: str, value: str) -> str:
     found = query.copy()
-    kept = [one for one in query.getlist(name) if trimmed(one) != value and _normal(name, one) != value]
+    kept = [
+        one for one in query.getlist(name) if trimmed(one) != value and _normal(name, one) != value
+    ]
     found.setlist(name, kept)
     found.pop("after", None)
     return found.urlencode()

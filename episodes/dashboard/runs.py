@@ -19,7 +19,14 @@ from environments.display.addresses import takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.run_splits import SplitChoice, of_one_split
-from episodes.analytics.runs import MAX_COUNTED, RunLine, RunPlaces, judged_parts, lines_of, places_of
+from episodes.analytics.runs import (
+    MAX_COUNTED,
+    RunLine,
+    RunPlaces,
+    judged_parts,
+    lines_of,
+    places_of,
+)
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -44,14 +51,16 @@ SHOWN_STEPS = 40
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
-"""Templates of the page of a run and of its parts that are fetched again while episodes start and end."""
+"""Templates of the page of a run and of its parts that are fetched again while episodes start and
+end."""
 
 
 @require_safe
 @never_cache
 @takes(*DEFINITION_PARAMETERS, *FILTERS, several=("state", "tag", "config", "columns"))
 def runs(request: HttpRequest) -> HttpResponse:
-    """Return the list of runs: those that its filter finds, by the definition in force. Raises: BadRequest."""
+    """Return the list of runs: those that its filter finds, by the definition in force. Raises:
+    BadRequest."""
     viewer = viewer_of(request.user)
     try:
         definition, wanted = definition_asked(request), RunListFilter.parse(request.GET)
@@ -59,12 +68,16 @@ def runs(request: HttpRequest) -> HttpResponse:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     configs = {run.pk: config_values(run.config) for run in page.runs}
-    known = dict.fromkeys([*wanted.columns, *(name for values in configs.values() for name in values)])
+    known = dict.fromkeys(
+        [*wanted.columns, *(name for values in configs.values() for name in values)]
+    )
     lines = lines_of(page.runs, definition, choice=wanted.splits)
     context = {
         "lines": [(line, _cells(configs[line.run.pk], wanted.columns)) for line in lines],
         "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
-        "splits": list(dict.fromkeys([*filter(None, [wanted.splits.split]), *_names_of_splits(lines)])),
+        "splits": list(
+            dict.fromkeys([*filter(None, [wanted.splits.split]), *_names_of_splits(lines)])
+        ),
         "has_several_splits": any(len(line.splits) > 1 for line in lines),
         "next": page.next,
         "is_first": not wanted.after,
@@ -72,7 +85,9 @@ def runs(request: HttpRequest) -> HttpResponse:
         "searched": MAX_SEARCHED if page.is_bounded else None,
         "chips": wanted.chips(request.GET),
         "names": list(known)[:MAX_NAMES],
-        "kept": [(name, text) for name, texts in request.GET.lists() if name != "after" for text in texts],
+        "kept": [
+            (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
+        ],
         **asked_context(definition),
         "changed": several_codes({one.pk for line in lines for one in line.environments}),
         "most_runs": MAX_SERIES,
@@ -81,7 +96,9 @@ def runs(request: HttpRequest) -> HttpResponse:
         "has_rollouts": Rollout.objects.seen_by(viewer).exists(),
     }
     is_refetched = "HX-Request" in request.headers and lines
-    return render(request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context)
+    return render(
+        request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context
+    )
 
 
 def _names_of_splits(lines: Sequence[RunLine]) -> list[str]:
@@ -101,9 +118,11 @@ def _cell(value: Scalar) -> str:
 @never_cache
 @takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split")
 def run(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the page of a run, or the part of it that is fetched again. It takes the parameters of a curve.
+    """Return the page of a run, or the part of it that is fetched again. It takes the parameters of
+    a curve.
 
-    Of a run that played several splits, it shows one, the first if the address names none; with `splits=together` all.
+    Of a run that played several splits, it shows one, the first if the address names none; with
+    `splits=together` all.
 
     Raises: BadRequest, Http404.
     """
@@ -113,7 +132,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
     values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     try:
-        part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
+        part = (
+            given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
+        )
         asked = CurveAsked.parse(values)
         line = lines_of([row], asked.definition, choice=SplitChoice.parse(values))[0]
     except BadFilter as error:
@@ -137,7 +158,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "switches": _switches(request, asked),
         "curve_query": asked.to_query(),
         "run_query": line.query,
-        "groups_query": "".join(f"{name}={quote(text)}&" for name, text in asked.definition.values().items()),
+        "groups_query": "".join(
+            f"{name}={quote(text)}&" for name, text in asked.definition.values().items()
+        ),
         "judged": judged_parts(line),
         "by_environment_query": replace(asked, filter=of_run, by="environment").to_query(),
         "where": _environments(row, places, asked.x),
@@ -147,12 +170,15 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "episodes": page_of(replace(asked.filter, viewer=viewer), size=SHOWN_EPISODES).rows,
     }
     name_tasks(one.episode for one in context["episodes"])
-    context["mistaken"] = mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}
+    context["mistaken"] = (
+        mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}
+    )
     return render(request, f"episodes/{PARTS[part]}.html", context)
 
 
 def _switches(request: HttpRequest, asked: CurveAsked) -> QueryDict:
-    """Return the parameters of this page with the run, its split and the axis, which the page of curves needs."""
+    """Return the parameters of this page with the run, its split and the axis, which the page of
+    curves needs."""
     query = request.GET.copy()
     for name, text in (asked.filter.values() | {"x": asked.x}).items():
         query[name] = text
@@ -160,7 +186,8 @@ def _switches(request: HttpRequest, asked: CurveAsked) -> QueryDict:
 
 
 def _environments(row: Run, places: RunPlaces, axis: str) -> list[dict[str, Any]]:
-    """Return the environments of the newest episodes of the run, with numbers of episodes, largest first."""
+    """Return the environments of the newest episodes of the run, with numbers of episodes, largest
+    first."""
     return [
         {
             "environment__name": name,

@@ -1,10 +1,10 @@
 """Parts of pages that are made once for all who see the same.
 
-An announcement makes every open page fetch its parts, and while agents play there is always another one. What was made
-since the last announcement holds all that it told, so it also answers all that fetch until the next. Making a part
-takes a bounded share of a core away from the agents: one that takes long is made again after a longer pause, which the
-response tells the page. Only fetches by `static/orsweb/live.js` are answered so; what a person asks for is always made
-for that request.
+An announcement makes every open page fetch its parts, and while agents play there is always another
+one. What was made since the last announcement holds all that it told, so it also answers all that
+fetch until the next. Making a part takes a bounded share of a core away from the agents: one that
+takes long is made again after a longer pause, which the response tells the page. Only fetches by
+`static/orsweb/live.js` are answered so; what a person asks for is always made for that request.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ MAX_AGE_SECONDS = 1.0
 MAX_SHARE = 0.01
 """Share of one core that making a part again and again may take."""
 MAX_PAUSE_SECONDS = 5.0
-"""Longest pause between two makings of a part, however long they take, while the process is not busy."""
+"""Longest pause between two makings of a part, however long they take, while the process is not
+busy."""
 BUSY_SHARE = 0.5
-"""Share of one core from which on the process has better things to do: pauses are then twice as long."""
+"""Share of one core from which on the process has better things to do: pauses are then twice as
+long."""
 LOAD_SECONDS = 1.0
 """Time over which it is measured, at least."""
 MAX_PARTS = 100
@@ -37,7 +39,8 @@ HEADER = "X-Refetch"
 PAUSE_HEADER = "X-Refetch-Pause"
 """Seconds after which the part may be made again; before that, fetching it is of no use."""
 AGAIN_HEADER = "X-Refetch-Again"
-"""Present if more may have happened than the part holds: the page fetches it again after the pause."""
+"""Present if more may have happened than the part holds: the page fetches it again after the
+pause."""
 
 
 @dataclass(slots=True)
@@ -60,7 +63,8 @@ class _Load:
     was_busy: bool = False
 
     def is_busy(self) -> bool:
-        """Return whether the process was busy in the last second, or since the last time that this was asked."""
+        """Return whether the process was busy in the last second, or since the last time that this
+        was asked."""
         now, cpu_seconds = time.monotonic(), time.process_time()
         if now - self.at >= LOAD_SECONDS:
             self.was_busy = cpu_seconds - self.cpu_seconds > BUSY_SHARE * (now - self.at)
@@ -77,7 +81,8 @@ def shared_part(
 ) -> HttpResponse:
     """Return the rendered part of a page, which may have been made for another person.
 
-    `sees`: all that the part depends on besides the address, such as what is hidden from the person.
+    `sees`: all that the part depends on besides the address, such as what is hidden from the
+    person.
     """
     if HEADER not in request.headers:
         return render(request, template, context())
@@ -91,7 +96,9 @@ def shared_part(
             started = time.thread_time()
             part.content = render_to_string(template, dict(context()), request)
             part.announcement, part.made_at, is_current = last, now, True
-            part.pause = min((time.thread_time() - started) / MAX_SHARE, MAX_PAUSE_SECONDS) * (1 + _load.is_busy())
+            part.pause = min((time.thread_time() - started) / MAX_SHARE, MAX_PAUSE_SECONDS) * (
+                1 + _load.is_busy()
+            )
         response = HttpResponse(part.content)
         response[PAUSE_HEADER] = f"{max(part.made_at + part.pause - now, 0.0):.3f}"
         if not is_current:

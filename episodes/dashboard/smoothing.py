@@ -1,4 +1,5 @@
-"""Smoothing of the values along a curve, by an exponential average or by a window, as the address of a page says."""
+"""Smoothing of the values along a curve, by an exponential average or by a window, as the address
+of a page says."""
 
 from __future__ import annotations
 
@@ -20,15 +21,20 @@ class Smoothing:
     strength: float = 0.0
     """Strength of the exponential average, from 0 (none) to MAX_STRENGTH."""
     window: int = 1
-    """Number of neighbouring points that are averaged, the point in their middle: 1 (none) or odd up to MAX_WINDOW."""
+    """Number of neighbouring points that are averaged, the point in their middle: 1 (none) or odd
+    up to MAX_WINDOW."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Smoothing:
         """Return what the parameters `smooth` and `window` of an address say. Raises: BadFilter."""
-        found = cls(given(query, "smooth", _strength, 0.0) or 0.0, given(query, "window", _odd, 1) or 1)
+        found = cls(
+            given(query, "smooth", _strength, 0.0) or 0.0, given(query, "window", _odd, 1) or 1
+        )
         if found.strength and found.window > 1:
             raise BadFilter(
-                "window", found.window, f"a curve is smoothed in one way; leave out smooth={found.strength:g}"
+                "window",
+                found.window,
+                f"a curve is smoothed in one way; leave out smooth={found.strength:g}",
             )
         return found
 
@@ -57,7 +63,8 @@ class Smoothing:
 def smoothed(values: Sequence[float | None], strength: float) -> list[float | None]:
     """Return the exponential moving average of `values`.
 
-    The average starts at the first value and is not biased towards 0: the weights of the values so far add up to 1.
+    The average starts at the first value and is not biased towards 0: the weights of the values so
+    far add up to 1.
     """
     total = weight = 0.0
     found = list[float | None]()
@@ -69,9 +76,11 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
 
 
 def averaged(values: Sequence[float | None], window: int) -> list[float | None]:
-    """Return the mean of each value and its neighbours, as many on either side as the window and the ends allow.
+    """Return the mean of each value and its neighbours, as many on either side as the window and
+    the ends allow.
 
-    Near an end fewer are taken on both sides, so that a mean is always that of a stretch around its point.
+    Near an end fewer are taken on both sides, so that a mean is always that of a stretch around its
+    point.
     """
     found = list[float | None]()
     for place, value in enumerate(values):

@@ -1,4 +1,5 @@
-"""The page of a task with its attempts, and the page of a group: all attempts at a task in one training step."""
+"""The page of a task with its attempts, and the page of a group: all attempts at a task in one
+training step."""
 
 from __future__ import annotations
 
@@ -49,15 +50,22 @@ MAX_SHOWN_CHARACTERS = 20_000
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
-        definition, before = definition_of(found.environment, definition_asked(request)), whole_asked(request, "before")
+        definition, before = (
+            definition_of(found.environment, definition_asked(request)),
+            whole_asked(request, "before"),
+        )
         name, revisions = revision_asked(request)
     except BadFilter as error:
-        return refused(request, "This address cannot be used", str(error), [(request.path, "The task")])
+        return refused(
+            request, "This address cannot be used", str(error), [(request.path, "The task")]
+        )
     statistics, counted = None, None
     if revisions or definition != definition_of(found.environment):
         statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
     guard = TaskGuard(viewer_of(request.user))
-    attempts = list(_attempts(found, before, revisions, viewer_of(request.user))[: ATTEMPTS_PER_PAGE + 1])
+    attempts = list(
+        _attempts(found, before, revisions, viewer_of(request.user))[: ATTEMPTS_PER_PAGE + 1]
+    )
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
@@ -72,7 +80,9 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "revision": name,
         "pooled": pooled_in([scope_of(found)]),
         "task_query": EpisodeFilter(task=found.pk, revision=name or None).to_query(),
-        "agents_query": EpisodeFilter(task=found.pk, player="others", revision=name or None).to_query(),
+        "agents_query": EpisodeFilter(
+            task=found.pk, player="others", revision=name or None
+        ).to_query(),
         "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,
@@ -84,20 +94,32 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes("run", "step", "revision", *DEFINITION_PARAMETERS)
 def group(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the page of the group of `run` (id) and `step` (training step; absent if the agent named none)."""
+    """Return the page of the group of `run` (id) and `step` (training step; absent if the agent
+    named none)."""
     found = _find(pk)
     try:
-        definition, run_id = definition_of(found.environment, definition_asked(request)), whole_asked(request, "run")
+        definition, run_id = (
+            definition_of(found.environment, definition_asked(request)),
+            whole_asked(request, "run"),
+        )
         step = whole_asked(request, "step")
         name, revisions = revision_asked(request)
         if run_id is None:
             raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
     except BadFilter as error:
-        return refused(request, "No group at this address", str(error), [(reverse("task", args=[pk]), "The task")])
+        return refused(
+            request,
+            "No group at this address",
+            str(error),
+            [(reverse("task", args=[pk]), "The task")],
+        )
     run = Run.objects.seen_by(viewer_of(request.user)).filter(pk=run_id).first()
     if run is None:
         raise Http404(f"There is no run {run_id}. The Runs page lists all that exist.")
-    (lines, missing), members = groups_of(run, step, definition), group_of(found, run, step, definition, revisions)
+    (lines, missing), members = (
+        groups_of(run, step, definition),
+        group_of(found, run, step, definition, revisions),
+    )
     context = {
         **frame(found, definition),
         "run": run,
@@ -125,7 +147,9 @@ def frame(found: Task, definition: Definition) -> dict[str, Any]:
         "task": found,
         "environment": found.environment,
         "summary": summary(
-            found.spec, summary_field(found.environment.task_schema), hidden_fields(found.environment.name)
+            found.spec,
+            summary_field(found.environment.task_schema),
+            hidden_fields(found.environment.name),
         ),
         **definition_context(definition, found.environment),
     }

@@ -1,4 +1,5 @@
-"""URLs of the dashboard, at the root of the site. Their first segments are in `reserved_names.PAGES`."""
+"""URLs of the dashboard, at the root of the site. Their first segments are in
+`reserved_names.PAGES`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Parameters that the addresses of several pages share: the parts of the definition in force, and numbers."""
+"""Parameters that the addresses of several pages share: the parts of the definition in force, and
+numbers."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ def definition_asked(request: HttpRequest) -> DefinitionAsked:
 def definition_context(
     definition: Definition, own: Environment | None, *, is_in_address: bool = True
 ) -> dict[str, Any]:
-    """Return the template variables of `orsweb/definition.html` for a page with one definition in force.
+    """Return the template variables of `orsweb/definition.html` for a page with one definition in
+    force.
 
-    `own`: the environment that the page is about, if it is about one. `is_in_address`: whether the addresses of lists
-    on the page name it.
+    `own`: the environment that the page is about, if it is about one. `is_in_address`: whether the
+    addresses of lists on the page name it.
     """
     return {
         "definition": definition.return_,
@@ -36,14 +38,17 @@ def definition_context(
         "convention": definition.convention,
         "own_definition": own.default_return if own else "",
         "own_convention": definition_of(own).convention,
-        "convention_query": _query(parts_in_address(definition.convention, own if is_in_address else None)),
+        "convention_query": _query(
+            parts_in_address(definition.convention, own if is_in_address else None)
+        ),
     }
 
 
 def definitions_context(
     definitions: Definitions, asked: DefinitionAsked, own: Environment | None = None
 ) -> dict[str, Any]:
-    """Return the template variables of `orsweb/definition.html` for a page about episodes of any environments.
+    """Return the template variables of `orsweb/definition.html` for a page about episodes of any
+    environments.
 
     `asked`: what the address gives; `own`: the environment of all episodes, if they have only one.
     """
@@ -53,7 +58,8 @@ def definitions_context(
 
 
 def asked_context(asked: DefinitionAsked) -> dict[str, Any]:
-    """Return the template variables of `orsweb/definition.html` for a page on which each environment has its own."""
+    """Return the template variables of `orsweb/definition.html` for a page on which each
+    environment has its own."""
     return {
         "definition": asked.return_ or "",
         "threshold": asked.threshold,
@@ -69,14 +75,18 @@ def _query(parts: Mapping[str, str]) -> str:
 
 
 def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
-    """Return the revision in the address, and the ids of its rows; empty without one. Raises: BadFilter."""
+    """Return the revision in the address, and the ids of its rows; empty without one. Raises:
+    BadFilter."""
     name = given(request.GET, "revision", words) or ""
-    named = NamedRows.of(EpisodeFilter(revision=name, viewer=viewer_of(request.user))) if name else None
+    named = (
+        NamedRows.of(EpisodeFilter(revision=name, viewer=viewer_of(request.user))) if name else None
+    )
     if named and named.unknown:
         raise BadFilter("revision", name, named.unknown.rstrip("."))
     return name, named.revisions if named else ()
 
 
 def whole_asked(request: HttpRequest, name: str) -> int | None:
-    """Return the whole number in the parameter `name`; None where it is absent or empty. Raises: BadFilter."""
+    """Return the whole number in the parameter `name`; None where it is absent or empty. Raises:
+    BadFilter."""
     return given(request.GET, name, whole)

@@ -30,8 +30,15 @@ class DoctorView(ApiView):
         parameter("split", "Name of one of its splits; default: all its episodes"),
         parameter("run", "Name of a run; default: all its episodes"),
         parameter("return", "Definition of the return; default: that of the environment"),
-        parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
-        *(parameter(name, f"Threshold: {meaning.words}", kind=float) for name, meaning in MEANINGS.items()),
+        parameter(
+            "threshold",
+            "A return above it is a success; default: that of the environment",
+            kind=float,
+        ),
+        *(
+            parameter(name, f"Threshold: {meaning.words}", kind=float)
+            for name, meaning in MEANINGS.items()
+        ),
         *CONVENTION_PARTS,
         may_miss=True,
     )

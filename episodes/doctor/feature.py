@@ -2,4 +2,6 @@
 
 from environments.features import Feature, PageLink
 
-FEATURE = Feature(urls="episodes.doctor.urls", environment_pages=[PageLink("Reward doctor", "doctor")])
+FEATURE = Feature(
+    urls="episodes.doctor.urls", environment_pages=[PageLink("Reward doctor", "doctor")]
+)

@@ -1,4 +1,5 @@
-"""What a check says: a problem, that all is well, or that there is too little data to tell; with evidence."""
+"""What a check says: a problem, that all is well, or that there is too little data to tell; with
+evidence."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ def episode_link(episode: int) -> Evidence:
 
 def step_link(episode: int, index: int, words: str) -> Evidence:
     """Return a link to a step in the replay of its episode."""
-    return Evidence(f"{words}: episode {episode}, step {index}", f"{reverse('episode', args=[episode])}#step-{index}")
+    return Evidence(
+        f"{words}: episode {episode}, step {index}",
+        f"{reverse('episode', args=[episode])}#step-{index}",
+    )
 
 
 class DoctorVerdict(NamedTuple):
@@ -83,14 +87,19 @@ ExaminedT = TypeVar("ExaminedT", bound=_HasThresholds)
 def check(
     title: str, *thresholds: str
 ) -> Callable[[Callable[[ExaminedT], DoctorVerdict]], Callable[[ExaminedT], DoctorFinding]]:
-    """Return a decorator that makes a finding of a verdict; the check has the name of the function."""
+    """Return a decorator that makes a finding of a verdict; the check has the name of the
+    function."""
 
-    def decorate(look: Callable[[ExaminedT], DoctorVerdict]) -> Callable[[ExaminedT], DoctorFinding]:
+    def decorate(
+        look: Callable[[ExaminedT], DoctorVerdict],
+    ) -> Callable[[ExaminedT], DoctorFinding]:
         @wraps(look)
         def found(scope: ExaminedT) -> DoctorFinding:
             verdict = look(scope)
             used = {name: getattr(scope.thresholds, name) for name in thresholds}
-            return DoctorFinding(look.__name__, title, used, verdict.result, verdict.sentence, verdict.evidence)
+            return DoctorFinding(
+                look.__name__, title, used, verdict.result, verdict.sentence, verdict.evidence
+            )
 
         return found
 

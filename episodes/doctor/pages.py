@@ -27,7 +27,8 @@ TITLES = {"problem": "Problems", "fine": "Fine", "too_little_data": "Too little 
 @never_cache
 @takes("split", "run", *THRESHOLDS, *DEFINITION_PARAMETERS)
 def doctor(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the doctor's report of an environment, of a split, or of its episodes in a run. Raises: Http404."""
+    """Return the doctor's report of an environment, of a split, or of its episodes in a run.
+    Raises: Http404."""
     environment = environment_named(request, name)
     try:
         definition = definition_of(environment, definition_asked(request))
@@ -49,7 +50,12 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         ],
         "splits": environment.splits.order_by("position", "name"),
         "thresholds": [
-            (name, digits_of(getattr(scope.thresholds, name)), digits_of(getattr(defaults, name)), MEANINGS[name])
+            (
+                name,
+                digits_of(getattr(scope.thresholds, name)),
+                digits_of(getattr(defaults, name)),
+                MEANINGS[name],
+            )
             for name in THRESHOLDS
         ],
         "others": others,

@@ -58,12 +58,19 @@ class DoctorReport:
         """What the findings say together."""
         count, judged = len(self.problems), len(self.judged)
         open_ = len(self.findings) - judged
-        rest = f" For {open_} of {len(self.findings)} checks there is too little data." if open_ else ""
+        rest = (
+            f" For {open_} of {len(self.findings)} checks there is too little data."
+            if open_
+            else ""
+        )
         if not judged:
             return "There is too little data for any check."
         if not count:
             return f"No problem was found by {judged} check{'' if judged == 1 else 's'}.{rest}"
-        return f"{count} problem{'' if count == 1 else 's'} found by {judged} check{'' if judged == 1 else 's'}.{rest}"
+        return (
+            f"{count} problem{'' if count == 1 else 's'} found by {judged} "
+            f"check{'' if judged == 1 else 's'}.{rest}"
+        )
 
 
 def examine(scope: DoctorScope) -> DoctorReport:

@@ -1,9 +1,10 @@
-"""What the reward doctor examines: an environment, or its episodes in a split or run; and what its checks read of it.
+"""What the reward doctor examines: an environment, or its episodes in a split or run; and what its
+checks read of it.
 
-Checks over time read rollups where the scope has them. Everything else is read from the newest MAX_EPISODES ended
-episodes and from the steps of the newest of those, so a page costs the same with a million episodes as with ten
-thousand. These leave out the splits that are sealed for the reader, because findings lead to their episodes. Each part
-is read once, by the first check that needs it.
+Checks over time read rollups where the scope has them. Everything else is read from the newest
+MAX_EPISODES ended episodes and from the steps of the newest of those, so a page costs the same with
+a million episodes as with ten thousand. These leave out the splits that are sealed for the reader,
+because findings lead to their episodes. Each part is read once, by the first check that needs it.
 """
 
 from __future__ import annotations
@@ -77,7 +78,13 @@ class DoctorScope:
     thresholds: DoctorThresholds
 
     @classmethod
-    def of(cls, environment: Environment, query: Mapping[str, str], definition: Definition, viewer: Viewer) -> Self:
+    def of(
+        cls,
+        environment: Environment,
+        query: Mapping[str, str],
+        definition: Definition,
+        viewer: Viewer,
+    ) -> Self:
         """Return the scope that an address names by `split`, `run` and thresholds.
 
 
@@ -90,7 +97,9 @@ class DoctorScope:
         if named.unknown:
             name, text = ("run", run) if run is not None and named.run is None else ("split", split)
             raise BadFilter(name, text, named.unknown.rstrip("."))
-        return cls(environment, named.split, named.run, asked, definition, DoctorThresholds.parse(query))
+        return cls(
+            environment, named.split, named.run, asked, definition, DoctorThresholds.parse(query)
+        )
 
     @property
     def is_whole_environment(self) -> bool:
@@ -108,7 +117,8 @@ class DoctorScope:
 
     @cached_property
     def thirds(self) -> Sequence[CurvePoint]:
-        """The figures of the first, the middle and the last third of the episodes; fewer if there are few episodes."""
+        """The figures of the first, the middle and the last third of the episodes; fewer if there
+        are few episodes."""
         return curve(self.episodes, self.definition, points=3).points
 
     @property
@@ -124,19 +134,32 @@ class DoctorScope:
         for pk, task, split, run, kind, ran, refused, *returns in self._newest:
             if (treatment := treatments.get(kind, "keep")) != "out":
                 value, total, last, most = (0.0, 0.0, 0.0, 0.0) if treatment == "zero" else returns
-                found.append(SampledAttempt(pk, task, split, run, ran + refused, value, total, last, most))
+                found.append(
+                    SampledAttempt(pk, task, split, run, ran + refused, value, total, last, most)
+                )
         return found
 
     @cached_property
     def _newest(self) -> list[tuple[Any, ...]]:
         """The newest MAX_EPISODES ended episodes, newest first. Two queries at most."""
         scope = self.episodes
-        rows: QuerySet[Episode] = scope.episodes.filter(outside_seals(self.filter.viewer), status="ended")
+        rows: QuerySet[Episode] = scope.episodes.filter(
+            outside_seals(self.filter.viewer), status="ended"
+        )
         if not scope.has_blocks:
             rows = rows.filter(pk__gt=floor_of(scope))
-        columns = ("steps_count", "refused_count", self.definition.column, "return_sum", "return_last", "return_max")
+        columns = (
+            "steps_count",
+            "refused_count",
+            self.definition.column,
+            "return_sum",
+            "return_last",
+            "return_max",
+        )
         return list(
-            rows.order_by("-pk").values_list("pk", "task_id", "split_id", "run_id", KIND, *columns)[:MAX_EPISODES]
+            rows.order_by("-pk").values_list("pk", "task_id", "split_id", "run_id", KIND, *columns)[
+                :MAX_EPISODES
+            ]
         )
 
     @cached_property
@@ -153,8 +176,12 @@ class DoctorScope:
     @cached_property
     def recent_runs(self) -> list[str]:
         """Names of the runs of the newest attempts, MAX_RUNS at most, newest first."""
-        recent = list(dict.fromkeys(one.run for one in self.attempts if one.run is not None))[:MAX_RUNS]
-        names = Run.objects.seen_by(self.filter.viewer).filter(pk__in=recent).values_list("pk", "name")
+        recent = list(dict.fromkeys(one.run for one in self.attempts if one.run is not None))[
+            :MAX_RUNS
+        ]
+        names = (
+            Run.objects.seen_by(self.filter.viewer).filter(pk__in=recent).values_list("pk", "name")
+        )
         return [name for _, name in sorted(names, key=lambda row: recent.index(row[0]))]
 
     def address(self, **changes: str) -> str:
@@ -169,7 +196,9 @@ class DoctorScope:
 
     def listed(self, label: str, **changes: Any) -> Evidence:
         """Return the list of those attempts that a changed filter finds."""
-        asked = replace(self.filter, **{"ending": "attempt", "definition": self.definition.return_, **changes})
+        asked = replace(
+            self.filter, **{"ending": "attempt", "definition": self.definition.return_, **changes}
+        )
         parts = parts_in_address(self.definition.convention, self.environment)
         return Evidence(label, f"{reverse('episodes')}?{asked.to_query(**parts)}")
 

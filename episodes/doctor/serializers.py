@@ -19,7 +19,9 @@ class FindingSerializer(s.Serializer[Any]):
     title = s.CharField(help_text="What it looks for")
     result = s.ChoiceField(["problem", "too_little_data", "fine"])
     sentence = s.CharField()
-    thresholds = s.DictField(child=s.FloatField(), help_text="The thresholds that decided it, by name")
+    thresholds = s.DictField(
+        child=s.FloatField(), help_text="The thresholds that decided it, by name"
+    )
     evidence = EvidenceSerializer(many=True)
 
 
@@ -29,6 +31,10 @@ class DoctorSerializer(s.Serializer[Any]):
     run = s.CharField(allow_null=True)
     definition = DefinitionSerializer()
     summary = s.CharField(help_text="What the findings say together")
-    attempts = s.IntegerField(help_text="Newest attempts that were read, by checks that do not compare times")
-    is_bounded = s.BooleanField(help_text="Whether there may be older episodes than the newest, which were read")
+    attempts = s.IntegerField(
+        help_text="Newest attempts that were read, by checks that do not compare times"
+    )
+    is_bounded = s.BooleanField(
+        help_text="Whether there may be older episodes than the newest, which were read"
+    )
     findings = FindingSerializer(many=True, help_text="Problems first")

@@ -1,7 +1,9 @@
-"""EpisodeFilter: the filter of episodes that the addresses of pages, of the API and of exports have in common.
+"""EpisodeFilter: the filter of episodes that the addresses of pages, of the API and of exports have
+in common.
 
-It is parsed strictly: a value that is not understood is refused with a sentence that says what is. A name that does not
-exist (of an environment, of a run) is no such error; the filter then finds nothing, and `names.py` says why.
+It is parsed strictly: a value that is not understood is refused with a sentence that says what is.
+A name that does not exist (of an environment, of a run) is no such error; the filter then finds
+nothing, and `names.py` says why.
 """
 
 from __future__ import annotations
@@ -41,13 +43,23 @@ from episodes.filtering.parameters import (
 from episodes.models import Episode
 
 ENDINGS = (
-    *("running", "finished", "abandoned", "expired", "no_call", "setup_failed", "env_error", "interrupted"),
+    *(
+        "running",
+        "finished",
+        "abandoned",
+        "expired",
+        "no_call",
+        "setup_failed",
+        "env_error",
+        "interrupted",
+    ),
     *("failure", "probe", "continued", "attempt"),
 )
-"""Values of `ending`. Each cause finds the endings that figures count under it: without probes and, unless the
-infrastructure failed, without plays of people that no figure counts. `failure` finds all infrastructure failures,
-`continued` finds people's plays that no figure counts (continuations, repeats, and what was left in a study that does
-not count it), and `attempt` finds what statistics count."""
+"""Values of `ending`. Each cause finds the endings that figures count under it: without probes and,
+unless the infrastructure failed, without plays of people that no figure counts. `failure` finds all
+infrastructure failures, `continued` finds people's plays that no figure counts (continuations,
+repeats, and what was left in a study that does not count it), and `attempt` finds what statistics
+count."""
 PLAYERS = {"agent": "agents", "human": "people", "script": "scripted players"}
 """Labels of the kinds of players, as pages show them."""
 PLAYER_CHOICES = {**PLAYERS, "others": "agents and scripted players"}
@@ -84,15 +96,31 @@ PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
 _UNCONDITIONAL = frozenset(("definition", *CONVENTION_PARTS, "viewer"))
 BOUNDS = frozenset(
-    ("step", "return_from", "return_to", "steps_from", "steps_to", "ends_from", "ends_to", "ends", "since")
+    (
+        "step",
+        "return_from",
+        "return_to",
+        "steps_from",
+        "steps_to",
+        "ends_from",
+        "ends_to",
+        "ends",
+        "since",
+    )
 )
-"""Conditions that may leave nothing out. `until` is none of them: that every episode is older is reason to remove them,
-and `refuse_future` knows an end that leaves nothing out."""
+"""Conditions that may leave nothing out. `until` is none of them: that every episode is older is
+reason to remove them, and `refuse_future` knows an end that leaves nothing out."""
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 SPLIT_NEEDS_ENVIRONMENT = "splits belong to an environment; name it too, as environment="
 _SIGNS = {"from": "≥", "to": "≤"}
 _CAUSES = {"failure": "infrastructure failure", **dict(Episode.CAUSES)}
-_LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
+_LABELS = {
+    "step": "training step",
+    "since": "since",
+    "until": "until",
+    "error": "tool error",
+    "who": "played by",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +137,8 @@ class FilterChip:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
-    """A filter of episodes. Every field is None where the address does not set it. Ranges include both ends."""
+    """A filter of episodes. Every field is None where the address does not set it. Ranges include
+    both ends."""
 
     environment: str | None = None
     split: str | None = None
@@ -135,7 +164,8 @@ class EpisodeFilter:
     definition: Return | None = None
     """Parameter `return`; None uses the default of the environment, or the sum if none is named."""
     no_call: Treatment | None = None
-    """Part of the convention that decides which episodes are attempts, like the next three; None: the environment's."""
+    """Part of the convention that decides which episodes are attempts, like the next three; None:
+    the environment's."""
     expired: Treatment | None = None
     interrupted: Treatment | None = None
     env_error: Treatment | None = None
@@ -156,17 +186,19 @@ class EpisodeFilter:
     ends: WholeRanges | None = None
     """Ranges of Episode.end_number to find."""
     viewer: Viewer = UNRESTRICTED
-    """Ids of the private environments that do not exist for the reader. Not a parameter, and no condition to show."""
+    """Who asks. Not a parameter, and no condition to show."""
 
     @classmethod
     def parse(
         cls, query: Mapping[str, str], *, also: Collection[str] = (), viewer: Viewer = UNRESTRICTED
     ) -> EpisodeFilter:
-        """Return the filter in an address; empty values count as absent. `also`: further parameters of the page.
+        """Return the filter in an address; empty values count as absent. `also`: further parameters
+        of the page.
 
 
 
-        Raises: BadFilter for unknown parameters, for values that are not allowed, and for contradictions.
+        Raises: BadFilter for unknown parameters, for values that are not allowed, and for
+        contradictions.
         """
         values = dict[str, Any]()
         for name, value in query.items():
@@ -182,7 +214,8 @@ class EpisodeFilter:
 
     @classmethod
     def of_definition(cls, asked: DefinitionAsked, run: str | None = None) -> EpisodeFilter:
-        """Return the filter of all episodes, or of those of a run, with these parts of a definition."""
+        """Return the filter of all episodes, or of those of a run, with these parts of a
+        definition."""
         parts = {name: getattr(asked, name) for name in CONVENTION_PARTS}
         return cls(run=run, definition=asked.return_, **parts)
 
@@ -193,9 +226,15 @@ class EpisodeFilter:
         if self.who is not None and self.player not in (None, "human"):
             raise BadFilter("who", self.who, f"only people have names; remove player={self.player}")
         if self.study is not None and self.player not in (None, "human"):
-            raise BadFilter("study", self.study, f"only people play studies; remove player={self.player}")
+            raise BadFilter(
+                "study", self.study, f"only people play studies; remove player={self.player}"
+            )
         for low, high in _RANGES:
-            if (least := getattr(self, low)) is not None and (most := getattr(self, high)) is not None and least > most:
+            if (
+                (least := getattr(self, low)) is not None
+                and (most := getattr(self, high)) is not None
+                and least > most
+            ):
                 raise BadFilter(low, least, f"it is above {high}={most}; swap the two")
 
     def values(self) -> dict[str, str]:
@@ -204,12 +243,16 @@ class EpisodeFilter:
         return {name: _text(value) for name, value in given if value is not None}
 
     def to_query(self, **further: str) -> str:
-        """Return the query string, without `?`, with the `further` parameters that are not empty at its end."""
+        """Return the query string, without `?`, with the `further` parameters that are not empty at
+        its end."""
         return urlencode(self.values() | {name: value for name, value in further.items() if value})
 
     def without(self, field: str) -> EpisodeFilter:
-        """Return the filter without the parameter `field`. Without the environment there is no split either."""
-        gone: dict[str, Any] = {_attribute(field): None} | ({"split": None} if field == "environment" else {})
+        """Return the filter without the parameter `field`. Without the environment there is no
+        split either."""
+        gone: dict[str, Any] = {_attribute(field): None} | (
+            {"split": None} if field == "environment" else {}
+        )
         return replace(self, **gone)
 
     def chips(self) -> list[FilterChip]:
@@ -222,7 +265,9 @@ class EpisodeFilter:
     @property
     def asked(self) -> DefinitionAsked:
         """The parts of the definition that the filter gives; it has no threshold."""
-        return DefinitionAsked(self.definition, None, self.no_call, self.expired, self.interrupted, self.env_error)
+        return DefinitionAsked(
+            self.definition, None, self.no_call, self.expired, self.interrupted, self.env_error
+        )
 
     @property
     def is_of_people(self) -> bool:
@@ -231,8 +276,8 @@ class EpisodeFilter:
 
     @property
     def conditions(self) -> list[str]:
-        """Names of the parameters that leave episodes out, which the parts of a definition do not; and `key`, for an
-        API key that reads only its own."""
+        """Names of the parameters that leave episodes out, which the parts of a definition do not;
+        and `key`, for an API key that reads only its own."""
         names = [field.name for field in fields(self) if field.name not in _UNCONDITIONAL]
         given = [name for name in names if getattr(self, name) is not None]
         return given if self.viewer.key_label is None else [*given, "key"]
@@ -243,11 +288,18 @@ class EpisodeFilter:
         return not self.conditions
 
     def refuse_future(self) -> None:
-        """Refuse an end in the future, by which everything would be deleted or played again. Raises: BadFilter."""
+        """Refuse an end in the future, by which everything would be deleted or played again.
+        Raises: BadFilter."""
         now = datetime.now(UTC)
-        if self.until is not None and (end := _moment(self.until, now, is_end=True)) is not None and end > now:
+        if (
+            self.until is not None
+            and (end := _moment(self.until, now, is_end=True)) is not None
+            and end > now
+        ):
             raise BadFilter(
-                "until", self.until, f"it is after now ({now:%Y-%m-%dT%H:%M} UTC), so it leaves nothing out"
+                "until",
+                self.until,
+                f"it is after now ({now:%Y-%m-%dT%H:%M} UTC), so it leaves nothing out",
             )
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
@@ -266,10 +318,13 @@ def _text(value: object) -> str:
 
 
 def _refuse_doubles(query: Mapping[str, str], name: str) -> None:
-    """Refuse a parameter that the address has twice, which only a QueryDict can show. Raises: BadFilter."""
+    """Refuse a parameter that the address has twice, which only a QueryDict can show. Raises:
+    BadFilter."""
     given = query.getlist(name) if hasattr(query, "getlist") else []
     if len({value for value in given if value.strip()}) > 1:
-        raise BadFilter(name, ", ".join(given), "the address has it more than once; one value is allowed")
+        raise BadFilter(
+            name, ", ".join(given), "the address has it more than once; one value is allowed"
+        )
 
 
 def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
@@ -279,11 +334,15 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
         label = f"return ({asked.definition})" if stem == "return" and asked.definition else stem
         return ("ending order" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
     if name == "ends" and asked.ends:
-        return "ending order", text if len(asked.ends) < 4 else f"{asked.ends[0]} and {len(asked.ends) - 1} more ranges"
+        return "ending order", text if len(
+            asked.ends
+        ) < 4 else f"{asked.ends[0]} and {len(asked.ends) - 1} more ranges"
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
     if name in CONVENTION_PARTS:
-        return f"{_CAUSES[name]} counts", {"keep": "with its return", "zero": "as 0", "out": "not"}[text]
+        return f"{_CAUSES[name]} counts", {"keep": "with its return", "zero": "as 0", "out": "not"}[
+            text
+        ]
     labels = PLAYER_CHOICES if name == "player" else _CAUSES if name == "ending" else {}
     return _LABELS.get(name, name), labels.get(text, text)
 
@@ -294,7 +353,8 @@ def ending_label(ending: str) -> str:
 
 
 def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:
-    """Return the moment that `text` names, which `parameters.moment` has accepted; None for None."""
+    """Return the moment that `text` names, which `parameters.moment` has accepted; None for
+    None."""
     if text is None:
         return None
     if text[-1] in "mhdw" and text[:-1].isdecimal():

@@ -1,9 +1,11 @@
-"""Orders of episodes, and the keys of one page: places in an order, from a start on. Used by `page.py`.
+"""Orders of episodes, and the keys of one page: places in an order, from a start on. Used by
+`page.py`.
 
-A page is one plain query: the filter's conditions, the order, as many rows as the page has. That takes long where no
-index gives both the matches and their order: for ranges in the order of time, and for other filters in the order of a
-figure. Cheaper queries come first there, and the page is as exact as without them: up to MAX_SORTED matches are read
-and sorted here; if there are more, the first episodes of the order nearly always hold enough for a page.
+A page is one plain query: the filter's conditions, the order, as many rows as the page has. That
+takes long where no index gives both the matches and their order: for ranges in the order of time,
+and for other filters in the order of a figure. Cheaper queries come first there, and the page is as
+exact as without them: up to MAX_SORTED matches are read and sorted here; if there are more, the
+first episodes of the order nearly always hold enough for a page.
 docs/decisions/0017-plain-filters.md has the numbers.
 """
 
@@ -26,20 +28,25 @@ from episodes.models import Episode
 
 SORTS = ("time", "return", "steps", "duration")
 Segment = Literal["known", "null", "running"]
-"""Episodes with a figure come first, then those that ended without one, then those that run, each by their ids."""
+"""Episodes with a figure come first, then those that ended without one, then those that run, each
+by their ids."""
 
 MAX_SCANNED = 25_000
 """Number of newest episodes in which a range is searched first; takes up to 5 ms."""
 MAX_SCANNED_BY_FIGURE = {"sqlite": 5_000, "postgresql": 100_000}
-"""Number of episodes at the start of a figure's order that are searched first; takes 10 to 20 ms."""
+"""Number of episodes at the start of a figure's order that are searched first; takes 10 to 20
+ms."""
 MAX_SORTED = 25_000
 """Number of matches that are read and sorted here; takes up to 30 ms."""
 MAX_SORTED_BY_DATABASE = 50_000
-"""Number of matches that the database sorts; for more it reads along the index of the figure, as for common filters."""
+"""Number of matches that the database sorts; for more it reads along the index of the figure, as
+for common filters."""
 MAX_SORTED_BY_COUNT = 50_000
-"""Number of newest episodes that are sorted by a return that no index has, because a convention counts some as 0."""
+"""Number of newest episodes that are sorted by a return that no index has, because a convention
+counts some as 0."""
 MAX_LOOKED_AT = 1_000_000
-"""Number of episodes that are searched if no index answers alone, which takes 150 ms of CPU time. With more episodes
+"""Number of episodes that are searched if no index answers alone, which takes 150 ms of CPU time.
+With more episodes
 a page says that it is bounded."""
 
 COUNTED = "counted_"
@@ -50,18 +57,23 @@ _RANGES = frozenset(("return", "steps", "ends", "time"))
 @dataclass(frozen=True, slots=True)
 class EpisodeOrder:
     column: str
-    """`id`, another column that rises with time, or a figure. Equal values are ordered by id. An annotation such as
-    `counted_return_sum` is the return that a convention counts."""
+    """`id`, another column that rises with time, or a figure. Equal values are ordered by id. An
+    annotation such as `counted_return_sum` is the return that a convention counts."""
     is_descending: bool = True
 
     @classmethod
     def parse(cls, text: str, definition: Return) -> EpisodeOrder:
-        """Return the order that the parameter `sort` names; the newest first if it is empty. Raises: BadFilter."""
+        """Return the order that the parameter `sort` names; the newest first if it is empty.
+        Raises: BadFilter."""
         name = (text or "-time").removeprefix("-")
         if name not in SORTS:
             legal = ", ".join(f"{name}, -{name}" for name in SORTS)
             raise BadFilter("sort", text, f"allowed are {legal} (with - the largest first)")
-        columns = {"return": f"return_{definition}", "steps": "steps_count", "duration": "duration_seconds"}
+        columns = {
+            "return": f"return_{definition}",
+            "steps": "steps_count",
+            "duration": "duration_seconds",
+        }
         return cls(columns.get(name, "id"), (text or "-time").startswith("-"))
 
     def __str__(self) -> str:
@@ -78,11 +90,14 @@ class EpisodeOrder:
 
     @property
     def is_figure(self) -> bool:
-        return self.is_return or self.is_counted or self.column in ("steps_count", "duration_seconds")
+        return (
+            self.is_return or self.is_counted or self.column in ("steps_count", "duration_seconds")
+        )
 
     @property
     def part(self) -> str:
-        """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are read together."""
+        """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are
+        read together."""
         if not self.is_figure:
             return {"created": "time", "end_number": "ends"}.get(self.column, "")
         return "return" if self.is_return else self.column.removesuffix("_count")
@@ -105,7 +120,8 @@ class EpisodeKey(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """An order, and the key beyond which it is read, forwards or backwards; without a key, from the start."""
+    """An order, and the key beyond which it is read, forwards or backwards; without a key, from the
+    start."""
 
     order: EpisodeOrder
     start: EpisodeKey | None = None
@@ -126,15 +142,18 @@ class Direction(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class EpisodesFound:
     keys: list[EpisodeKey]
-    """Keys in the order in which they were read, which is reversed for a page that is read backwards."""
+    """Keys in the order in which they were read, which is reversed for a page that is read
+    backwards."""
     edge: EpisodeKey | None = None
-    """Key at which the search stopped although more episodes follow; None if it reached the last one."""
+    """Key at which the search stopped although more episodes follow; None if it reached the last
+    one."""
     count: int | None = None
     """Number of episodes that match the filter; None if it did not become known."""
 
 
 class _Beyond(Func):
-    """Whether (column, id) lies on one side of (value, number): a row value, which an index answers even among ties."""
+    """Whether (column, id) lies on one side of (value, number): a row value, which an index answers
+    even among ties."""
 
     output_field = BooleanField()
 
@@ -149,24 +168,35 @@ class _Beyond(Func):
 
 
 def has_index(parts: frozenset[str]) -> bool:
-    """Return whether an index alone gives what a filter about `parts` finds, and no other episode has to be read."""
+    """Return whether an index alone gives what a filter about `parts` finds, and no other episode
+    has to be read."""
     return len(parts) <= 1 and not parts & {"step", "suite", "label"}
 
 
-def read(rows: QuerySet[Episode], parts: frozenset[str], direction: Direction, size: int) -> EpisodesFound:
-    """Return up to `size` keys of `rows` in the direction. `parts`: `conditions.parts_of` their filter."""
+def read(
+    rows: QuerySet[Episode], parts: frozenset[str], direction: Direction, size: int
+) -> EpisodesFound:
+    """Return up to `size` keys of `rows` in the direction. `parts`: `conditions.parts_of` their
+    filter."""
     if parts <= {direction.order.part}:
         return EpisodesFound(_plain(rows, direction, size))
     if direction.order.is_figure:
         return _by_figure(rows, direction, size)
     edge = None if has_index(parts) else _edge(direction, MAX_LOOKED_AT)
     rows = _within(rows, edge, direction)
-    keys, count = _by_time(rows, direction, size) if parts & _RANGES else (_plain(rows, direction, size), None)
+    keys, count = (
+        _by_time(rows, direction, size)
+        if parts & _RANGES
+        else (_plain(rows, direction, size), None)
+    )
     return EpisodesFound(keys, edge if len(keys) < size else None, None if edge else count)
 
 
-def _by_time(rows: QuerySet[Episode], direction: Direction, size: int) -> tuple[list[EpisodeKey], int | None]:
-    """Return keys for a filter by ranges, whose indexes have other orders, and the number of matches if it is known."""
+def _by_time(
+    rows: QuerySet[Episode], direction: Direction, size: int
+) -> tuple[list[EpisodeKey], int | None]:
+    """Return keys for a filter by ranges, whose indexes have other orders, and the number of
+    matches if it is known."""
     keys = _plain(_within(rows, _edge(direction, MAX_SCANNED), direction), direction, size)
     if len(keys) == size:
         return keys, None
@@ -201,7 +231,9 @@ def _among_first(rows: QuerySet[Episode], direction: Direction, size: int) -> li
     last = first.values_list(column, "pk")[most : most + 1].first()
     if last is None:
         return []
-    return _plain(rows.filter(_Beyond(column, ">" if direction.is_down else "<", *last)), direction, size)
+    return _plain(
+        rows.filter(_Beyond(column, ">" if direction.is_down else "<", *last)), direction, size
+    )
 
 
 def _few(rows: QuerySet[Episode], order: EpisodeOrder) -> list[EpisodeKey] | None:
@@ -224,18 +256,23 @@ def _sorted(keys: list[EpisodeKey], direction: Direction, size: int) -> list[Epi
         part = [key for key in keys if key.segment == segment]
         if direction.start and direction.start.segment == segment:
             start = direction.start[1:]
-            part = [key for key in part if (key[1:] < start if direction.is_down else key[1:] > start)]
+            part = [
+                key for key in part if (key[1:] < start if direction.is_down else key[1:] > start)
+            ]
         found += (heapq.nlargest if direction.is_down else heapq.nsmallest)(size - len(found), part)
     return found
 
 
-# --- queries ---------------------------------------------------------------------------------------------------------
+# --- queries --------------------------------------------------------------------------------------
 
 
-def _plain(rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorted: bool = False) -> list[EpisodeKey]:
+def _plain(
+    rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorted: bool = False
+) -> list[EpisodeKey]:
     """Return up to `size` keys, segment after segment.
 
-    `is_sorted`: all rows are sorted, without the index of the figure, along which rare matches may come last.
+    `is_sorted`: all rows are sorted, without the index of the figure, along which rare matches may
+    come last.
     """
     keys, column = list[EpisodeKey](), direction.order.column
     for segment in direction.segments:
@@ -245,7 +282,9 @@ def _plain(rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorte
         if segment == "known":
             if is_sorted:
                 part = part.alias(figure=F(column) + Value(0.0, output_field=FloatField()))
-            found = _ordered(part, direction, "figure" if is_sorted else column).values_list(column, "pk")
+            found = _ordered(part, direction, "figure" if is_sorted else column).values_list(
+                column, "pk"
+            )
             keys += [EpisodeKey(segment, *row) for row in found[: size - len(keys)]]
         else:
             ids = part.order_by("-pk" if direction.is_down else "pk").values_list("pk", flat=True)
@@ -255,7 +294,9 @@ def _plain(rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorte
     return keys
 
 
-def _of_segment(rows: QuerySet[Episode], order: EpisodeOrder, segment: Segment) -> QuerySet[Episode]:
+def _of_segment(
+    rows: QuerySet[Episode], order: EpisodeOrder, segment: Segment
+) -> QuerySet[Episode]:
     if not order.is_figure:
         return rows
     if segment == "running":
@@ -274,11 +315,16 @@ def _beyond(rows: QuerySet[Episode], direction: Direction) -> QuerySet[Episode]:
 
 def _ordered(rows: QuerySet[Episode], direction: Direction, column: str) -> QuerySet[Episode]:
     sign = "-" if direction.is_down else ""
-    return rows.order_by(f"{sign}pk") if column == "id" else rows.order_by(f"{sign}{column}", f"{sign}pk")
+    return (
+        rows.order_by(f"{sign}pk")
+        if column == "id"
+        else rows.order_by(f"{sign}{column}", f"{sign}pk")
+    )
 
 
 def _edge(direction: Direction, looked_at: int) -> EpisodeKey | None:
-    """Return the last of `looked_at` episodes from the start on, by their ids; None if there are not so many."""
+    """Return the last of `looked_at` episodes from the start on, by their ids; None if there are
+    not so many."""
     down = direction.is_down
     ends = Episode.objects.order_by("-pk" if down else "pk").values_list("pk", flat=True)
     start = direction.start.pk if direction.start else ends.first()
@@ -289,10 +335,16 @@ def _edge(direction: Direction, looked_at: int) -> EpisodeKey | None:
     return EpisodeKey("known", edge, edge) if (edge > last if down else edge < last) else None
 
 
-def _within(rows: QuerySet[Episode], edge: EpisodeKey | None, direction: Direction) -> QuerySet[Episode]:
+def _within(
+    rows: QuerySet[Episode], edge: EpisodeKey | None, direction: Direction
+) -> QuerySet[Episode]:
     """Return the rows that are not behind `edge`."""
     if edge is None:
         return rows
     # the bound at the other end makes SQLite prefer the ids to the index of a range
-    bounds = {"pk__gte": edge.pk, "pk__lt": MAX_BIGINT} if direction.is_down else {"pk__lte": edge.pk, "pk__gt": -1}
+    bounds = (
+        {"pk__gte": edge.pk, "pk__lt": MAX_BIGINT}
+        if direction.is_down
+        else {"pk__lte": edge.pk, "pk__gt": -1}
+    )
     return rows.filter(**bounds)

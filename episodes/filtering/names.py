@@ -1,7 +1,8 @@
-"""Names that forms of filters offer, and of which the nearest are named where a filter has an unknown name.
+"""Names that forms of filters offer, and of which the nearest are named where a filter has an
+unknown name.
 
-Models and runs are read in steps along an index. People are named by the key label of their episodes: `@` and an
-account's name, or `Guest.label`.
+Models and runs are read in steps along an index. People are named by the key label of their
+episodes: `@` and an account's name, or `Guest.label`.
 
 A name that only hidden environments have is left out.
 """
@@ -48,7 +49,8 @@ def runs(viewer: Viewer = UNRESTRICTED) -> list[str]:
 
 
 def people(viewer: Viewer = UNRESTRICTED) -> list[str]:
-    """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical order."""
+    """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical
+    order."""
     played = Episode.objects.by_people().seen_by(viewer)
     newest = played.order_by("-pk").values_list("key_label", flat=True)
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
@@ -68,9 +70,11 @@ def revisions(viewer: Viewer = UNRESTRICTED) -> list[str]:
 
 
 def name_tasks(episodes: Iterable[Episode]) -> None:
-    """Set `task_place` of episodes whose clients sent the content of a task, as `ors-sdk` does, and no place.
+    """Set `task_place` of episodes whose clients sent the content of a task, as `ors-sdk` does, and
+    no place.
 
-    A few hundred episodes at most. No query if all of them have a place, otherwise as many as `task_names` takes.
+    A few hundred episodes at most. No query if all of them have a place, otherwise as many as
+    `task_names` takes.
     """
     unnamed = [one for one in episodes if one.split_id is None or one.task_index is None]
     names = task_names(sorted({one.task_id for one in unnamed})) if unnamed else {}
@@ -79,5 +83,8 @@ def name_tasks(episodes: Iterable[Episode]) -> None:
 
 
 def name_tasks_of_rollouts(rollouts: Iterable[Rollout]) -> None:
-    """Set `task_place` of the episodes of rollouts whose clients named no index, as `name_tasks` does."""
-    name_tasks([one.certain_episode for one in rollouts if one.task_index is None and one.certain_episode])
+    """Set `task_place` of the episodes of rollouts whose clients named no index, as `name_tasks`
+    does."""
+    name_tasks(
+        [one.certain_episode for one in rollouts if one.task_index is None and one.certain_episode]
+    )

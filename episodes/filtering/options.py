@@ -1,4 +1,5 @@
-"""A filter as options of a command: --query with that of an address, and an option for each parameter."""
+"""A filter as options of a command: --query with that of an address, and an option for each
+parameter."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from environments.command_line import filled
 from episodes.filtering.parameters import BadFilter, refuse_blanks
 
 
-def add_filter(parser: CommandParser, names: Iterable[str], example: str, what: str = "an episode") -> None:
+def add_filter(
+    parser: CommandParser, names: Iterable[str], example: str, what: str = "an episode"
+) -> None:
     """Add --query, whose help has `example`, and an option for each of the parameters `names`."""
     title = f"as in the addresses of pages; {what} must match all of it"
     filters = parser.add_argument_group("filter", title)

@@ -1,4 +1,5 @@
-"""Parsers of the parameters of addresses: what the text of one means, or why it is refused. Used by pages and the API.
+"""Parsers of the parameters of addresses: what the text of one means, or why it is refused. Used by
+pages and the API.
 
 Each parser takes the parameter's name and its text, returns the value and raises BadFilter.
 """
@@ -27,7 +28,8 @@ _SUITE = re.compile(r"([^/]{1,200})/v([1-9][0-9]{0,8})(?:/([1-9][0-9]{0,3}))?")
 
 
 class BadFilter(OrsError):
-    """A parameter whose value cannot be used; pages and the API answer 400. `allowed` says why, and what is allowed."""
+    """A parameter whose value cannot be used; pages and the API answer 400. `allowed` says why, and
+    what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")
@@ -37,12 +39,16 @@ class BadFilter(OrsError):
 def unknown_name(
     name: str, value: object, known: Collection[str], what: str = "parameter", plural: str = ""
 ) -> BadFilter:
-    """Return the error for an unknown parameter, with the nearest name. `what`, `plural`: as of `no_such`."""
+    """Return the error for an unknown parameter, with the nearest name. `what`, `plural`: as of
+    `no_such`."""
     return BadFilter(name, value, no_such(name, known, what, plural))
 
 
-def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None) -> T | None:
-    """Return what the parameter `name` of an address means; `default` if it is absent or empty. Raises: BadFilter."""
+def given(
+    query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None
+) -> T | None:
+    """Return what the parameter `name` of an address means; `default` if it is absent or empty.
+    Raises: BadFilter."""
     text = trimmed(query.get(name, ""))
     return parse(name, text) if text else default
 
@@ -50,7 +56,8 @@ def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], d
 def trimmed(text: str) -> str:
     """Return the text of a parameter without blanks around it; empty if it has nothing else.
 
-    A line break stays: no name that is recorded ends with one, so a filter by such a name finds nothing.
+    A line break stays: no name that is recorded ends with one, so a filter by such a name finds
+    nothing.
     """
     return text.strip(" \t") if text.strip() else ""
 
@@ -69,9 +76,12 @@ def words(name: str, text: str) -> str:
 
 
 def person(name: str, text: str) -> str:
-    """Return the name of a person as it is recorded: with @ in front, which the label of an agent's key never has."""
+    """Return the name of a person as it is recorded: with @ in front, which the label of an agent's
+    key never has."""
     if not words(name, text).startswith("@"):
-        raise BadFilter(name, text, "names of people start with @, such as @alice; the People page lists them")
+        raise BadFilter(
+            name, text, "names of people start with @, such as @alice; the People page lists them"
+        )
     return text
 
 
@@ -92,7 +102,13 @@ def flag(name: str, text: str) -> bool:
 
 def whole_from(least: int, most: int = MAX_BIGINT) -> Callable[[str, str], int]:
     """Return a parser of whole numbers from `least` to `most`, both included."""
-    bounds = f" from {least} to {most}" if most < MAX_BIGINT else f" of at least {least}" if least > -MAX_BIGINT else ""
+    bounds = (
+        f" from {least} to {most}"
+        if most < MAX_BIGINT
+        else f" of at least {least}"
+        if least > -MAX_BIGINT
+        else ""
+    )
 
     def parse(name: str, text: str) -> int:
         if (number := whole_in(text)) is None or not least <= number <= most:
@@ -110,7 +126,8 @@ DEFINITION_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     "return": chosen(RETURNS),
     **{name: chosen(allowed) for name, allowed in CONVENTION_PARTS.items()},
 }
-"""Parsers of the parameters that replace parts of the definition in force, without the threshold."""
+"""Parsers of the parameters that replace parts of the definition in force, without the
+threshold."""
 
 
 def definition_in(query: Mapping[str, str]) -> DefinitionAsked:
@@ -143,12 +160,15 @@ class SuitePart(NamedTuple):
 def suite_part(name: str, text: str) -> SuitePart:
     found = _SUITE.fullmatch(words(name, text))
     if found is None:
-        raise BadFilter(name, text, "it has to be a version of a suite (core/v2) or its member (core/v2/1)")
+        raise BadFilter(
+            name, text, "it has to be a version of a suite (core/v2) or its member (core/v2/1)"
+        )
     return SuitePart(found[1], int(found[2]), int(found[3]) if found[3] else None)
 
 
 class LabelValue(NamedTuple):
-    """A value that a label has to have, or several with commas between them, of which it has one: `seed=3,4`."""
+    """A value that a label has to have, or several with commas between them, of which it has one:
+    `seed=3,4`."""
 
     name: str
     value: str
@@ -172,7 +192,11 @@ def label_values(name: str, text: str) -> LabelValues:
     pairs = [one.partition("=") for one in words(name, text).split(";") if one.strip()]
     found = [LabelValue(trimmed(label), trimmed(value)) for label, _, value in pairs]
     if not found or not all(one.name and one.value for one in found):
-        raise BadFilter(name, text, "it has to be a label and a value, several with ; between them: seed=3,4;arm=b")
+        raise BadFilter(
+            name,
+            text,
+            "it has to be a label and a value, several with ; between them: seed=3,4;arm=b",
+        )
     return LabelValues(found)
 
 
@@ -181,7 +205,9 @@ def stretch(name: str, text: str) -> WholeRange:
     try:
         found = WholeRange(whole(name, low), whole(name, high if dots else low))
     except BadFilter:
-        raise BadFilter(name, text, "it has to be a whole number, such as 12, or two, such as 7..9") from None
+        raise BadFilter(
+            name, text, "it has to be a whole number, such as 12, or two, such as 7..9"
+        ) from None
     if found.low > found.high:
         raise BadFilter(name, text, f"{found.low} is above {found.high}; swap the two")
     return found
@@ -221,13 +247,17 @@ def span(name: str, text: str) -> str:
 
 
 def moment(name: str, text: str) -> str:
-    """Return the text of a time with a plus sign before its offset, which decoding an address turns into a blank."""
+    """Return the text of a time with a plus sign before its offset, which decoding an address turns
+    into a blank."""
     text = re.sub(r" (?=\d\d:?\d\d\Z)", "+", text) if text.count(":") > 1 else text
     if _SPAN.fullmatch(text):
         return text
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        legal = "it has to be a date (2026-01-31), a time (2026-01-31T12:00) or a span before now (30m, 24h, 7d, 2w)"
+        legal = (
+            "it has to be a date (2026-01-31), a time (2026-01-31T12:00) or a span before now "
+            "(30m, 24h, 7d, 2w)"
+        )
         raise BadFilter(name, text, legal) from None
     return text

@@ -39,14 +39,20 @@ class RolloutFilter:
     """Who asks. Not part of an address."""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], also: Iterable[str] = (), viewer: Viewer = UNRESTRICTED) -> RolloutFilter:
-        """Return the filter in an address. `also` are parameters that belong to the page. Raises: BadFilter."""
+    def parse(
+        cls, query: Mapping[str, str], also: Iterable[str] = (), viewer: Viewer = UNRESTRICTED
+    ) -> RolloutFilter:
+        """Return the filter in an address. `also` are parameters that belong to the page. Raises:
+        BadFilter."""
         allowed = (*NAMES, *also)
         for name, value in query.items():
             if name not in allowed:
                 raise unknown_name(name, value, allowed)
         return cls(
-            **{name: given(query, name, words) or "" for name in ("environment", "run", "model", "text")},
+            **{
+                name: given(query, name, words) or ""
+                for name in ("environment", "run", "model", "text")
+            },
             joined=given(query, "joined", chosen(JOINED)) or "",
             episode=given(query, "episode", whole),
             viewer=viewer,
@@ -59,7 +65,11 @@ class RolloutFilter:
 
     def to_query(self, **changes: str | int | None) -> str:
         return urlencode(
-            {name: value for name, value in {**self.values(), **changes}.items() if value not in ("", None)}
+            {
+                name: value
+                for name, value in {**self.values(), **changes}.items()
+                if value not in ("", None)
+            }
         )
 
     @property
@@ -76,7 +86,9 @@ class RolloutFilter:
             "model": self.model,
         }
         exact |= {"run__name": self.run, "episode": self.episode}
-        found = found.filter(**{name: value for name, value in exact.items() if value not in ("", None)})
+        found = found.filter(
+            **{name: value for name, value in exact.items() if value not in ("", None)}
+        )
         if self.joined:
             found = found.filter(_joined(self.joined))
         return found.filter(rollouts_matching(self.text)) if self.text else found
@@ -98,7 +110,8 @@ class RolloutPage:
 
 
 def rollouts_page(found: QuerySet[Rollout], after: int | None, size: int) -> RolloutPage:
-    """Return a page of `found`, which is in order of falling ids, after the rollout with the id `after`."""
+    """Return a page of `found`, which is in order of falling ids, after the rollout with the id
+    `after`."""
     rows = found.select_related("run", "episode__environment", "episode__split")
     rows = rows.defer("event", "info", "episode__labels")
     shown = list((rows if after is None else rows.filter(pk__lt=after))[: size + 1])

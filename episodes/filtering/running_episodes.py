@@ -1,4 +1,5 @@
-"""The newest running episodes, with their figures so far, and the newest ended ones. Used by lists and the overview."""
+"""The newest running episodes, with their figures so far, and the newest ended ones. Used by lists
+and the overview."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from episodes.models import Episode, Step
 MAX_ADDED = 2_000
 """Number of steps of one running episode whose rewards a page adds up."""
 _SHARES = 2048.0
-"""Rewards are divided by this before they are added, because PostgreSQL refuses sums beyond the largest number. It is
-more than MAX_ADDED, and a power of two, so that the division rounds nothing.
+"""Rewards are divided by this before they are added, because PostgreSQL refuses sums beyond the
+largest number. It is more than MAX_ADDED, and a power of two, so that the division rounds nothing.
 """
 
 Returns = Mapping[str, float | None]
@@ -29,11 +30,13 @@ _NONE_YET: Returns = {**_UNKNOWN, "sum": 0.0}
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """Figures of a running episode, computed from its steps, because its row gets them when it ends."""
+    """Figures of a running episode, computed from its steps, because its row gets them when it
+    ends."""
 
     steps: int
     returns: Returns
-    """Returns by definition; all None if there are too many rewards to add up, or if they are hidden."""
+    """Returns by definition; all None if there are too many rewards to add up, or if they are
+    hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +55,35 @@ class Playing:
 
 
 def running(
-    limit: int, definition: str | None = None, blind: Collection[int] = (), viewer: Viewer = UNRESTRICTED
+    limit: int,
+    definition: str | None = None,
+    blind: Collection[int] = (),
+    viewer: Viewer = UNRESTRICTED,
 ) -> list[Playing]:
     """Return the newest running episodes. Three queries.
 
-    `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose return is not shown.
+    `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose
+    return is not shown.
     """
-    episodes = list(_listed(Episode.objects.seen_by(viewer).filter(status="running")).order_by("-pk")[:limit])
+    episodes = list(
+        _listed(Episode.objects.seen_by(viewer).filter(status="running")).order_by("-pk")[:limit]
+    )
     reached = so_far([episode.pk for episode in episodes], blind)
-    return [_playing(one, reached[one.pk].steps, reached[one.pk].returns, definition) for one in episodes]
+    return [
+        _playing(one, reached[one.pk].steps, reached[one.pk].returns, definition)
+        for one in episodes
+    ]
 
 
 def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar]:
-    """Return the figures of running episodes by id; `blind`: ids of those whose return is not shown. Two queries."""
+    """Return the figures of running episodes by id; `blind`: ids of those whose return is not
+    shown. Two queries."""
     steps = Step.objects.filter(episode__in=ids).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
     few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in blind]
-    rewarded = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False).order_by("-index")
+    rewarded = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False).order_by(
+        "-index"
+    )
     rows = (
         steps.filter(episode__in=few)
         .values_list("episode")
@@ -84,11 +99,16 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
     return {pk: SoFar(last.get(pk, -1) + 1, returns.get(pk, without[pk])) for pk in ids}
 
 
-def ended(limit: int, definition: str | None = None, viewer: Viewer = UNRESTRICTED) -> list[Playing]:
+def ended(
+    limit: int, definition: str | None = None, viewer: Viewer = UNRESTRICTED
+) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition`: as for `running`."""
-    found = Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO)  # the bound leads to the index
+    # the bound leads to the index
+    found = Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO)
     episodes = _listed(found).order_by("-created", "-pk")[:limit]
-    return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
+    return [
+        _playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes
+    ]
 
 
 def running_count(viewer: Viewer = UNRESTRICTED) -> int:
@@ -108,4 +128,9 @@ def _playing(episode: Episode, steps: int, returns: Returns, definition: str | N
 
 def _returns(shares: float | None, count: int, most: float | None, latest: float | None) -> Returns:
     total = finite((shares or 0.0) * _SHARES) or 0.0
-    return {"sum": total, "last": latest, "max": most, "mean": None if most is None else min(total / count, most)}
+    return {
+        "sum": total,
+        "last": latest,
+        "max": most,
+        "mean": None if most is None else min(total / count, most),
+    }

@@ -1,7 +1,17 @@
-"""Models of the record: what was played, what people and clients add to it, and rollups derived from it."""
+"""Models of the record: what was played, what people and clients add to it, and rollups derived
+from it."""
 
 from episodes.models.blobs import Blob
-from episodes.models.people import Guest, Invite, Note, Play, RedactedEpisode, Redaction, SeenTask, SignOnAccount
+from episodes.models.people import (
+    Guest,
+    Invite,
+    Note,
+    Play,
+    RedactedEpisode,
+    Redaction,
+    SeenTask,
+    SignOnAccount,
+)
 from episodes.models.record import (
     UNCHECKED,
     EnvironmentRevision,

@@ -11,10 +11,14 @@ from django.db import models
 from environments.database.json_rows import rows_among
 
 MAX_DIGESTED_BYTES = 256 * 1024
-"""Longest content whose digest is the key of its blob. That of a larger one is the digest of what is stored."""
+"""Longest content whose digest is the key of its blob. That of a larger one is the digest of what
+is stored."""
 BLOBS_AT_ONCE = 8
 """Blobs that are in memory together, compressed, while many are read."""
-_BLOBS = "SELECT digest, data, is_compressed FROM episodes_blob WHERE size_bytes <= %s AND digest {among}"
+_BLOBS = (
+    "SELECT digest, data, is_compressed FROM episodes_blob WHERE size_bytes <= %s AND digest "
+    "{among}"
+)
 
 _thread = threading.local()
 """`decompressor`: that of this thread. Making one costs half as much as using it for 20 KB."""
@@ -40,14 +44,18 @@ class Blob(models.Model):
         return _text(self.data, is_compressed=self.is_compressed)
 
 
-def texts_of_blobs(digests: Iterable[str], max_bytes: int, at_once: int = BLOBS_AT_ONCE) -> Iterator[tuple[str, str]]:
+def texts_of_blobs(
+    digests: Iterable[str], max_bytes: int, at_once: int = BLOBS_AT_ONCE
+) -> Iterator[tuple[str, str]]:
     """Yield the digest and the text of each of the blobs that have at most `max_bytes`.
 
     Without Django's objects, which take longer than decompressing 20 KB.
     """
     wanted = list(digests)
     for start in range(0, len(wanted), at_once):
-        for digest, data, is_compressed in rows_among(_BLOBS, [max_bytes], wanted[start : start + at_once]):
+        for digest, data, is_compressed in rows_among(
+            _BLOBS, [max_bytes], wanted[start : start + at_once]
+        ):
             yield digest, _text(data, is_compressed=is_compressed)
 
 

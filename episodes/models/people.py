@@ -1,8 +1,8 @@
 """Models of what people do to the record by playing and reading.
 
-`episodes/people/` writes Play, Invite, Guest and Note. An episode that a person plays is an Episode like any other; its
-Play says who played it and what it continues. Redaction and RedactedEpisode say what was removed from the record; the
-removed text itself is stored nowhere.
+`episodes/people/` writes Play, Invite, Guest and Note. An episode that a person plays is an Episode
+like any other; its Play says who played it and what it continues. Redaction and RedactedEpisode say
+what was removed from the record; the removed text itself is stored nowhere.
 """
 
 from __future__ import annotations
@@ -20,20 +20,31 @@ LOOSE: dict[str, Any] = {"on_delete": models.SET_NULL, "null": True, "blank": Tr
 
 
 class Invite(models.Model):
-    """A link that lets a person without an account play one environment, one split of it, or the tasks of a study."""
+    """A link that lets a person without an account play one environment, one split of it, or the
+    tasks of a study."""
 
     token_hash = models.CharField(
         max_length=64, unique=True, help_text="sha256 of the link's secret, which is not kept"
     )
     name = models.CharField(max_length=100, help_text="Whom or what it is for")
-    environment = models.ForeignKey(Environment, models.CASCADE, related_name="invites", db_index=False)
-    split = models.ForeignKey(Split, models.CASCADE, null=True, blank=True, related_name="invites", db_index=False)
+    environment = models.ForeignKey(
+        Environment, models.CASCADE, related_name="invites", db_index=False
+    )
+    split = models.ForeignKey(
+        Split, models.CASCADE, null=True, blank=True, related_name="invites", db_index=False
+    )
     is_blind = models.BooleanField(default=False, help_text="Rewards stay hidden until the end")
     study = models.ForeignKey(
-        "episodes.Study", models.CASCADE, null=True, blank=True, related_name="invites", help_text="If it is for one"
+        "episodes.Study",
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="invites",
+        help_text="If it is for one",
     )
     is_personal = models.BooleanField(
-        default=False, help_text="Everyone who opens the link is the same guest, whose name is that of the invite"
+        default=False,
+        help_text="Everyone who opens the link is the same guest, whose name is that of the invite",
     )
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
@@ -53,7 +64,9 @@ class Guest(models.Model):
     invite = models.ForeignKey(Invite, models.CASCADE, related_name="guests")
     name = models.CharField(max_length=60, help_text="As they call themselves")
     created = models.DateTimeField(auto_now_add=True)
-    consented = models.DateTimeField(null=True, blank=True, help_text="When they started the study of the invite")
+    consented = models.DateTimeField(
+        null=True, blank=True, help_text="When they started the study of the invite"
+    )
     excluded = models.DateTimeField(
         null=True, blank=True, help_text="Since when no figure counts what they play in their study"
     )
@@ -74,8 +87,12 @@ class Play(models.Model):
     episode = models.OneToOneField(EPISODE, models.CASCADE, primary_key=True, related_name="play")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, related_name="plays", **LOOSE)
     guest = models.ForeignKey(Guest, related_name="plays", **LOOSE)
-    is_blind = models.BooleanField(default=False, help_text="The player sees rewards only at the end")
-    paused_seconds = models.FloatField(default=0.0, help_text="Time for which the player was away, in a study")
+    is_blind = models.BooleanField(
+        default=False, help_text="The player sees rewards only at the end"
+    )
+    paused_seconds = models.FloatField(
+        default=0.0, help_text="Time for which the player was away, in a study"
+    )
     paused_since = models.DateTimeField(
         null=True,
         blank=True,
@@ -83,18 +100,25 @@ class Play(models.Model):
     )
     is_repeat = models.BooleanField(
         default=False,
-        help_text="The player had played the task before, or had seen it, so it isn't their first attempt",
+        help_text="The player had played the task before, or had seen it, so it isn't their first "
+        "attempt",
     )
     counts_left = models.BooleanField(
-        null=True, blank=True, help_text="In a study, whether it counts if its player leaves it; null: in no study"
+        null=True,
+        blank=True,
+        help_text="In a study, whether it counts if its player leaves it; null: in no study",
     )
     is_excluded = models.BooleanField(
         default=False, help_text="The player was excluded from their study, so no figure counts it"
     )
     parent = models.ForeignKey(EPISODE, related_name="continuations", **LOOSE)
-    parent_step = models.PositiveIntegerField(null=True, blank=True, help_text="Last of its steps that was run again")
+    parent_step = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Last of its steps that was run again"
+    )
     differs_at = models.PositiveIntegerField(
-        null=True, blank=True, help_text="First of those whose output or reward was another than the parent's"
+        null=True,
+        blank=True,
+        help_text="First of those whose output or reward was another than the parent's",
     )
 
     def __str__(self) -> str:
@@ -108,14 +132,19 @@ class Play(models.Model):
 
 
 class SeenTask(models.Model):
-    """A task whose page, or an episode of which, a person has opened: playing it later is no first attempt."""
+    """A task whose page, or an episode of which, a person has opened: playing it later is no first
+    attempt."""
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="seen_tasks", db_index=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="seen_tasks", db_index=False
+    )
     task = models.ForeignKey(Task, models.CASCADE, related_name="+")
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "task"], name="seentask_unique")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user", "task"], name="seentask_unique")
+        ]
 
     def __str__(self) -> str:
         return f"task {self.task_id} seen by user {self.user_id}"
@@ -125,7 +154,9 @@ class Note(models.Model):
     """A person's note about an episode or one of its steps."""
 
     episode = models.ForeignKey(EPISODE, models.CASCADE, related_name="notes")
-    step = models.PositiveIntegerField(null=True, blank=True, help_text="Index of the step; null: the whole episode")
+    step = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Index of the step; null: the whole episode"
+    )
     author = models.CharField(max_length=200)
     text = models.TextField()
     created = models.DateTimeField(auto_now_add=True)
@@ -143,8 +174,12 @@ class Redaction(models.Model):
     author = models.CharField(max_length=150, help_text="User name, or the name of the command")
     reason = models.CharField(max_length=300, blank=True)
     created = models.DateTimeField(auto_now_add=True)
-    finished = models.DateTimeField(null=True, blank=True, help_text="Empty: it is running or was stopped")
-    rows = models.PositiveIntegerField(default=0, help_text="Number of rows in which the text stood")
+    finished = models.DateTimeField(
+        null=True, blank=True, help_text="Empty: it is running or was stopped"
+    )
+    rows = models.PositiveIntegerField(
+        default=0, help_text="Number of rows in which the text stood"
+    )
 
     class Meta:
         ordering: ClassVar = ["-id"]
@@ -156,7 +191,9 @@ class Redaction(models.Model):
 class RedactedEpisode(models.Model):
     """An episode in which a redaction replaced something."""
 
-    redaction = models.ForeignKey(Redaction, models.CASCADE, related_name="episodes", db_index=False)
+    redaction = models.ForeignKey(
+        Redaction, models.CASCADE, related_name="episodes", db_index=False
+    )
     episode = models.ForeignKey(EPISODE, models.CASCADE, related_name="redactions")
 
     class Meta:
@@ -171,12 +208,18 @@ class RedactedEpisode(models.Model):
 class SignOnAccount(models.Model):
     """The account of a subject of an OpenID provider, see `orsweb/accounts/single_sign_on.py`."""
 
-    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sign_on", primary_key=True)
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="sign_on", primary_key=True
+    )
     issuer = models.CharField(max_length=400)
-    subject = models.CharField(max_length=255, help_text="Unique and never used again, as its issuer promises")
+    subject = models.CharField(
+        max_length=255, help_text="Unique and never used again, as its issuer promises"
+    )
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["issuer", "subject"], name="signonaccount_unique")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="signonaccount_unique")
+        ]
 
     def __str__(self) -> str:
         return self.subject

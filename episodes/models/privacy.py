@@ -1,18 +1,24 @@
-"""What was played and exists for a viewer: the conditions behind `seen_by` of episodes, rollouts, runs and suites.
+"""What was played and exists for a viewer: the conditions behind `seen_by` of episodes, rollouts,
+runs and suites.
 
-They leave out what belongs to private environments that are hidden from the viewer (`environments/models/viewer.py`).
+They leave out what belongs to private environments that are hidden from the viewer
+(`environments/models/viewer.py`).
 
-They also leave out what belongs to studies that are not closed, for people who may not make studies: the studies, the
-suites that were published for them, and the episodes that are played in them.
+They also leave out what belongs to studies that are not closed, for people who may not make
+studies: the studies, the suites that were published for them, and the episodes that are played in
+them.
 
-And they leave out the episodes and rollouts of tasks of splits that are sealed for people, but figures count these: a
-query for figures takes `outside_open_studies`, one for what people read takes `visible_episodes`.
+And they leave out the episodes and rollouts of tasks of splits that are sealed for people, but
+figures count these: a query for figures takes `outside_open_studies`, one for what people read
+takes `visible_episodes`.
 
-A rollout belongs to the environment of its episode, and to `hosted_environment`. The name that its client gives counts
-only if its key could use that environment, because otherwise anybody could hide a run by naming a private one.
+A rollout belongs to the environment of its episode, and to `hosted_environment`. The name that its
+client gives counts only if its key could use that environment, because otherwise anybody could hide
+a run by naming a private one.
 
-A run is hidden as a whole as soon as one of its episodes or rollouts belongs to a hidden environment, because its
-figures cannot be divided. From a key, a run is hidden only by what was recorded with that key, as it reads only that.
+A run is hidden as a whole as soon as one of its episodes or rollouts belongs to a hidden
+environment, because its figures cannot be divided. From a key, a run is hidden only by what was
+recorded with that key, as it reads only that.
 A suite is hidden as a whole for the same reason.
 """
 
@@ -25,16 +31,19 @@ from environments.models import Split, Viewer
 from environments.models.viewer import outside_sealed_splits, visible_environments, visible_splits
 
 NAMELESS = Q(environment_name="", episode__isnull=True)
-"""Rollouts of which nobody knows where they were played: not announced yet, or without the name of an environment."""
+"""Rollouts of which nobody knows where they were played: not announced yet, or without the name of
+an environment."""
 
 
 def played_with(key_label: str) -> Q:
-    """Return the condition on episodes, or what else has such a label, of a key. It is that of their index."""
+    """Return the condition on episodes, or what else has such a label, of a key. It is that of
+    their index."""
     return Q(key_label=key_label) & ~Q(key_label="") if key_label else Q(key_label="")
 
 
 def open_studies(viewer: Viewer) -> list[int]:
-    """Return the ids of the studies that do not exist for the viewer yet. One query, the first time."""
+    """Return the ids of the studies that do not exist for the viewer yet. One query, the first
+    time."""
     if viewer.sees_open_studies:
         return []
     if viewer.open_studies is None:
@@ -44,12 +53,14 @@ def open_studies(viewer: Viewer) -> list[int]:
 
 
 def visible_episodes(viewer: Viewer, path: str = "") -> Q:
-    """Return the condition on episodes. `path`: from a row to its episode, with the underscores after it."""
+    """Return the condition on episodes. `path`: from a row to its episode, with the underscores
+    after it."""
     return visible_environments(viewer, f"{path}environment") & outside_hidden_parts(viewer, path)
 
 
 def outside_hidden_parts(viewer: Viewer, path: str = "") -> Q:
-    """Return the condition on episodes of environments that the person may see. `path`: as of `visible_episodes`."""
+    """Return the condition on episodes of environments that the person may see. `path`: as of
+    `visible_episodes`."""
     return outside_open_studies(viewer, path) & outside_seals(viewer, path)
 
 
@@ -62,7 +73,8 @@ def outside_open_studies(viewer: Viewer, path: str = "") -> Q:
 
 
 def outside_seals(viewer: Viewer, path: str = "") -> Q:
-    """Return the condition on episodes that leaves out those of sealed splits, and of their tasks."""
+    """Return the condition on episodes that leaves out those of sealed splits, and of their
+    tasks."""
     return outside_sealed_splits(viewer, f"{path}environment", f"{path}task", f"{path}split")
 
 
@@ -73,7 +85,8 @@ def visible_studies(viewer: Viewer) -> Q:
 
 
 def visible_rollouts(viewer: Viewer) -> Q:
-    """Return the condition on rollouts. People from whom something is hidden see no nameless ones."""
+    """Return the condition on rollouts. People from whom something is hidden see no nameless
+    ones."""
     hidden, found = viewer.hidden_environments, Q()
     if hidden:
         found &= ~(Q(episode__environment__in=hidden) | Q(hosted_environment__in=hidden))
@@ -90,8 +103,12 @@ def visible_runs(viewer: Viewer) -> Q:
     read = Q(run__isnull=False)
     if viewer.key_label is not None:
         read &= played_with(viewer.key_label)
-    episodes, rollouts = apps.get_model("episodes.Episode").objects, apps.get_model("episodes.Rollout").objects
-    for rows in (  # one query would read all rollouts, because no index serves an "or" of two tables
+    episodes, rollouts = (
+        apps.get_model("episodes.Episode").objects,
+        apps.get_model("episodes.Rollout").objects,
+    )
+    # one query would read all rollouts, because no index serves an "or" of two tables
+    for rows in (
         episodes.filter(read, environment__in=hidden),
         rollouts.filter(read, hosted_environment__in=hidden),
         rollouts.filter(read, episode__environment__in=hidden),
@@ -101,8 +118,8 @@ def visible_runs(viewer: Viewer) -> Q:
 
 
 def visible_suites(viewer: Viewer) -> Q:
-    """Return the condition on suites. One is hidden as a whole if any version of it has a hidden environment, or if it
-    was published for a study that is hidden.
+    """Return the condition on suites. One is hidden as a whole if any version of it has a hidden
+    environment, or if it was published for a study that is hidden.
     """
     found = Q()
     if hidden := viewer.hidden_environments:
@@ -115,13 +132,18 @@ def visible_suites(viewer: Viewer) -> Q:
 
 
 def _outside_sealed_rollouts(viewer: Viewer) -> Q:
-    """Return the condition that leaves out the rollouts of sealed splits: by their episode, or by what the client says.
+    """Return the condition that leaves out the rollouts of sealed splits: by their episode, or by
+    what the client says.
 
-    One without an episode may be of any split of its environment, unless it names another one exactly.
+    One without an episode may be of any split of its environment, unless it names another one
+    exactly.
     """
     if not (sealed := viewer.sealed_splits):
         return Q()
     named = Split.objects.filter(environment=OuterRef("hosted_environment"), name=OuterRef("split"))
-    is_sealed, is_open = Exists(named.filter(pk__in=list(sealed))), Exists(named.exclude(pk__in=list(sealed)))
+    is_sealed, is_open = (
+        Exists(named.filter(pk__in=list(sealed))),
+        Exists(named.exclude(pk__in=list(sealed))),
+    )
     of_any = Q(~is_open, episode__isnull=True, hosted_environment__in=sorted(set(sealed.values())))
     return outside_seals(viewer, "episode__") & ~Q(is_sealed) & ~of_any

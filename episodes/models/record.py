@@ -1,13 +1,14 @@
-"""Models of what was played: Episode, Step, SessionSnapshot and Incident, and SavedView for people who read.
+"""Models of what was played: Episode, Step, SessionSnapshot and Incident, and SavedView for people
+who read.
 
-The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
-episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
-Every page reads them.
+The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start,
+which ends the episodes that a dead server left open (`recording/interrupted_episodes.py`), and so
+do imports (`episodes/transfer`). Every page reads them.
 
-Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`). The recorder
-has found or made them in the same transaction, and nothing that is referred to is deleted, while with a constraint
-PostgreSQL would lock, and so write, the few rows that all episodes refer to at every insert (0.16 of 1.2 CPU ms an
-episode).
+Environments, splits, runs and blobs are referred to without a constraint in the database
+(`UNCHECKED`). The recorder has found or made them in the same transaction, and nothing that is
+referred to is deleted, while with a constraint PostgreSQL would lock, and so write, the few rows
+that all episodes refer to at every insert (0.16 of 1.2 CPU ms an episode).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from episodes.models.privacy import outside_open_studies, visible_episodes
 from episodes.models.runs import Run
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
-"""Options of a foreign key without constraint and index; an index that a query needs is named in Meta."""
+"""Options of a foreign key without constraint and index; an index that a query needs is named in
+Meta."""
 HAS_RUN = models.Q(run__isnull=False)
 HAS_SPLIT = models.Q(split__isnull=False)
 HAS_REVISION = models.Q(revision__isnull=False)
@@ -34,23 +36,35 @@ HAS_REVISION = models.Q(revision__isnull=False)
 class EnvironmentRevision(models.Model):
     """The code of an environment from one episode on, until the next revision of the environment.
 
-    A new row is made when anything has changed since the last one. Rows with the same `code` are the same code, for
-    example at two commits, or before and after a change that was taken back.
+    A new row is made when anything has changed since the last one. Rows with the same `code` are
+    the same code, for example at two commits, or before and after a change that was taken back.
     """
 
-    environment = models.ForeignKey(Environment, models.CASCADE, related_name="revisions", **UNCHECKED)
-    code = models.CharField(max_length=32, help_text="Digest of the class, its source files and the versions")
+    environment = models.ForeignKey(
+        Environment, models.CASCADE, related_name="revisions", **UNCHECKED
+    )
+    code = models.CharField(
+        max_length=32, help_text="Digest of the class, its source files and the versions"
+    )
     digest = models.CharField(max_length=32, help_text="Digest of everything")
-    source_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the class's source files")
+    source_hash = models.CharField(
+        max_length=64, blank=True, help_text="SHA-256 of the class's source files"
+    )
     git_commit = models.CharField(max_length=64, blank=True)
-    is_dirty = models.BooleanField(default=False, help_text="Whether a source file differs from the commit")
+    is_dirty = models.BooleanField(
+        default=False, help_text="Whether a source file differs from the commit"
+    )
     versions = models.TextField(help_text="JSON object: SDK and named packages with their versions")
-    first_episode = models.BigIntegerField(help_text="Id of the first episode that was played by it")
+    first_episode = models.BigIntegerField(
+        help_text="Id of the first episode that was played by it"
+    )
     created = models.DateTimeField()
 
     class Meta:
         ordering: ClassVar = ["id"]
-        indexes: ClassVar = [models.Index(fields=["environment", "id"], name="revision_environment")]
+        indexes: ClassVar = [
+            models.Index(fields=["environment", "id"], name="revision_environment")
+        ]
 
     def __str__(self) -> str:
         return self.label
@@ -73,7 +87,8 @@ class EpisodeQuerySet(AttemptQuerySet["Episode"]):
         return self.filter(visible_episodes(viewer))
 
     def in_figures_for(self, viewer: Viewer) -> Self:
-        """Return the episodes that the figures of an environment count for the viewer, those of sealed splits too."""
+        """Return the episodes that the figures of an environment count for the viewer, those of
+        sealed splits too."""
         return self.filter(outside_open_studies(viewer))
 
 
@@ -100,7 +115,9 @@ class Episode(models.Model):
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 
     id = models.BigAutoField(primary_key=True)
-    environment = models.ForeignKey(Environment, models.PROTECT, related_name="episodes", **UNCHECKED)
+    environment = models.ForeignKey(
+        Environment, models.PROTECT, related_name="episodes", **UNCHECKED
+    )
     split = models.ForeignKey(
         Split,
         models.SET_NULL,
@@ -110,8 +127,12 @@ class Episode(models.Model):
         help_text="As the client named it; else the one that held the task when the episode began",
         **UNCHECKED,
     )
-    task_index = models.BigIntegerField(null=True, blank=True, help_text="Only when the client named a split")
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes", db_index=False)
+    task_index = models.BigIntegerField(
+        null=True, blank=True, help_text="Only when the client named a split"
+    )
+    task = models.ForeignKey(
+        Task, on_delete=models.PROTECT, related_name="episodes", db_index=False
+    )
     session_id = models.CharField(max_length=512)
     user_agent = models.CharField(max_length=300, blank=True)
     key_label = models.CharField(max_length=200, blank=True)
@@ -125,15 +146,29 @@ class Episode(models.Model):
         help_text="Code of the environment; null: unknown",
         **UNCHECKED,
     )
-    run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="episodes", **UNCHECKED)
+    run = models.ForeignKey(
+        Run, models.PROTECT, null=True, blank=True, related_name="episodes", **UNCHECKED
+    )
     run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
     model = models.CharField(max_length=200, blank=True)
     labels = models.TextField(blank=True, help_text="Further orsweb_ values, a JSON object")
     prompt = models.ForeignKey(
-        Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got it", **UNCHECKED
+        Blob,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="As the agent got it",
+        **UNCHECKED,
     )
     tools = models.ForeignKey(
-        Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got them", **UNCHECKED
+        Blob,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="As the agent got them",
+        **UNCHECKED,
     )
     survival = models.CharField(
         max_length=8,
@@ -145,9 +180,15 @@ class Episode(models.Model):
     status = models.CharField(max_length=8, choices=STATUSES, default="running")
     cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
     detail = models.TextField(blank=True, help_text="Why it ended, in words")
-    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call and isn't an attempt")
-    steps_count = models.PositiveIntegerField(default=0, help_text="Steps that ran; refused ones are not counted")
-    failed_count = models.PositiveIntegerField(default=0, help_text="Of those that ran, how many failed")
+    is_probe = models.BooleanField(
+        default=False, help_text="Ended without a tool call and isn't an attempt"
+    )
+    steps_count = models.PositiveIntegerField(
+        default=0, help_text="Steps that ran; refused ones are not counted"
+    )
+    failed_count = models.PositiveIntegerField(
+        default=0, help_text="Of those that ran, how many failed"
+    )
     refused_count = models.PositiveIntegerField(default=0)
     return_sum = models.FloatField(default=0.0)
     return_last = models.FloatField(null=True, blank=True, help_text="Last non-null reward")
@@ -170,11 +211,13 @@ class Episode(models.Model):
     has_components = models.BooleanField(
         null=True,
         blank=True,
-        help_text="Whether an output may report components of a reward; null: not known without reading them",
+        help_text="Whether an output may report components of a reward; null: not known without "
+        "reading them",
     )
 
     task_place: str = ""
-    """Name of the task by its place in a split, once `filtering.names.name_tasks` has looked it up."""
+    """Name of the task by its place in a split, once `filtering.names.name_tasks` has looked it
+    up."""
     task_words: str = ""
     """The task in one line, once `filtering.page.describe_tasks` has made it."""
 
@@ -183,26 +226,40 @@ class Episode(models.Model):
     class Meta:
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
-            models.Index(fields=["session_id"], name="episode_session"),  # recall of a call by session and task_id
-            models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's, newest first
-            models.Index(fields=["run", "id"], name="episode_run", condition=HAS_RUN),  # a run's episodes in order
+            # recall of a call by session and task_id
+            models.Index(fields=["session_id"], name="episode_session"),
+            # an environment's, newest first
+            models.Index(fields=["environment", "id"], name="episode_environment"),
+            # a run's episodes in order
+            models.Index(fields=["run", "id"], name="episode_run", condition=HAS_RUN),
             models.Index(  # a training step's, newest first
                 fields=["run", "run_step", "id"],
                 name="episode_run_step",
                 condition=HAS_RUN & models.Q(run_step__isnull=False),
             ),
             models.Index(  # the splits that a run played, and its episodes in one of them
-                fields=["run", "split", "id"], name="episode_run_split", condition=HAS_RUN & HAS_SPLIT
+                fields=["run", "split", "id"],
+                name="episode_run_split",
+                condition=HAS_RUN & HAS_SPLIT,
             ),
             models.Index(fields=["task", "id"], name="episode_task"),  # a task's attempts in order
-            models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),  # a split's, newest first
+            # a split's, newest first
+            models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),
             models.Index(  # a revision's, newest first
                 fields=["revision", "id"], name="episode_revision", condition=HAS_REVISION
             ),
             models.Index(fields=["created", "id"], name="episode_created"),  # of a span of time
-            models.Index(fields=["model", "id"], name="episode_model", condition=~models.Q(model="")),  # a model's
-            models.Index(fields=["key_label", "id"], name="episode_key", condition=~models.Q(key_label="")),  # a key's
-            models.Index(fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")),
+            # a model's
+            models.Index(
+                fields=["model", "id"], name="episode_model", condition=~models.Q(model="")
+            ),
+            # a key's
+            models.Index(
+                fields=["key_label", "id"], name="episode_key", condition=~models.Q(key_label="")
+            ),
+            models.Index(
+                fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")
+            ),
             models.Index(fields=["cause", "is_probe", "id"], name="episode_cause", condition=ENDED),
             models.Index(  # episodes in which a call was refused or failed
                 fields=["id"],
@@ -215,14 +272,28 @@ class Episode(models.Model):
             models.Index(fields=["return_max", "id"], name="episode_return_max", condition=ENDED),
             models.Index(fields=["return_mean", "id"], name="episode_return_mean", condition=ENDED),
             models.Index(fields=["steps_count", "id"], name="episode_steps", condition=ENDED),
-            models.Index(fields=["duration_seconds", "id"], name="episode_duration", condition=ENDED),
+            models.Index(
+                fields=["duration_seconds", "id"], name="episode_duration", condition=ENDED
+            ),
             # in the order in which they ended, which rollups follow
             models.Index(fields=["end_number"], name="episode_end", condition=ENDED),
-            models.Index(fields=["environment", "end_number"], name="episode_environment_end", condition=ENDED),
-            models.Index(fields=["split", "end_number"], name="episode_split_end", condition=ENDED & HAS_SPLIT),
-            models.Index(fields=["run", "end_number"], name="episode_run_end", condition=ENDED & HAS_RUN),
+            models.Index(
+                fields=["environment", "end_number"],
+                name="episode_environment_end",
+                condition=ENDED,
+            ),
+            models.Index(
+                fields=["split", "end_number"],
+                name="episode_split_end",
+                condition=ENDED & HAS_SPLIT,
+            ),
+            models.Index(
+                fields=["run", "end_number"], name="episode_run_end", condition=ENDED & HAS_RUN
+            ),
             # episodes that a dead server left open
-            models.Index(fields=["id"], name="episode_running", condition=models.Q(status="running")),
+            models.Index(
+                fields=["id"], name="episode_running", condition=models.Q(status="running")
+            ),
         ]
 
     def __str__(self) -> str:
@@ -239,8 +310,14 @@ class Episode(models.Model):
 
     @property
     def returns(self) -> dict[str, float | None]:
-        """Return by definition; all None while the episode runs, because they are stored when it ends."""
-        returns = {"sum": self.return_sum, "last": self.return_last, "max": self.return_max, "mean": self.return_mean}
+        """Return by definition; all None while the episode runs, because they are stored when it
+        ends."""
+        returns = {
+            "sum": self.return_sum,
+            "last": self.return_last,
+            "max": self.return_max,
+            "mean": self.return_mean,
+        }
         return returns if self.status == "ended" else dict.fromkeys(returns)
 
 
@@ -250,19 +327,31 @@ class Step(models.Model):
     STATUSES: ClassVar = [("ok", "ok"), ("refused", "refused"), ("failed", "failed")]
 
     id = models.BigAutoField(primary_key=True)
-    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    episode = models.ForeignKey(
+        Episode, on_delete=models.CASCADE, related_name="steps", db_index=False
+    )
     index = models.PositiveIntegerField(help_text="0-based, in order of completion")
     tool = models.CharField(max_length=200)
-    input = models.TextField(blank=True, help_text="Exact JSON text; empty when it is in input_blob")
-    input_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
-    output = models.TextField(blank=True, help_text="The ToolOutput's JSON; empty unless ok, or when in output_blob")
-    output_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    input = models.TextField(
+        blank=True, help_text="Exact JSON text; empty when it is in input_blob"
+    )
+    input_blob = models.ForeignKey(
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED
+    )
+    output = models.TextField(
+        blank=True, help_text="The ToolOutput's JSON; empty unless ok, or when in output_blob"
+    )
+    output_blob = models.ForeignKey(
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED
+    )
     reward = models.FloatField(null=True, blank=True)
     finished = models.BooleanField(default=False)
     status = models.CharField(max_length=8, choices=STATUSES)
     error = models.TextField(blank=True)
     reason = models.CharField(max_length=40, blank=True)
-    task_id = models.CharField(max_length=300, help_text="Id under which the client can fetch the result again")
+    task_id = models.CharField(
+        max_length=300, help_text="Id under which the client can fetch the result again"
+    )
     started = models.DateTimeField()
     duration_ms = models.FloatField()
     waited_ms = models.FloatField(default=0.0, help_text="Queued behind other calls of the session")
@@ -270,13 +359,21 @@ class Step(models.Model):
     class Meta:
         ordering: ClassVar = ["episode", "index"]
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["episode", "index"], name="step_index_unique"),  # a transcript in order
-            models.UniqueConstraint(fields=["episode", "task_id"], name="step_task_id_unique"),  # recall; never twice
+            # a transcript in order
+            models.UniqueConstraint(fields=["episode", "index"], name="step_index_unique"),
+            # recall; never twice
+            models.UniqueConstraint(fields=["episode", "task_id"], name="step_task_id_unique"),
         ]
         indexes: ClassVar = [  # whether a blob is needed
-            models.Index(fields=["input_blob"], name="step_input_blob", condition=models.Q(input_blob__isnull=False)),
             models.Index(
-                fields=["output_blob"], name="step_output_blob", condition=models.Q(output_blob__isnull=False)
+                fields=["input_blob"],
+                name="step_input_blob",
+                condition=models.Q(input_blob__isnull=False),
+            ),
+            models.Index(
+                fields=["output_blob"],
+                name="step_output_blob",
+                condition=models.Q(output_blob__isnull=False),
             ),
         ]
 
@@ -317,8 +414,8 @@ class SavedView(models.Model):
 
 
 class Incident(models.Model):
-    """What the supervisor saw (`orsweb/server/watchdog.py`), the end of a worker process that had sessions, or an
-    exception of an environment's code.
+    """What the supervisor saw (`orsweb/server/watchdog.py`), the end of a worker process that had
+    sessions, or an exception of an environment's code.
 
     Similar ones within an hour are one row, except for deaths of the server.
     """
@@ -333,26 +430,48 @@ class Incident(models.Model):
 
     kind = models.CharField(max_length=4, choices=KINDS)
     happened = models.DateTimeField(help_text="Of several holds, the latest")
-    how = models.CharField(max_length=200, help_text="How the process died, what was held or left, or what was raised")
-    seconds = models.FloatField(default=0.0, help_text="How long the server was held; of several holds, the longest")
+    how = models.CharField(
+        max_length=200, help_text="How the process died, what was held or left, or what was raised"
+    )
+    seconds = models.FloatField(
+        default=0.0, help_text="How long the server was held; of several holds, the longest"
+    )
     count = models.PositiveIntegerField(default=1)
     environment = models.ForeignKey(
-        Environment, models.CASCADE, null=True, blank=True, related_name="incidents", help_text="Empty: unknown"
+        Environment,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="incidents",
+        help_text="Empty: unknown",
     )
-    call = models.CharField(max_length=100, blank=True, help_text="The tool, or what else of the environment ran")
-    episode = models.BigIntegerField(null=True, blank=True, help_text="Id of the episode, which may have been deleted")
-    input_hash = models.CharField(max_length=32, blank=True, help_text="BLAKE2b-128 of the recorded input")
+    call = models.CharField(
+        max_length=100, blank=True, help_text="The tool, or what else of the environment ran"
+    )
+    episode = models.BigIntegerField(
+        null=True, blank=True, help_text="Id of the episode, which may have been deleted"
+    )
+    input_hash = models.CharField(
+        max_length=32, blank=True, help_text="BLAKE2b-128 of the recorded input"
+    )
     since = models.DateTimeField(null=True, blank=True, help_text="When the call began")
-    is_certain = models.BooleanField(default=False, help_text="Whether this call is known to have caused it")
-    has_disabled = models.BooleanField(default=False, help_text="Whether the environment was disabled because of it")
+    is_certain = models.BooleanField(
+        default=False, help_text="Whether this call is known to have caused it"
+    )
+    has_disabled = models.BooleanField(
+        default=False, help_text="Whether the environment was disabled because of it"
+    )
     others = models.TextField(
-        blank=True, help_text="What else ran, if the cause is not certain; of an exception, episodes and steps"
+        blank=True,
+        help_text="What else ran, if the cause is not certain; of an exception, episodes and steps",
     )
     trace = models.TextField(blank=True, help_text="Stack of the thread, or traceback")
 
     class Meta:
         ordering: ClassVar = ["-pk"]
-        indexes: ClassVar = [models.Index(fields=["environment", "kind", "id"], name="incident_environment")]
+        indexes: ClassVar = [
+            models.Index(fields=["environment", "kind", "id"], name="incident_environment")
+        ]
         permissions: ClassVar = [("view_operations", "Can view operations")]
 
     def __str__(self) -> str:

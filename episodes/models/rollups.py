@@ -1,10 +1,11 @@
-"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, StepGroup, Activity, ToolUse,
-RunTask, RewardComponent, EpisodeComponent, TranscriptText and Progress.
+"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, StepGroup,
+Activity, ToolUse, RunTask, RewardComponent, EpisodeComponent, TranscriptText and Progress.
 
-The follower (`episodes/rollups`) writes them after an episode's commit, in the order of `Episode.end_number`, and can
-rebuild all of them from the episodes.
+The follower (`episodes/rollups`) writes them after an episode's commit, in the order of
+`Episode.end_number`, and can rebuild all of them from the episodes.
 
-Scopes and environments are referred to by id without a constraint, because rows here may outlive what they describe.
+Scopes and environments are referred to by id without a constraint, because rows here may outlive
+what they describe.
 """
 
 from __future__ import annotations
@@ -19,37 +20,48 @@ SCOPES = [("environment", "environment"), ("split", "split"), ("run", "run")]
 
 
 class Summed(models.Model):
-    """A stored summary of endings of one environment, split or run: see `episodes/rollups/summaries.py`.
+    """A stored summary of endings of one environment, split or run: see
+    `episodes/rollups/summaries.py`.
 
-    Of a run there is a row for each environment and split in which it played: each environment has its own definition
-    of return, and splits are not pooled.
+    Of a run there is a row for each environment and split in which it played: each environment has
+    its own definition of return, and splits are not pooled.
     """
 
     scope = models.CharField(max_length=11, choices=SCOPES)
     scope_id = models.BigIntegerField()
-    environment_id = models.BigIntegerField(db_default=0, help_text="Environment of all of its episodes")
-    split_id = models.BigIntegerField(db_default=0, help_text="Of a run: split of all of its episodes; 0: none")
+    environment_id = models.BigIntegerField(
+        db_default=0, help_text="Environment of all of its episodes"
+    )
+    split_id = models.BigIntegerField(
+        db_default=0, help_text="Of a run: split of all of its episodes; 0: none"
+    )
     first_end = models.BigIntegerField(help_text="end_number of its first episode")
     last_end = models.BigIntegerField(help_text="end_number of its last episode")
     began = models.DateTimeField(help_text="When the first of its episodes ended")
     ended = models.DateTimeField(help_text="When the last of its episodes ended")
     episodes = models.PositiveIntegerField()
     causes = models.TextField(help_text="JSON object: endings by cause, probes as 'probe'")
-    steps = models.PositiveBigIntegerField(help_text="Of the episodes that finished or were abandoned")
-    # of the same episodes: JSON arrays of [value, count], ascending; exact up to 32 distinct values, else 32 centroids
+    steps = models.PositiveBigIntegerField(
+        help_text="Of the episodes that finished or were abandoned"
+    )
+    # of the same episodes: JSON arrays of [value, count], ascending; exact up to 32 distinct
+    # values, else 32 centroids
     return_sum = models.TextField()
     return_last = models.TextField()
     return_max = models.TextField()
     return_mean = models.TextField()
     length = models.TextField(help_text="Steps of an episode")
-    failed = models.PositiveBigIntegerField(default=0, db_default=0, help_text="Calls of the same episodes that failed")
+    failed = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Calls of the same episodes that failed"
+    )
     refused = models.PositiveBigIntegerField(
         default=0, db_default=0, help_text="Calls of the same episodes that were refused"
     )
     scatter = models.TextField(
         blank=True,
         db_default="",
-        help_text="JSON object by definition of return: scatter of its array (`episodes/attempts/sketches.py`)",
+        help_text="JSON object by definition of return: scatter of its array "
+        "(`episodes/attempts/sketches.py`)",
     )
     expired = models.TextField(
         blank=True,
@@ -62,11 +74,12 @@ class Summed(models.Model):
 
 
 class CurveBlock(Summed):
-    """A summary of consecutive endings within a scope, as far as they are of one environment; written once, when the
-    block is full.
+    """A summary of consecutive endings within a scope, as far as they are of one environment;
+    written once, when the block is full.
 
-    Block `number` of level 0 holds 128 of the scope's endings from `number * 128` on; a block of each level above holds
-    four blocks of the level below. Endings that no block holds yet are read from the episodes themselves.
+    Block `number` of level 0 holds 128 of the scope's endings from `number * 128` on; a block of
+    each level above holds four blocks of the level below. Endings that no block holds yet are read
+    from the episodes themselves.
     """
 
     level = models.PositiveSmallIntegerField()
@@ -75,7 +88,8 @@ class CurveBlock(Summed):
     class Meta:
         constraints: ClassVar = [  # a curve at one level, in order
             models.UniqueConstraint(
-                fields=["scope", "scope_id", "level", "number", "environment_id", "split_id"], name="curveblock_unique"
+                fields=["scope", "scope_id", "level", "number", "environment_id", "split_id"],
+                name="curveblock_unique",
             )
         ]
 
@@ -84,12 +98,13 @@ class CurveBlock(Summed):
 
 
 class StepSpan(Summed):
-    """A summary of a scope's endings in one environment in neighbouring training steps, whenever they ended; updated
-    with each batch.
+    """A summary of a scope's endings in one environment in neighbouring training steps, whenever
+    they ended; updated with each batch.
 
-    All spans of a scope have one `width`: the least power of 2 with which there are 256 of them at most, or fewer if
-    they are of many environments (`episodes/rollups/step_spans.py`). Span `number` covers `width` training steps from
-    `number * width` on. Endings without a training step are in no span.
+    All spans of a scope have one `width`: the least power of 2 with which there are 256 of them at
+    most, or fewer if they are of many environments (`episodes/rollups/step_spans.py`). Span
+    `number` covers `width` training steps from `number * width` on. Endings without a training step
+    are in no span.
     """
 
     width = models.BigIntegerField(help_text="Training steps")
@@ -99,38 +114,49 @@ class StepSpan(Summed):
     groups = models.TextField(
         blank=True,
         db_default="",
-        help_text="Of a run: JSON object, number of groups by signature (`episodes/attempts/group_states.py`)",
+        help_text="Of a run: JSON object, number of groups by signature "
+        "(`episodes/attempts/group_states.py`)",
     )
     deviations = models.TextField(
         blank=True,
         db_default="",
-        help_text="Of a run: JSON object by code, sums of the standard deviations within groups by definition of "
+        help_text="Of a run: JSON object by code, sums of the standard deviations within groups by "
+        "definition of "
         "return",
     )
 
     class Meta:
         constraints: ClassVar = [  # a curve
             models.UniqueConstraint(
-                fields=["scope", "scope_id", "width", "number", "environment_id", "split_id"], name="stepspan_unique"
+                fields=["scope", "scope_id", "width", "number", "environment_id", "split_id"],
+                name="stepspan_unique",
             )
         ]
 
     def __str__(self) -> str:
-        return f"{self.scope} {self.scope_id}, {self.width} training steps from {self.number * self.width} on"
+        return (
+            f"{self.scope} {self.scope_id}, {self.width} training steps from "
+            f"{self.number * self.width} on"
+        )
 
 
 class StepGroup(models.Model):
-    """What is known of one group: the rollouts of a run at one task of a split in one training step."""
+    """What is known of one group: the rollouts of a run at one task of a split in one training
+    step."""
 
     run_id = models.BigIntegerField()
     run_step = models.BigIntegerField()
     task_id = models.BigIntegerField()
     split_id = models.BigIntegerField(db_default=0, help_text="0: none")
-    state = models.TextField(help_text="JSON array, as `episodes/attempts/group_states.py` makes it")
+    state = models.TextField(
+        help_text="JSON array, as `episodes/attempts/group_states.py` makes it"
+    )
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["run_id", "run_step", "task_id", "split_id"], name="stepgroup_unique")
+            models.UniqueConstraint(
+                fields=["run_id", "run_step", "task_id", "split_id"], name="stepgroup_unique"
+            )
         ]
 
     def __str__(self) -> str:
@@ -146,7 +172,8 @@ class Activity(models.Model):
     start = models.BigIntegerField(help_text="Seconds since the epoch, a multiple of the period")
     environment_id = models.BigIntegerField()
     episodes = models.PositiveIntegerField(default=0)
-    # returns of episodes that finished or were abandoned, by the definition in force when they were counted
+    # returns of episodes that finished or were abandoned, by the definition in force when they were
+    # counted
     scored = models.PositiveIntegerField(default=0, help_text="Those of them that have a return")
     successes = models.PositiveIntegerField(default=0)
     return_total = models.FloatField(default=0.0)
@@ -168,7 +195,9 @@ class Activity(models.Model):
 
     class Meta:
         constraints: ClassVar = [  # a span of time in order
-            models.UniqueConstraint(fields=["period", "start", "environment_id"], name="activity_unique")
+            models.UniqueConstraint(
+                fields=["period", "start", "environment_id"], name="activity_unique"
+            )
         ]
 
     def __str__(self) -> str:
@@ -188,7 +217,8 @@ class ToolUse(models.Model):
     duration_ms = models.FloatField(default=0.0, help_text="Of all calls that ran together")
     durations = models.TextField(
         default="[]",
-        help_text="JSON array: calls that ran by duration; place n is below 2**(n-3) ms, the last all others",
+        help_text="JSON array: calls that ran by duration; place n is below 2**(n-3) ms, the last "
+        "all others",
     )
 
     class Meta:
@@ -201,12 +231,15 @@ class ToolUse(models.Model):
 
 
 class RunTask(models.Model):
-    """Rollouts of one run at one task of a split with one kind of ending; finished and abandoned ones share a row."""
+    """Rollouts of one run at one task of a split with one kind of ending; finished and abandoned
+    ones share a row."""
 
     run_id = models.BigIntegerField()
     task_id = models.BigIntegerField()
     split_id = models.BigIntegerField(db_default=0, help_text="0: none")
-    kind = models.CharField(max_length=12, db_default="", help_text="Empty for finished and abandoned ones")
+    kind = models.CharField(
+        max_length=12, db_default="", help_text="Empty for finished and abandoned ones"
+    )
     attempts = models.PositiveIntegerField(default=0, help_text="Rollouts")
     # by definition of return: number of attempts that have one, and the sum of their returns
     scored_sum = models.PositiveIntegerField(default=0)
@@ -220,7 +253,9 @@ class RunTask(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["run_id", "task_id", "split_id", "kind"], name="runtask_unique")
+            models.UniqueConstraint(
+                fields=["run_id", "task_id", "split_id", "kind"], name="runtask_unique"
+            )
         ]
 
     def __str__(self) -> str:
@@ -235,7 +270,9 @@ class RewardComponent(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["environment_id", "name"], name="rewardcomponent_unique")
+            models.UniqueConstraint(
+                fields=["environment_id", "name"], name="rewardcomponent_unique"
+            )
         ]
 
     def __str__(self) -> str:
@@ -247,7 +284,9 @@ class EpisodeComponent(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     episode = models.ForeignKey(Episode, models.CASCADE, related_name="components", **UNCHECKED)
-    component = models.ForeignKey(RewardComponent, models.CASCADE, related_name="values", **UNCHECKED)
+    component = models.ForeignKey(
+        RewardComponent, models.CASCADE, related_name="values", **UNCHECKED
+    )
     # by definition of return, as the returns of the episode
     value_sum = models.FloatField()
     value_last = models.FloatField()
@@ -266,13 +305,18 @@ class EpisodeComponent(models.Model):
 class DocumentRow(models.Model):
     """A part of a searchable document; the index holds its words under this row's id.
 
-    Rows never change and ids are never used twice: when a document is indexed again it gets new rows.
+    Rows never change and ids are never used twice: when a document is indexed again it gets new
+    rows.
     """
 
     id = models.BigAutoField(primary_key=True)
-    part = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="0-based number of the part")
+    part = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="0-based number of the part"
+    )
     is_cut = models.BooleanField(
-        default=False, db_default=False, help_text="Whether some of the document is not indexed, as it is too long"
+        default=False,
+        db_default=False,
+        help_text="Whether some of the document is not indexed, as it is too long",
     )
 
     class Meta:
@@ -285,10 +329,19 @@ class TranscriptText(DocumentRow):
     episode_id = models.BigIntegerField()
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["episode_id", "part"], name="transcripttext_unique")]
-        indexes: ClassVar = [  # what a search says about transcripts that are not indexed whole, and about long ones
-            models.Index(fields=["episode_id"], name="transcripttext_cut", condition=models.Q(is_cut=True, part=0)),
-            models.Index(fields=["episode_id"], name="transcripttext_long", condition=models.Q(part=1)),
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["episode_id", "part"], name="transcripttext_unique")
+        ]
+        # what a search says about transcripts that are not indexed whole, and about long ones
+        indexes: ClassVar = [
+            models.Index(
+                fields=["episode_id"],
+                name="transcripttext_cut",
+                condition=models.Q(is_cut=True, part=0),
+            ),
+            models.Index(
+                fields=["episode_id"], name="transcripttext_long", condition=models.Q(part=1)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -301,7 +354,9 @@ class Progress(models.Model):
     name = models.CharField(max_length=40, primary_key=True)
     end_number = models.BigIntegerField(default=0)
     removals = models.PositiveBigIntegerField(
-        default=0, db_default=0, help_text="Rises when episodes are removed; what was read before is then read again"
+        default=0,
+        db_default=0,
+        help_text="Rises when episodes are removed; what was read before is then read again",
     )
 
     def __str__(self) -> str:

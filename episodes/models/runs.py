@@ -26,15 +26,17 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(models.Q(title=text) | models.Q(name=text)).order_by("-number")
 
     def namesakes(self, *names: str) -> Self:
-        """Return the other runs that have the titles of the runs with these names, newest first; MAX_NAMESAKES."""
+        """Return the other runs that have the titles of the runs with these names, newest first;
+        MAX_NAMESAKES."""
         titles = Run.objects.filter(name__in=names).values("title")
         return self.filter(title__in=titles).exclude(name__in=names).order_by("-pk")[:MAX_NAMESAKES]
 
     def begin(self, title: str, number: int | None = None, **values: Any) -> tuple[Run, bool]:
-        """Return the run of a title that has this number, or the client's own id, and whether it is new.
+        """Return the run of a title that has this number, or the client's own id, and whether it is
+        new.
 
-        `number`: the one after the newest run that the caller has seen, so that it gets the run that another process
-        begins at the same moment; None takes the next one of the title.
+        `number`: the one after the newest run that the caller has seen, so that it gets the run
+        that another process begins at the same moment; None takes the next one of the title.
         """
         own_id = values.get("own_id", "")
         if number is None:
@@ -76,13 +78,19 @@ class Run(models.Model):
     )
     number = models.PositiveIntegerField(default=1, help_text="1 for the first run of its title")
     own_id = models.CharField(
-        max_length=200, blank=True, help_text="Id that its client gave it, among the runs of its title"
+        max_length=200,
+        blank=True,
+        help_text="Id that its client gave it, among the runs of its title",
     )
     model = models.CharField(
-        max_length=200, blank=True, help_text="As the trainer says; else the first model named by one of its episodes"
+        max_length=200,
+        blank=True,
+        help_text="As the trainer says; else the first model named by one of its episodes",
     )
     created = models.DateTimeField()
-    key_label = models.CharField(max_length=200, blank=True, help_text="Key that created it before its first episode")
+    key_label = models.CharField(
+        max_length=200, blank=True, help_text="Key that created it before its first episode"
+    )
     step = models.BigIntegerField(
         null=True, blank=True, help_text="Current training step, given to episodes that name none"
     )
@@ -90,13 +98,17 @@ class Run(models.Model):
     config = models.TextField(blank=True, help_text="A JSON object")
     git_commit = models.CharField(max_length=100, blank=True)
     notes = models.TextField(blank=True)
-    updated = models.DateTimeField(null=True, blank=True, help_text="Last time a trainer described it")
+    updated = models.DateTimeField(
+        null=True, blank=True, help_text="Last time a trainer described it"
+    )
 
     objects = RunQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["title", "own_id"], name="run_own_id", condition=~models.Q(own_id="")),
+            models.UniqueConstraint(
+                fields=["title", "own_id"], name="run_own_id", condition=~models.Q(own_id="")
+            ),
         ]
         indexes: ClassVar = [models.Index(fields=["title", "number"], name="run_title")]
 
@@ -125,8 +137,11 @@ class RunTag(models.Model):
 
     class Meta:
         ordering: ClassVar = ["id"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["run", "name"], name="runtag_unique")]
-        indexes: ClassVar = [models.Index(fields=["name", "run"], name="runtag_name")]  # runs with a tag
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run", "name"], name="runtag_unique")
+        ]
+        # runs with a tag
+        indexes: ClassVar = [models.Index(fields=["name", "run"], name="runtag_name")]
 
     def __str__(self) -> str:
         return self.name

@@ -1,7 +1,9 @@
-"""Models of what is kept of a running episode so that its session can come back: SessionSnapshot and SessionSecrets.
+"""Models of what is kept of a running episode so that its session can come back: SessionSnapshot
+and SessionSecrets.
 
-The recorder writes them in the transaction of the step or the start that they belong to, and deletes them with the end
-of the episode. They are written by id, without a foreign key: nothing of the record depends on them.
+The recorder writes them in the transaction of the step or the start that they belong to, and
+deletes them with the end of the episode. They are written by id, without a foreign key: nothing of
+the record depends on them.
 """
 
 from __future__ import annotations

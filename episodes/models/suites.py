@@ -1,6 +1,7 @@
 """Models of suites: Suite, its versions, the members of a version, and their tasks.
 
-`episodes/suites/versions.py` alone makes versions. A version, its members and their tasks never change.
+`episodes/suites/versions.py` alone makes versions. A version, its members and their tasks never
+change.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class SuiteQuerySet(models.QuerySet["Suite"]):
 class Suite(models.Model):
     """A benchmark under a name: lists of tasks of one environment or several, with one score."""
 
-    name = models.CharField(max_length=100, unique=True, help_text="As in addresses: letters, digits, and - _ . inside")
+    name = models.CharField(
+        max_length=100, unique=True, help_text="As in addresses: letters, digits, and - _ . inside"
+    )
     description = models.TextField(blank=True)
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
@@ -42,42 +45,63 @@ class SuiteVersion(models.Model):
 
     SCORES: ClassVar = [("success", "success rate"), ("return", "mean return")]
 
-    suite = models.ForeignKey(Suite, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    suite = models.ForeignKey(
+        Suite, on_delete=models.CASCADE, related_name="versions", db_index=False
+    )
     number = models.PositiveIntegerField(help_text="From 1 on")
-    score = models.CharField(max_length=7, choices=SCORES, help_text="Figure of a task that the score averages")
-    document = models.TextField(help_text="JSON of everything that the hash identifies, exactly as it was hashed")
-    salt = models.CharField(max_length=32, help_text="Random, so that no hash confirms guesses of hidden fields")
+    score = models.CharField(
+        max_length=7, choices=SCORES, help_text="Figure of a task that the score averages"
+    )
+    document = models.TextField(
+        help_text="JSON of everything that the hash identifies, exactly as it was hashed"
+    )
+    salt = models.CharField(
+        max_length=32, help_text="Random, so that no hash confirms guesses of hidden fields"
+    )
     hash = models.CharField(max_length=64, help_text="sha256 of the document")
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering: ClassVar = ["suite", "number"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["suite", "number"], name="suiteversion_unique")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["suite", "number"], name="suiteversion_unique")
+        ]
 
     def __str__(self) -> str:
         return f"{self.suite.name} v{self.number}"
 
 
 class SuiteMember(models.Model):
-    """A list of tasks in a version, by what definition their episodes count, and with what weight."""
+    """A list of tasks in a version, by what definition their episodes count, and with what
+    weight."""
 
-    version = models.ForeignKey(SuiteVersion, on_delete=models.CASCADE, related_name="members", db_index=False)
+    version = models.ForeignKey(
+        SuiteVersion, on_delete=models.CASCADE, related_name="members", db_index=False
+    )
     number = models.PositiveSmallIntegerField(help_text="From 1 on, in the order of the version")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+")
     split = models.ForeignKey(Split, on_delete=models.PROTECT, related_name="+", db_index=False)
     split_name = models.CharField(max_length=200, help_text="Its name when the version was made")
-    split_version = models.PositiveBigIntegerField(help_text="Version of the split whose tasks these are")
+    split_version = models.PositiveBigIntegerField(
+        help_text="Version of the split whose tasks these are"
+    )
     return_name = models.CharField(max_length=8, help_text="Definition of return")
     threshold = models.FloatField(help_text="A return above it is a success")
-    convention = models.CharField(max_length=4, help_text="How rollouts count, as in Environment.convention")
+    convention = models.CharField(
+        max_length=4, help_text="How rollouts count, as in Environment.convention"
+    )
     weight = models.FloatField(help_text="Above 0; the score divides by the sum of all weights")
     tasks_count = models.PositiveIntegerField()
-    tasks_hash = models.CharField(max_length=64, help_text="Of the salt and the tasks' content hashes, by sha256")
+    tasks_hash = models.CharField(
+        max_length=64, help_text="Of the salt and the tasks' content hashes, by sha256"
+    )
 
     class Meta:
         ordering: ClassVar = ["version", "number"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["version", "number"], name="suitemember_unique")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["version", "number"], name="suitemember_unique")
+        ]
 
     def __str__(self) -> str:
         return self.label
@@ -103,7 +127,9 @@ class SuiteTask(models.Model):
     """A task of a member. Each task of the split is there once, at its first place."""
 
     id = models.BigAutoField(primary_key=True)
-    member = models.ForeignKey(SuiteMember, on_delete=models.CASCADE, related_name="tasks", db_index=False)
+    member = models.ForeignKey(
+        SuiteMember, on_delete=models.CASCADE, related_name="tasks", db_index=False
+    )
     position = models.PositiveIntegerField(help_text="From 0 on, in the order of the split")
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+")
 

@@ -1,1 +1,2 @@
-"""Playtest: the pages and the socket by which people play environments, as sessions of the one service."""
+"""Playtest: the pages and the socket by which people play environments, as sessions of the one
+service."""

@@ -1,4 +1,5 @@
-"""What the agent sees: a session's prompt and tools in the formats of model providers, for a panel of the player."""
+"""What the agent sees: a session's prompt and tools in the formats of model providers, for a panel
+of the player."""
 
 from __future__ import annotations
 
@@ -38,12 +39,14 @@ class AgentView:
 
 
 def agent_view_of(prompt_json: str, tools_json: str) -> AgentView:
-    """Return the view of a recorded prompt and a recorded listing of tools, both JSON texts that may be empty."""
+    """Return the view of a recorded prompt and a recorded listing of tools, both JSON texts that
+    may be empty."""
     prompt, listing = read_json(prompt_json), read_json(tools_json)
     tools = listing.get("tools") if isinstance(listing, dict) else listing
     objects = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     views = [
-        ProviderView(key, name, _prompt(prompt, key), _TOOLS[key], _tools(objects, key)) for key, name in _NAMES.items()
+        ProviderView(key, name, _prompt(prompt, key), _TOOLS[key], _tools(objects, key))
+        for key, name in _NAMES.items()
     ]
     return AgentView(views, has_images='"mimeType"' in prompt_json)
 
@@ -73,7 +76,11 @@ def _tools(tools: list[Any], key: Format) -> str:
 
 def _text(value: Any) -> str:
     text = indented(value)
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}"
+    return (
+        text
+        if len(text) <= MAX_SHOWN_CHARACTERS
+        else f"{text[:MAX_SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}"
+    )
 
 
 def _shortened(value: Any) -> Any:

@@ -1,4 +1,5 @@
-"""The page where people choose what to play. GET shows it; POST starts the session and redirects to the player."""
+"""The page where people choose what to play. GET shows it; POST starts the session and redirects to
+the player."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from episodes.filtering.names import name_tasks
 from episodes.models import Play
 from episodes.people.player_identity import PlayerSeat, seated
 from episodes.people.session_start import NotStarted, start_play
-from episodes.people.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
+from episodes.people.task_choice import (
+    BadChoice,
+    TaskChoice,
+    address_problems,
+    choice_of,
+    new_session,
+)
 
 MAX_ENDED_PLAYS = 8
 MAX_RUNNING_PLAYS = 20
@@ -37,7 +44,12 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     flag_asked(request, "blind")
     choice = choice_of(request.GET.dict())
     # guests see what their invite is for, and no errors that would tell which other names exist
-    return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice, seat.viewer)})
+    return _page(
+        request,
+        seat,
+        choice,
+        {"errors": {} if seat.guest else address_problems(choice, seat.viewer)},
+    )
 
 
 def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
@@ -49,7 +61,13 @@ def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     except BadChoice as error:
         return _page(request, seat, choice, {"errors": {error.field: str(error)}}, status=422)
     except NotStarted as error:
-        return _page(request, seat, choice, {"errors": {"start": str(error)}, "failed": error.episode}, status=422)
+        return _page(
+            request,
+            seat,
+            choice,
+            {"errors": {"start": str(error)}, "failed": error.episode},
+            status=422,
+        )
     return redirect("player", play.pk)
 
 
@@ -60,12 +78,17 @@ def _is_always_blind(seat: PlayerSeat, environment: str) -> bool:
 
 
 def _page(
-    request: HttpRequest, seat: PlayerSeat, choice: TaskChoice, more: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest,
+    seat: PlayerSeat,
+    choice: TaskChoice,
+    more: dict[str, Any] | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     environments = list(_environments(seat))
     playable = [one for one in environments if one.is_enabled and not one.unavailable]
     chosen = next(
-        (one for one in environments if one.name == choice.environment), next(iter(playable or environments), None)
+        (one for one in environments if one.name == choice.environment),
+        next(iter(playable or environments), None),
     )
     splits = _splits(seat, chosen)
     running = list(_plays(seat).filter(episode__status="running")[:MAX_RUNNING_PLAYS])
@@ -78,7 +101,9 @@ def _page(
         "environments": environments,
         "chosen": chosen,
         "splits": splits,
-        "split": next((split for split in splits if split.name == choice.split), next(iter(splits), None)),
+        "split": next(
+            (split for split in splits if split.name == choice.split), next(iter(splits), None)
+        ),
         "task": _task(choice, chosen, seat.viewer) if seat.guest is None else None,
         "is_always_blind": chosen is not None and _is_always_blind(seat, chosen.name),
         "running": running,
@@ -101,14 +126,21 @@ def _environments(seat: PlayerSeat) -> QuerySet[Environment]:
 def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split]:
     if environment is None:
         return []
-    return [split for split in environment.splits.all() if seat.may_play(environment.name, split.name)]
+    return [
+        split for split in environment.splits.all() if seat.may_play(environment.name, split.name)
+    ]
 
 
 def _task(choice: TaskChoice, environment: Environment | None, viewer: Viewer) -> Task | None:
-    """Return the task in the address. The page shows only its name, because agents do not see its fields either."""
+    """Return the task in the address. The page shows only its name, because agents do not see its
+    fields either."""
     if environment is None:
         return None
-    return Task.objects.seen_by(viewer).filter(pk=id_in(choice.task) or 0, environment=environment).first()
+    return (
+        Task.objects.seen_by(viewer)
+        .filter(pk=id_in(choice.task) or 0, environment=environment)
+        .first()
+    )
 
 
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:

@@ -1,12 +1,15 @@
-"""A player's socket, `/ws/play/<episode>/?after=<index of the last step that the page shows, or -1>`.
+"""A player's socket,
+`/ws/play/<episode>/?after=<index of the last step that the page shows, or -1>`.
 
-A tab can disconnect and come back: a call that is sent twice with the same task_id runs once. A visitor who does not
-play the episode is refused before the socket opens.
+A tab can disconnect and come back: a call that is sent twice with the same task_id runs once. A
+visitor who does not play the episode is refused before the socket opens.
 
-From the page: {"type": "call", "tool", "input", "task_id", "anyway"}, {"type": "form", …}, {"type": "alive"},
-{"type": "here"}, {"type": "leave"}. To the page: state, ready, running, step, done, invalid, time, form, here,
-ended, error; `live_play.py` sends most of them. "here" tests the connection and is answered with "here" on the loop,
-without a query; it does not keep the session from expiring. "alive" does.
+From the page: {"type": "call", "tool", "input", "task_id", "anyway"}, {"type": "form", …}, {"type":
+"alive"},
+{"type": "here"}, {"type": "leave"}. To the page: state, ready, running, step, done, invalid, time,
+form, here,
+ended, error; `live_play.py` sends most of them. "here" tests the connection and is answered with
+"here" on the loop, without a query; it does not keep the session from expiring. "alive" does.
 """
 
 from __future__ import annotations
@@ -44,14 +47,17 @@ from episodes.people.remote_play import check_peers, open_socket, peer_of
 log = structlog.get_logger(__name__)
 
 STRANGER, OVERFLOW, TRY_AGAIN = 4404, 4408, 1013
-"""Codes with which a socket is closed: no access, too many unsent messages, and the server that has the play is
+"""Codes with which a socket is closed: no access, too many unsent messages, and the server that has
+the play is
 gone."""
 MAX_UNSENT = 1000
-"""Messages that wait for one tab. The socket of a tab that reads none is closed; a living page connects again."""
+"""Messages that wait for one tab. The socket of a tab that reads none is closed; a living page
+connects again."""
 MAX_TASK_ID_CHARACTERS = 100
 TYPES = ("call", "form", "alive", "here", "leave")
 HERE = '{"type":"here"}'
-"""The text as pages write it. It is answered without an access check, which would need the database."""
+"""The text as pages write it. It is answered without an access check, which would need the
+database."""
 RECHECK_SECONDS = 4.0
 """How often the access of a tab that only listens is checked."""
 
@@ -70,7 +76,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     recheck: asyncio.Task[None] | None = None
     place: OpenStream | None = None
 
-    # --- opening and closing ------------------------------------------------------------------------------------------
+    # --- opening and closing ----------------------------------------------------------------------
 
     async def connect(self) -> None:
         self.facts = await readers().run(_facts_for, self.scope)
@@ -85,7 +91,9 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             return
         await self.accept()
         service = service_or_none() or await open_service()
-        self.play = live_plays_of(service).find(self.facts.episode.session_id, self.facts.episode.key_label)
+        self.play = live_plays_of(service).find(
+            self.facts.episode.session_id, self.facts.episode.key_label
+        )
         if self.play is None and self.facts.episode.status == "running":
             peer = await peer_of(self.scope, self.facts.episode.session_id)
             if peer is not None:
@@ -105,12 +113,18 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         if "websocket.http.response" not in self.scope.get("extensions", {}):  # daphne
             await self.close(TRY_AGAIN)
             return
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"retry-after", b"%d" % error.retry_seconds)]
-        await self.base_send({"type": "websocket.http.response.start", "status": 429, "headers": headers})
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"retry-after", b"%d" % error.retry_seconds),
+        ]
+        await self.base_send(
+            {"type": "websocket.http.response.start", "status": 429, "headers": headers}
+        )
         await self.base_send({"type": "websocket.http.response.body", "body": f"{error}.".encode()})
 
     async def _pass_on(self, peer: Peer) -> None:
-        """Let the server that has the session speak with the page. A page whose socket is closed opens another."""
+        """Let the server that has the session speak with the page. A page whose socket is closed
+        opens another."""
         try:
             self.remote = await open_socket(peer, self.scope)
         except (OSError, TimeoutError, InvalidHandshake) as error:
@@ -152,15 +166,18 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             await self.send_json(await self.unsent.get())
 
     async def dispatch(self, message: Message) -> None:
-        """Handle a message like channels does, but without its hop to a thread that closes database connections.
+        """Handle a message like channels does, but without its hop to a thread that closes database
+        connections.
 
         Only the threads of `reader_threads` query the database.
         """
         await getattr(self, get_handler_name(message))(message)
 
-    # --- messages -----------------------------------------------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------------
 
-    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+    async def receive(
+        self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
+    ) -> None:
         if self.remote is not None:
             with contextlib.suppress(ConnectionClosed):  # `_relay` closes this socket too
                 await self.remote.send(text_data if text_data is not None else bytes_data or b"")
@@ -172,12 +189,19 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             message = _parsed(text_data)
             await getattr(self, f"take_{message['type']}")(message)
         except MessageRefused as refused:
-            self.enqueue({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
+            self.enqueue(
+                {"type": "error", "message": str(refused), "task_id": message.get("task_id")}
+            )
 
     async def _has_access(self) -> bool:
-        """Check access again: invites end, people log out, permissions change. Without it, say so and close."""
+        """Check access again: invites end, people log out, permissions change. Without it, say so
+        and close."""
         episode = self.facts and self.facts.episode
-        problem = await readers().run(access_problem, self.scope, episode) if can_lose_access(self.scope) else ""
+        problem = (
+            await readers().run(access_problem, self.scope, episode)
+            if can_lose_access(self.scope)
+            else ""
+        )
         if problem:
             await self.send_json({"type": "error", "message": problem})
             await self.close(STRANGER)
@@ -187,7 +211,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         is_allowed = True
         while is_allowed:
             await asyncio.sleep(RECHECK_SECONDS)
-            with contextlib.suppress(DatabaseError, InterfaceError):  # the database is away: check again later
+            # the database is away: check again later
+            with contextlib.suppress(DatabaseError, InterfaceError):
                 is_allowed = await self._has_access()
 
     async def take_call(self, message: Message) -> None:
@@ -195,18 +220,30 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         if not message.get("anyway"):
             schema = play.tools.get(request.name)
             checked = schema, request.input
-            errors = check_input(*checked) if is_quick(*checked) else await asyncio.to_thread(check_input, *checked)
+            errors = (
+                check_input(*checked)
+                if is_quick(*checked)
+                else await asyncio.to_thread(check_input, *checked)
+            )
             if errors:
                 self.enqueue({"type": "invalid", "task_id": request.task_id, "errors": errors})
                 return
         try:
             await play.call(request)
         except OrsError as error:
-            self.enqueue({"type": "error", "message": f"{str(error).rstrip('.')}.", "task_id": request.task_id})
+            self.enqueue(
+                {
+                    "type": "error",
+                    "message": f"{str(error).rstrip('.')}.",
+                    "task_id": request.task_id,
+                }
+            )
 
     async def take_form(self, message: Message) -> None:
         is_plain = self.facts is not None and self.facts.is_plain
-        self.enqueue(await asyncio.to_thread(answer_form, self._live().tools, message, is_plain=is_plain))
+        self.enqueue(
+            await asyncio.to_thread(answer_form, self._live().tools, message, is_plain=is_plain)
+        )
 
     async def take_alive(self, message: Message) -> None:
         play = self._live()
@@ -230,7 +267,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
 
 def _facts_for(scope: dict[str, Any]) -> PlayFacts | None:
-    """Return facts of the play that a socket asks for; None if its visitor does not play that episode, or may not.
+    """Return facts of the play that a socket asks for; None if its visitor does not play that
+    episode, or may not.
 
     Makes queries.
     """
@@ -252,15 +290,20 @@ def _parsed(text: str | None) -> Message:
         raise MessageRefused("The message is bytes; send JSON text.")
     if len(text) > settings.ORSWEB_MAX_BODY_BYTES:
         raise MessageRefused(
-            f"The message has {len(text):,} characters; at most {settings.ORSWEB_MAX_BODY_BYTES:,} are allowed"
+            f"The message has {len(text):,} characters; at most {settings.ORSWEB_MAX_BODY_BYTES:,} "
+            "are allowed"
             " (ORSWEB_MAX_BODY_BYTES)."
         )
     try:
         message = wire.parsed_json(text)
     except (ValueError, RecursionError) as error:
-        raise MessageRefused(f"The message is not valid JSON: {shorten(wire.json_problem(error), 200)}.") from error
+        raise MessageRefused(
+            f"The message is not valid JSON: {shorten(wire.json_problem(error), 200)}."
+        ) from error
     if not isinstance(message, dict):
-        raise MessageRefused(f"The message is {kind_named(message)}; send a JSON object with a type.")
+        raise MessageRefused(
+            f"The message is {kind_named(message)}; send a JSON object with a type."
+        )
     if message.get("type") not in TYPES:
         given = shorten(repr(message.get("type")), 60)
         raise MessageRefused(f"type={given} is unknown; use one of {', '.join(TYPES)}.")
@@ -273,5 +316,7 @@ def _call_of(message: Message) -> wire.ToolCall:
     if not isinstance(tool, str) or not isinstance(value, dict):
         raise MessageRefused('A call needs "tool" (a name) and "input" (a JSON object).')
     if not isinstance(task_id, str) or not 0 < len(task_id) <= MAX_TASK_ID_CHARACTERS:
-        raise MessageRefused(f'A call needs "task_id", a unique text of 1 to {MAX_TASK_ID_CHARACTERS} characters.')
+        raise MessageRefused(
+            f'A call needs "task_id", a unique text of 1 to {MAX_TASK_ID_CHARACTERS} characters.'
+        )
     return wire.ToolCall(name=tool, input=value, task_id=task_id)

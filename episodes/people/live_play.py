@@ -1,7 +1,9 @@
-"""One session that a person plays: its start, its running calls, the tabs that show it and its grace time.
+"""One session that a person plays: its start, its running calls, the tabs that show it and its
+grace time.
 
-Used on the service's event loop only, and created by `live_play_registry.py`. A `Tab` sends each message through its
-socket. Every tab gets every step, in order. After the last tab has left, the session ends when the grace time is over.
+Used on the service's event loop only, and created by `live_play_registry.py`. A `Tab` sends each
+message through its socket. Every tab gets every step, in order. After the last tab has left, the
+session ends when the grace time is over.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from environments.runtime.steady_clock import SteadyClock
 from episodes.people.continuing.rerun import Rerun
 from episodes.people.play_clock import PlayClock, PlayTimes
 from episodes.people.play_facts import PlayFacts
-from episodes.people.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, save_pause, steps_between
+from episodes.people.play_steps import (
+    MAX_STEPS,
+    PlayStep,
+    PlaySteps,
+    ending_of,
+    save_pause,
+    steps_between,
+)
 from episodes.people.reader_threads import readers
 from episodes.people.tools import offered_tools
 
@@ -76,20 +85,24 @@ class LivePlay:
         forget: Callable[[LivePlay], None],
         times: PlayTimes | None = None,
     ) -> None:
-        """`times`: how long its study keeps the session, with a standing clock, while no tab is open, and lets people
-        play; None: the session is kept for the grace time, and may expire meanwhile.
+        """`times`: how long its study keeps the session, with a standing clock, while no tab is
+        open, and lets people play; None: the session is kept for the grace time, and may expire
+        meanwhile.
         """
         self.sid, self.owner = request.sid, request.owner
-        self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input; None: the tool takes no input
+        # name -> JSON Schema of the input; None: the tool takes no input
+        self.tools: dict[str, Any] = {}
         self.fault: OrsError | None = None
         self.is_over = False
         self.rerun: Rerun | None = None
         self._service, self._forget = service, forget
         self._tabs: set[Tab] = set()
         self._running: dict[str, RunningCall] = {}
-        self._sent_early: set[str] = set()  # task_ids of running calls whose step was sent by `_on_step`
+        # task_ids of running calls whose step was sent by `_on_step`
+        self._sent_early: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._lock = asyncio.Lock()  # held while `_steps` advances, so that every tab gets every step once
+        # held while `_steps` advances, so that every tab gets every step once
+        self._lock = asyncio.Lock()
         self._facts: PlayFacts | None = None
         self._steps = PlaySteps()
         self._grace: asyncio.TimerHandle | None = None
@@ -97,9 +110,12 @@ class LivePlay:
         self._time = SteadyClock()
         self._saved_pause = 0.0  # seconds on record
         self._is_noted_paused = False
-        self._noting = asyncio.Lock()  # held while it is noted whether the clock stands still: the last note counts
-        self._keeping: asyncio.TimerHandle | None = None  # set while nobody is there and the session is kept
-        self._deadline: asyncio.TimerHandle | None = None  # set while somebody is there and the time is limited
+        # held while it is noted whether the clock stands still: the last note counts
+        self._noting = asyncio.Lock()
+        # set while nobody is there and the session is kept
+        self._keeping: asyncio.TimerHandle | None = None
+        # set while somebody is there and the time is limited
+        self._deadline: asyncio.TimerHandle | None = None
         self.start_task = self._own(self._start(request))
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -108,10 +124,11 @@ class LivePlay:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # --- start and end ------------------------------------------------------------------------------------------------
+    # --- start and end ----------------------------------------------------------------------------
 
     async def _start(self, request: SessionRequest) -> None:
-        """Open the session and request prompt and tools, so that they are recorded. An error is stored in `fault`."""
+        """Open the session and request prompt and tools, so that they are recorded. An error is
+        stored in `fault`."""
         service, sid, owner = self._service, self.sid, self.owner
         try:
             await service.create(request)
@@ -123,9 +140,14 @@ class LivePlay:
             await request_prompt(sid, owner, None)
             tools = offered_tools(await service.task_tools_json(sid, owner, None))
             self.tools = {tool.name: tool.schema for tool in tools}
-            await service.until_recorded()  # or a page that opens now would lack the tools of the task
+            # or a page that opens now would lack the tools of the task
+            await service.until_recorded()
         except (OrsError, Error) as error:
-            self.fault = error if isinstance(error, OrsError) else OrsError("The database cannot be reached.")
+            self.fault = (
+                error
+                if isinstance(error, OrsError)
+                else OrsError("The database cannot be reached.")
+            )
             await service.delete(sid, owner)
             await self._end()
         else:
@@ -192,7 +214,8 @@ class LivePlay:
                 timer.cancel()
 
     def abandon(self, detail: str = "") -> None:
-        """End the session as abandoned unless it has already ended. Tabs get the message of its end.
+        """End the session as abandoned unless it has already ended. Tabs get the message of its
+        end.
 
         `detail` says in the record why.
         """
@@ -210,7 +233,8 @@ class LivePlay:
 
     @property
     def kept_seconds(self) -> float:
-        """Seconds for which the session is kept if nobody comes: from now on, also while a tab is just being left."""
+        """Seconds for which the session is kept if nobody comes: from now on, also while a tab is
+        just being left."""
         if self._tabs or self._grace is None:
             return self._kept_for
         return max(0.0, self._grace.when() - asyncio.get_running_loop().time())
@@ -224,10 +248,11 @@ class LivePlay:
         """Seconds that are left to play; None without a limit."""
         return self._clock.time_left
 
-    # --- tabs ---------------------------------------------------------------------------------------------------------
+    # --- tabs -------------------------------------------------------------------------------------
 
     async def join(self, tab: Tab, facts: PlayFacts, after: int) -> None:
-        """Send `tab` the state with the steps after index `after`, and everything that happens from then on."""
+        """Send `tab` the state with the steps after index `after`, and everything that happens from
+        then on."""
         was_away = not self._tabs
         self._tabs.add(tab)  # before the steps are read: without a tab the session would end
         self._facts = facts
@@ -257,12 +282,19 @@ class LivePlay:
     def _send_unreadable(self, task_id: str | None) -> None:
         """Report that a step was recorded but cannot be read."""
         log.exception("a play could not be shown", session=self.sid)
-        words = "The step was recorded, but the database can't be read right now. Reload the page in a moment."
+        words = (
+            "The step was recorded, but the database can't be read right now. Reload the page in a "
+            "moment."
+        )
         self._send({"type": "error", "message": words, "task_id": task_id})
 
     def _state(self, facts: PlayFacts) -> Message:
         return {
-            "status": "ended" if self.is_over else "running" if self.start_task.done() else "starting",
+            "status": "ended"
+            if self.is_over
+            else "running"
+            if self.start_task.done()
+            else "starting",
             "running": [one.to_message() for one in self._running.values()],
             "elapsed_seconds": max(0.0, self._time.now() - facts.began - self._clock.paused),
             **self.figures(),
@@ -284,12 +316,13 @@ class LivePlay:
         except OrsError:
             return 0.0
 
-    # --- recorded steps of a continued episode ------------------------------------------------------------------------
+    # --- recorded steps of a continued episode ----------------------------------------------------
 
     def run_again(self, rerun: Rerun) -> asyncio.Task[None]:
         """Run recorded steps again. Other calls are refused until this is done.
 
-        The grace time does not run meanwhile: a person who leaves can come back until the session expires.
+        The grace time does not run meanwhile: a person who leaves can come back until the session
+        expires.
         """
         self.rerun = rerun
         self.start_grace()
@@ -301,7 +334,7 @@ class LivePlay:
             async with self._lock:
                 await self._advance(self._facts)
 
-    # --- calls --------------------------------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
     async def call(self, request: wire.ToolCall) -> None:
         """Start a call, unless a call with its task_id is already running.
@@ -313,15 +346,21 @@ class LivePlay:
         if task_id in self._running:
             return
         if self.rerun is not None and not self.rerun.is_done:
-            raise OrsError("The recorded steps are still being run again. Reload the page to see the progress.")
+            raise OrsError(
+                "The recorded steps are still being run again. Reload the page to see the progress."
+            )
         if len(self._running) >= MAX_RUNNING:
-            raise OrsError(f"{MAX_RUNNING} calls are already running, the maximum. Wait for one of them to end.")
+            raise OrsError(
+                f"{MAX_RUNNING} calls are already running, the maximum. Wait for one of "
+                "them to end."
+            )
         call = await self._service.call(self.sid, self.owner, None, request)
         running = self._running[task_id] = RunningCall(call, time.monotonic())
         self._own(self._follow(task_id, running))
 
     async def _save_pause(self) -> None:
-        """Note for how long the player was away so far: a call follows, so the pause is within the time played."""
+        """Note for how long the player was away so far: a call follows, so the pause is within the
+        time played."""
         if self._facts is None or (paused := self._clock.paused) <= self._saved_pause:
             return
         self._saved_pause = paused
@@ -329,7 +368,8 @@ class LivePlay:
             await readers().run(save_pause, self._facts.episode.pk, "paused_seconds", paused)
 
     async def _note_standstill(self) -> None:
-        """Note for the people who run the study since when the clock stands still, or that it runs."""
+        """Note for the people who run the study since when the clock stands still, or that it
+        runs."""
         async with self._noting:
             is_paused = self.is_paused
             if self._facts is not None and is_paused != self._is_noted_paused:
@@ -354,8 +394,14 @@ class LivePlay:
             self.abandon()
 
     def _on_step(self, row: StepTaken) -> None:
-        """Send a step that was just recorded if it is short and the next one; otherwise `_advance` reads it later."""
-        if self._facts is None or not self._tabs or self._lock.locked() or not self._steps.is_next(row):
+        """Send a step that was just recorded if it is short and the next one; otherwise `_advance`
+        reads it later."""
+        if (
+            self._facts is None
+            or not self._tabs
+            or self._lock.locked()
+            or not self._steps.is_next(row)
+        ):
             return
         self._steps, step = self._steps.with_step(self._facts, row)
         if row.task_id in self._running:
@@ -394,6 +440,12 @@ class LivePlay:
                 return sent
 
     def _send_step(self, step: PlayStep, tabs: set[Tab]) -> None:
-        message = {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
+        message = {
+            "type": "step",
+            "index": step.index,
+            "task_id": step.task_id,
+            "html": step.html,
+            **self.figures(),
+        }
         for tab in list(tabs):  # a tab that reads nothing is detached meanwhile
             tab.enqueue(message)

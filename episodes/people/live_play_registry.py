@@ -1,4 +1,5 @@
-"""The live plays of this process by session, for the socket and the views that start or continue plays.
+"""The live plays of this process by session, for the socket and the views that start or continue
+plays.
 
 Used on the service's event loop only. A play is listed from its start to its end.
 """
@@ -19,7 +20,8 @@ class LivePlays:
         self._plays: dict[str, LivePlay] = {}
 
     def open(self, request: SessionRequest, times: PlayTimes | None = None) -> LivePlay:
-        """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready or has failed.
+        """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready
+        or has failed.
 
         `times`: those of its study, if it belongs to one.
         """

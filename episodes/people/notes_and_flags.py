@@ -1,4 +1,5 @@
-"""Views for notes on episodes and for flags on broken tasks, used by player, replay and the task's page.
+"""Views for notes on episodes and for flags on broken tasks, used by player, replay and the task's
+page.
 
 Guests write notes and flags only on what they have played, and see only their own.
 """
@@ -28,7 +29,8 @@ from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
 @seated
 @takes()
 def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """Return the list of notes. A POST adds `text` to `step` (empty: the episode) or deletes the note `delete`."""
+    """Return the list of notes. A POST adds `text` to `step` (empty: the episode) or deletes the
+    note `delete`."""
     episode, is_partial, problem = _episode(seat, pk), "HX-Request" in request.headers, ""
     if request.method == "POST":
         try:
@@ -40,7 +42,12 @@ def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
                 return redirect(f"{_page_of(seat, pk)}#notes")
     if problem and not is_partial:
         links = [(_page_of(seat, pk), f"Back to episode {pk}")]
-        context = {"title": "The note wasn't saved", "sentence": problem, "links": links, "seat": seat}
+        context = {
+            "title": "The note wasn't saved",
+            "sentence": problem,
+            "links": links,
+            "seat": seat,
+        }
         return render(request, "orsweb/error_page.html", context, status=422)
     found = notes_of(episode, seat.author if seat.guest else None)
     context = {"episode": episode, "notes": found, "author": seat.author, "problem": problem}
@@ -73,16 +80,22 @@ def _page_of(seat: PlayerSeat, pk: int) -> str:
 @seated
 @takes()
 def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """Flag task `pk` as broken for curators, with a `note`. `episode` is where the problem showed."""
+    """Flag task `pk` as broken for curators, with a `note`. `episode` is where the problem
+    showed."""
     task = _task(seat, pk)
-    episode, note = _episode_of_flag(seat, task, request.POST.get("episode", "")), request.POST.get("note", "")
+    episode, note = (
+        _episode_of_flag(seat, task, request.POST.get("episode", "")),
+        request.POST.get("note", ""),
+    )
     context: dict[str, Any] = {"task": task, "episode": episode, "seat": seat}
     try:
         context["raised"] = flag(task, seat.author, note, episode.pk if episode else None)
     except ActionRefused as error:
         context |= {"problem": str(error), "note": note}
     if "HX-Request" in request.headers:
-        return render(request, "episodes/task_flags.html", {**context, "flags": visible_flags(seat, task)})
+        return render(
+            request, "episodes/task_flags.html", {**context, "flags": visible_flags(seat, task)}
+        )
     return _page(request, context)
 
 
@@ -95,7 +108,11 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
 def _task(seat: PlayerSeat, pk: int) -> Task:
     """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
     found = Task.objects.seen_by(seat.viewer).filter(pk=pk).first()
-    if found is not None and seat.guest and not found.episodes.filter(play__guest=seat.guest).exists():
+    if (
+        found is not None
+        and seat.guest
+        and not found.episodes.filter(play__guest=seat.guest).exists()
+    ):
         found = None
     if found is None:
         raise Http404(f"There is no task {pk} to report.")
@@ -103,7 +120,8 @@ def _task(seat: PlayerSeat, pk: int) -> Task:
 
 
 def _episode_of_flag(seat: PlayerSeat, task: Task, number: str) -> Episode | None:
-    """Return the episode in which the problem showed; None if it has another task or the guest did not play it."""
+    """Return the episode in which the problem showed; None if it has another task or the guest did
+    not play it."""
     rows = Episode.objects.filter(pk=id_in(number) or 0, task=task)
     return (rows.filter(play__guest=seat.guest) if seat.guest else rows).first()
 

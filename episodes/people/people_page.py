@@ -20,5 +20,7 @@ from episodes.people.player_identity import for_accounts
 @takes()
 def people(request: HttpRequest) -> HttpResponse:
     return render(
-        request, "people/people.html", {"found": people_of(viewer_of(request.user)), "most": MAX_EPISODES_OF_PEOPLE}
+        request,
+        "people/people.html",
+        {"found": people_of(viewer_of(request.user)), "most": MAX_EPISODES_OF_PEOPLE},
     )

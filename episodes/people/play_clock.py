@@ -9,7 +9,8 @@ import time
 from dataclasses import dataclass
 
 MIN_PAUSE_SECONDS = 5.0
-"""A shorter absence is no pause: the page is opened or loaded again, or a lost connection comes back."""
+"""A shorter absence is no pause: the page is opened or loaded again, or a lost connection comes
+back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,15 @@ class PlayTimes:
     """What a study allows for each task."""
 
     pause_seconds: float
-    """How long the clock may stand still in all, and the session is kept, while the player is away."""
+    """How long the clock may stand still in all, and the session is kept, while the player is
+    away."""
     limit_seconds: float | None
     """Time to play, without pauses; None: no limit."""
 
 
 class PlayClock:
-    """The time that somebody has played and paused. Outside of studies it never stands still and never runs out."""
+    """The time that somebody has played and paused. Outside of studies it never stands still and
+    never runs out."""
 
     def __init__(self, times: PlayTimes | None) -> None:
         self._times = times

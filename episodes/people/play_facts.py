@@ -1,7 +1,8 @@
-"""What a player's page and socket read from the record: facts of a play, the task's fields and the outcome.
+"""What a player's page and socket read from the record: facts of a play, the task's fields and the
+outcome.
 
-Players see no field of the task while they play, because agents see none. After the end they see all fields except the
-hidden ones.
+Players see no field of the task while they play, because agents see none. After the end they see
+all fields except the hidden ones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _RELATED = ("environment", "split", "task", "prompt", "tools")
 
 @dataclass(frozen=True, slots=True)
 class PlayFacts:
-    """A play with its episode and what follows from them. It does not change while the play runs."""
+    """A play with its episode and what follows from them. It does not change while the play
+    runs."""
 
     play: Play
     episode: Episode
@@ -64,8 +66,8 @@ class PlayFacts:
 
 
 def is_plain(play: Play) -> bool:
-    """Return whether the person gets the plain view: without words of the trade, metadata, raw JSON and other people's
-    results. Every guest does."""
+    """Return whether the person gets the plain view: without words of the trade, metadata, raw JSON
+    and other people's results. Every guest does."""
     return play.guest_id is not None
 
 
@@ -77,16 +79,29 @@ def facts_of(pk: int, seat: PlayerSeat) -> PlayFacts | None:
 
 
 def content_of(episode: Episode) -> dict[str, Any]:
-    """Return the context of `people/task_content.html`. `episode` has its environment, task and play."""
+    """Return the context of `people/task_content.html`. `episode` has its environment, task and
+    play."""
     if is_plain(episode.play):
         return {}
     hidden = hidden_fields(episode.environment.name)
-    context = {"is_told": episode.status != "running", "spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
-    if not context["is_told"] or hidden is None or not isinstance(json.loads(episode.task.spec), dict):
+    context = {
+        "is_told": episode.status != "running",
+        "spec": [],
+        "hidden_count": 0,
+        "is_hosted": hidden is not None,
+    }
+    if (
+        not context["is_told"]
+        or hidden is None
+        or not isinstance(json.loads(episode.task.spec), dict)
+    ):
         return context
     fields = parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS)
     shown = [one for one in fields if one.label not in hidden]
-    return context | {"spec": message_cards(shown, "spec"), "hidden_count": len(fields) - len(shown)}
+    return context | {
+        "spec": message_cards(shown, "spec"),
+        "hidden_count": len(fields) - len(shown),
+    }
 
 
 def deck_of_play(play: Play) -> GuestDeck | None:
@@ -99,7 +114,8 @@ def deck_of_play(play: Play) -> GuestDeck | None:
 
 
 def outcome_of(episode: Episode) -> dict[str, Any]:
-    """Return the context of `people/outcome.html`. `episode` has its environment, split, task and play."""
+    """Return the context of `people/outcome.html`. `episode` has its environment, split, task and
+    play."""
     environment = episode.environment
     definition = definition_of(environment)
     returned = episode.returns[definition.return_]
@@ -111,10 +127,14 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "threshold": definition.threshold,
         "returned": returned,
         "is_success": definition.is_success(returned),
-        "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment, viewer),
+        "standings": []
+        if is_plain(episode.play)
+        else standings(episode.task_id, environment, viewer),
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),
         "once": secrets.token_hex(16),
         "deck": deck_of_play(episode.play),
-        "end": {REVOKED: "Your link has ended", CLOSED: "The study is closed"}.get(episode.detail, ""),
+        "end": {REVOKED: "Your link has ended", CLOSED: "The study is closed"}.get(
+            episode.detail, ""
+        ),
     }

@@ -1,7 +1,9 @@
-"""The steps of a play as HTML, in the order of the record, and their count, return and end. For player and socket.
+"""The steps of a play as HTML, in the order of the record, and their count, return and end. For
+player and socket.
 
-A short step is rendered on the event loop right after it was recorded (`PlaySteps.with_step`, under a millisecond).
-Everything else is read from the record, which blocks, so callers run it on `reader_threads`.
+A short step is rendered on the event loop right after it was recorded (`PlaySteps.with_step`, under
+a millisecond). Everything else is read from the record, which blocks, so callers run it on
+`reader_threads`.
 
 In blind mode no template gets anything about rewards.
 """
@@ -30,7 +32,8 @@ MAX_STEPS = 200
 MAX_SHOWN_CHARACTERS = 4_000
 """Characters of one text that are shown; a click loads the rest."""
 MAX_QUICK_CHARACTERS = 2_000
-"""Input and output of a step that is rendered on the event loop. Syntax colours of more would block it too long."""
+"""Input and output of a step that is rendered on the event loop. Syntax colours of more would block
+it too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class PlayStep:
 
 @dataclass(frozen=True, slots=True)
 class PlaySteps:
-    """The steps that the tabs of a play have received so far. Immutable; methods return the next state."""
+    """The steps that the tabs of a play have received so far. Immutable; methods return the next
+    state."""
 
     last: int = -1
     """Index of the last step that was sent; -1 before the first."""
@@ -55,13 +59,15 @@ class PlaySteps:
     so_far: ReturnSoFar = field(default_factory=ReturnSoFar)
 
     def with_recorded(self, facts: PlayFacts, is_watched: bool) -> tuple[PlaySteps, list[PlayStep]]:
-        """Return the state after the steps that were recorded since, and these steps. Reads the record."""
+        """Return the state after the steps that were recorded since, and these steps. Reads the
+        record."""
         so_far = self._so_far(facts)
         lines = lines_after(facts.episode, self.last, so_far, view_of(facts))
         return self._with(facts, lines, so_far, is_watched)
 
     def is_next(self, row: StepTaken) -> bool:
-        """Return whether `with_step` can render `row`: no step is missing before it, and rendering it is quick."""
+        """Return whether `with_step` can render `row`: no step is missing before it, and rendering
+        it is quick."""
         return (
             row.index == self.last + 1
             and len(row.input_json) + len(row.output_json or row.error) <= MAX_QUICK_CHARACTERS
@@ -70,7 +76,9 @@ class PlaySteps:
     def with_step(self, facts: PlayFacts, row: StepTaken) -> tuple[PlaySteps, PlayStep]:
         """Return the state after a step that was just recorded, and this step. Makes no query."""
         so_far = self._so_far(facts)
-        after, steps = self._with(facts, [line_after(step_of(row), so_far, view_of(facts))], so_far, True)
+        after, steps = self._with(
+            facts, [line_after(step_of(row), so_far, view_of(facts))], so_far, True
+        )
         return after, steps[0]
 
     def _so_far(self, facts: PlayFacts) -> ReturnSoFar:
@@ -93,8 +101,8 @@ def view_of(facts: PlayFacts) -> TranscriptView:
 
 
 def steps_between(facts: PlayFacts, after: int, last: int) -> dict[str, Any]:
-    """Return the steps after index `after` up to `last`, at most the newest MAX_STEPS of them, as members of a message:
-    their `html`, and the task_ids of their `calls`.
+    """Return the steps after index `after` up to `last`, at most the newest MAX_STEPS of them, as
+    members of a message: their `html`, and the task_ids of their `calls`.
     """
     first = max(after + 1, last + 1 - MAX_STEPS)
     lines = lines_at(facts.episode, first, last + 1, view_of(facts)) if first <= last else []
@@ -123,7 +131,8 @@ def step_context(facts: PlayFacts) -> dict[str, Any]:
 
 
 def ending_of(pk: int) -> dict[str, Any]:
-    """Return the message about how the play ended, with the task's fields, which players see only then."""
+    """Return the message about how the play ended, with the task's fields, which players see only
+    then."""
     related = ("environment", "split", "task", "play")
     episode = Episode.objects.select_related(*related).get(pk=pk)
     return {
@@ -135,8 +144,11 @@ def ending_of(pk: int) -> dict[str, Any]:
     }
 
 
-def save_pause(pk: int, field: Literal["paused_seconds", "paused_since"], value: float | datetime | None) -> None:
-    """Note for how long the player of an episode was away before its latest call, or since when they are away."""
+def save_pause(
+    pk: int, field: Literal["paused_seconds", "paused_since"], value: float | datetime | None
+) -> None:
+    """Note for how long the player of an episode was away before its latest call, or since when
+    they are away."""
     Play.objects.filter(pk=pk).update(**{field: value})
 
 

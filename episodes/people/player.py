@@ -1,4 +1,5 @@
-"""The page on which a person plays: the transcript so far and a composer for calls. The socket adds what follows."""
+"""The page on which a person plays: the transcript so far and a composer for calls. The socket adds
+what follows."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         "tools": [tool.to_message() for tool in offered],
         "forms": [] if is_over else forms_of(tools, is_plain=facts.is_plain),
         "tool_parts": [] if facts.is_plain else parts.tools(tools),
-        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt and not facts.is_plain else None,
+        "agent_view": agent_view_of(episode.prompt.text, tools)
+        if episode.prompt and not facts.is_plain
+        else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),
         "author": seat.author,
         "flags": visible_flags(seat, episode.task),
@@ -78,10 +81,14 @@ def _transcript(facts: PlayFacts) -> dict[str, Any]:
 
 
 def _prompt(facts: PlayFacts) -> dict[str, Any]:
-    """Return the context of the prompt, which is None while the session starts and if it failed to start."""
+    """Return the context of the prompt, which is None while the session starts and if it failed to
+    start."""
     if facts.episode.prompt is None:
         return {"prompt": None, "is_prompt_long": False}
     shown = message_cards(parts.prompt(facts.episode.prompt.text), "prompt")
     if facts.is_plain:
         shown = [replace(one, label="", kinds=()) for one in shown]
-    return {"prompt": shown, "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown)}
+    return {
+        "prompt": shown,
+        "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown),
+    }

@@ -1,8 +1,10 @@
-"""The person who plays: an account, or a guest with an invite. Used by the player's views and by its socket.
+"""The person who plays: an account, or a guest with an invite. Used by the player's views and by
+its socket.
 
-For the runtime, a session's owner is a string, which is recorded as the episode's `key_label`: `@<username>`, or
-`@<name> (guest <pk>)`. No label of a key starts with "@" (`orsweb/env.py`) and no username contains a bracket. So no
-agent can reach a player's session, and no player can reach another's.
+For the runtime, a session's owner is a string, which is recorded as the episode's `key_label`:
+`@<username>`, or `@<name> (guest <pk>)`. No label of a key starts with "@" (`orsweb/env.py`) and no
+username contains a bracket. So no agent can reach a player's session, and no player can reach
+another's.
 """
 
 from __future__ import annotations
@@ -29,18 +31,23 @@ from episodes.people.invites.rule import STUDY_CLOSED, is_open_to, state_of
 
 GUEST_KEY = "guest"
 """Key of a browser's session under which the id of its Guest is stored."""
-INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
+INVITE_OVER = (
+    "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
+)
 STUDY_OVER = f"{STUDY_CLOSED}. What you did is saved. Thank you for taking part."
 NOW_PRIVATE = "This environment is private now, and your account is not one of its members."
 NOW_SEALED = "The tasks of this split are sealed now, and your account may not read them."
-LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
+LOGGED_OUT = (
+    "You're logged out. Log in again to continue; the episode waits until its session expires."
+)
 
 P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerSeat:
-    """The person who plays: an account (`user_id`), or a `guest` with an `invite`, which was open when it was read."""
+    """The person who plays: an account (`user_id`), or a `guest` with an `invite`, which was open
+    when it was read."""
 
     owner: str
     name: str
@@ -67,11 +74,14 @@ class PlayerSeat:
         """Condition of a query for the person's plays."""
         if self.guest is not None:
             return Q(guest=self.guest)
-        own = Q(user=self.user_id, guest=None) & visible_environments(self.viewer, "episode__environment")
+        own = Q(user=self.user_id, guest=None) & visible_environments(
+            self.viewer, "episode__environment"
+        )
         return own & outside_seals(self.viewer, "episode__")
 
     def holds(self, play: Play) -> bool:
-        """Return whether the person plays or played `play`, a task that exists for them. A query if some are sealed."""
+        """Return whether the person plays or played `play`, a task that exists for them. A query if
+        some are sealed."""
         if self.guest is not None:
             return play.guest_id == self.guest.pk
         if play.episode.environment_id in self.viewer.hidden_environments:
@@ -80,7 +90,8 @@ class PlayerSeat:
         return is_own and _is_unsealed(self.viewer, play.pk)
 
     def may_play(self, environment: str, split: str) -> bool:
-        """Return whether the person may play that split. Guests may play what their invite is for."""
+        """Return whether the person may play that split. Guests may play what their invite is
+        for."""
         if self.invite is None:
             return True
         only = self.invite.split
@@ -100,12 +111,14 @@ def seat_for(guest: Guest) -> PlayerSeat:
 
 
 def seat_of(request: HttpRequest) -> PlayerSeat | None:
-    """Return the person who sent the request; None for a stranger and for a guest whose invite has ended."""
+    """Return the person who sent the request; None for a stranger and for a guest whose invite has
+    ended."""
     return _seat(request.user, request.session)
 
 
 def seat_of_scope(scope: Mapping[str, Any]) -> PlayerSeat | None:
-    """Return the person who opened a websocket behind channels' AuthMiddlewareStack, or None as `seat_of` does.
+    """Return the person who opened a websocket behind channels' AuthMiddlewareStack, or None as
+    `seat_of` does.
 
     Makes queries.
     """
@@ -113,19 +126,25 @@ def seat_of_scope(scope: Mapping[str, Any]) -> PlayerSeat | None:
 
 
 def can_lose_access(scope: Mapping[str, Any]) -> bool:
-    """Return whether the person who opened that websocket can lose access. All people except the local operator can."""
+    """Return whether the person who opened that websocket can lose access. All people except the
+    local operator can."""
     return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
 
 
 def access_problem(scope: Mapping[str, Any], episode: Episode | None = None) -> str:
-    """Return why the person who opened that websocket may not play any longer; empty if they may. Makes queries.
+    """Return why the person who opened that websocket may not play any longer; empty if they may.
+    Makes queries.
 
-    A guest's invite has to be open, an account logged in and permitted to play, and the environment and task of the
-    episode must exist for it. The local operator always may.
+    A guest's invite has to be open, an account logged in and permitted to play, and the environment
+    and task of the episode must exist for it. The local operator always may.
     """
     session = scope["session"]
     if SESSION_KEY not in session:
-        return _why_over(session[GUEST_KEY]) if GUEST_KEY in session and not is_open_to(session[GUEST_KEY]) else ""
+        return (
+            _why_over(session[GUEST_KEY])
+            if GUEST_KEY in session and not is_open_to(session[GUEST_KEY])
+            else ""
+        )
     user = logged_in(session)  # session and account in the scope are from the start of the socket
     if not user.is_authenticated:
         return LOGGED_OUT
@@ -139,8 +158,11 @@ def access_problem(scope: Mapping[str, Any], episode: Episode | None = None) -> 
     return "" if _is_unsealed(viewer, episode.pk) else NOW_SEALED
 
 
-def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap `view` with the visitor's seat. Strangers are sent to the login; guests of an ended invite get a page."""
+def seated(
+    view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse],
+) -> Callable[..., HttpResponse]:
+    """Wrap `view` with the visitor's seat. Strangers are sent to the login; guests of an ended
+    invite get a page."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -160,7 +182,9 @@ def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]
     return wrapped
 
 
-def for_accounts(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+def for_accounts(
+    view: Callable[Concatenate[HttpRequest, P], HttpResponse],
+) -> Callable[..., HttpResponse]:
     """Wrap `view` so that only accounts may see it.
 
     The middleware lets guests through to the player's pages; this refuses them.
@@ -176,7 +200,8 @@ def for_accounts(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> C
 
 
 def _seat(user: Any, session: Any) -> PlayerSeat | None:
-    # without keys every visitor is the local operator (orsweb/accounts/access.py), but a guest stays one until *Leave*
+    # without keys every visitor is the local operator (orsweb/accounts/access.py), but a guest
+    # stays one until *Leave*
     if (guest := guest_of(session)) is not None:
         return seat_for(guest) if state_of(guest.invite) == "open" else None
     if not user.is_authenticated:

@@ -1,4 +1,5 @@
-"""Parts that the player's page requests after it has loaded: steps, texts shown as another kind, images, JSON.
+"""Parts that the player's page requests after it has loaded: steps, texts shown as another kind,
+images, JSON.
 
 Only the person who plays gets them. While a blind play runs, they contain no rewards.
 """
@@ -29,7 +30,10 @@ def play_or_404(pk: int, seat: PlayerSeat) -> PlayFacts:
     """Return the facts of the play of episode `pk`. Raises: Http404 if `seat` does not play it."""
     facts = facts_of(pk, seat)
     if facts is None:
-        raise Http404(f"You haven't played an episode {pk}. The Play page lists the episodes that you've played.")
+        raise Http404(
+            f"You haven't played an episode {pk}. The Play page lists the episodes that "
+            "you've played."
+        )
     return facts
 
 
@@ -38,9 +42,12 @@ def play_or_404(pk: int, seat: PlayerSeat) -> PlayFacts:
 @seated
 @takes("part", "as")
 def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
-    """Return one step with long texts; with `part` and `as`, one of its texts shown as another kind."""
+    """Return one step with long texts; with `part` and `as`, one of its texts shown as another
+    kind."""
     facts = play_or_404(pk, seat)
-    view = TranscriptView(1, facts.definition, MAX_WHOLE_CHARACTERS, MAX_WHOLE_BYTES, MAX_WHOLE_BYTES)
+    view = TranscriptView(
+        1, facts.definition, MAX_WHOLE_CHARACTERS, MAX_WHOLE_BYTES, MAX_WHOLE_BYTES
+    )
     line = line_of(facts.episode, index, view)
     if line is None:
         raise Http404(f"Episode {pk} has no step {index}.")
@@ -59,7 +66,9 @@ def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpRes
 @takes("part", "as")
 def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Return one text of the prompt, `part`, shown as the kind `as`."""
-    return _part(request, {"prompt": parts.prompt(_prompt_text(play_or_404(pk, seat)), MAX_WHOLE_CHARACTERS)})
+    return _part(
+        request, {"prompt": parts.prompt(_prompt_text(play_or_404(pk, seat)), MAX_WHOLE_CHARACTERS)}
+    )
 
 
 @require_safe
@@ -75,7 +84,8 @@ def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -
 @seated
 @takes()
 def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: int) -> HttpResponse:
-    """Return the image in block `number` of a step's output. Browsers may cache it, because steps never change."""
+    """Return the image in block `number` of a step's output. Browsers may cache it, because steps
+    never change."""
     output = parts.read_json(_row(play_or_404(pk, seat), index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
     return image_response(parts.blocks(blocks or []), number)
@@ -91,7 +101,9 @@ def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> Ht
     if facts.is_plain:
         raise Http404("Guests don't see the record of a step.")
     if facts.is_blind:
-        raise Http404("Rewards and the record of a step are hidden until this blind play has ended.")
+        raise Http404(
+            "Rewards and the record of a step are hidden until this blind play has ended."
+        )
     return HttpResponse(json_of_step(_row(facts, index)), content_type="application/json")
 
 

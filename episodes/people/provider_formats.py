@@ -1,11 +1,12 @@
-"""A session's prompt and tools in the formats of model providers, as clients send them. Used by the view of the agent.
+"""A session's prompt and tools in the formats of model providers, as clients send them. Used by the
+view of the agent.
 
-The results equal those of the SDK's `list_tools(format=…)` and `get_messages(format=…)`, oddities included, because
-agents get them: schemas for OpenAI have only the first branch of a union, those for Google none, and members named
-"title" are lost. Two things differ, because providers refuse what the SDK sends: the root of a schema is an object, and
-names are those of `callable_name`.
-Source: `openreward/api/environments/client.py` 0.1.167. `ors/client/environment.py` 0.1.0 differs in one thing: for
-OpenAI it drops the keywords next to a union, such as its description.
+The results equal those of the SDK's `list_tools(format=…)` and `get_messages(format=…)`, oddities
+included, because agents get them: schemas for OpenAI have only the first branch of a union, those
+for Google none, and members named "title" are lost. Two things differ, because providers refuse
+what the SDK sends: the root of a schema is an object, and names are those of `callable_name`.
+Source: `openreward/api/environments/client.py` 0.1.167. `ors/client/environment.py` 0.1.0 differs
+in one thing: for OpenAI it drops the keywords next to a union, such as its description.
 """
 
 from __future__ import annotations
@@ -33,30 +34,37 @@ _ALLOWED = {
 
 
 class Unrepresentable(ValueError):
-    """The provider's format cannot represent a part of the prompt. The SDK raises an error there, too, except for
-    images that providers refuse.
+    """The provider's format cannot represent a part of the prompt. The SDK raises an error there,
+    too, except for images that providers refuse.
     """
 
 
-# --- tools -----------------------------------------------------------------------------------------------------------
+# --- tools ----------------------------------------------------------------------------------------
 
 
 def tools_as(tools: Sequence[Object], provider: Format) -> list[Object]:
-    """Return the tools of a listing in the format of `provider`. A terminal tool is not among them."""
+    """Return the tools of a listing in the format of `provider`. A terminal tool is not among
+    them."""
     return [_tool(tool, provider) for tool in tools]
 
 
 def _tool(tool: Object, provider: Format) -> Object:
     schema = tool.get("input_schema")
     schema = object_schema(schema) if schema else schema
-    facts = {key: _untitled(value) for key, value in tool.items() if key not in ("input_schema", "title")}
+    facts = {
+        key: _untitled(value) for key, value in tool.items() if key not in ("input_schema", "title")
+    }
     facts["name"] = _name(tool["name"], provider)
     if provider == "anthropic":
         empty = {"type": "object", "properties": {}}
         return {"type": "custom", **facts, "input_schema": _untitled(schema) if schema else empty}
     if provider == "google":
         return {**facts, "parameters": _for_google(_untitled(schema)) if schema else None}
-    return {"type": "function", **facts, "parameters": _with_items(_for_openai(_untitled(schema))) if schema else None}
+    return {
+        "type": "function",
+        **facts,
+        "parameters": _with_items(_for_openai(_untitled(schema))) if schema else None,
+    }
 
 
 def _name(name: str, provider: Format) -> str:
@@ -87,11 +95,19 @@ def _for_openai(value: Any) -> Any:
         others = {key: inner for key, inner in value.items() if key != union}
         return _for_openai({**others, **branch} if isinstance(branch, dict) else branch)
     allowed = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
-    return allowed | {"items": {}} if allowed.get("type") == "array" and "items" not in allowed else allowed
+    return (
+        allowed | {"items": {}}
+        if allowed.get("type") == "array" and "items" not in allowed
+        else allowed
+    )
 
 
 def _first_branch(branches: Any, *, skips_null: bool) -> Any:
-    others = [branch for branch in branches if not (isinstance(branch, dict) and branch.get("type") == "null")]
+    others = [
+        branch
+        for branch in branches
+        if not (isinstance(branch, dict) and branch.get("type") == "null")
+    ]
     return others[0] if skips_null and others else branches[0]
 
 
@@ -107,13 +123,15 @@ def _with_items(value: Any) -> Any:
     return found | {"items": {}} if is_array and "items" not in found else found
 
 
-# --- prompt ----------------------------------------------------------------------------------------------------------
+# --- prompt ---------------------------------------------------------------------------------------
 
 
 def prompt_as(prompt: Sequence[Object], provider: Format) -> Any:
-    """Return a prompt in the format of `provider`. Blocks without roles become one message of the user.
+    """Return a prompt in the format of `provider`. Blocks without roles become one message of the
+    user.
 
-    OpenAI: a list of messages; Anthropic: `system` and `messages`; Google: `system_instruction` and `contents`.
+    OpenAI: a list of messages; Anthropic: `system` and `messages`; Google: `system_instruction` and
+    `contents`.
     Raises: Unrepresentable; LookupError or TypeError if `prompt` is not a prompt.
     """
     is_conversation = any("role" in one for one in prompt)
@@ -127,10 +145,16 @@ def _check(message: Object) -> None:
     allowed = _ALLOWED.get(message["role"], ("text", "image"))
     for block in _blocks(message):
         if block["type"] not in allowed:
-            raise Unrepresentable(f"A {message['role']!r} message can't contain a {block['type']!r} block.")
+            raise Unrepresentable(
+                f"A {message['role']!r} message can't contain a {block['type']!r} block."
+            )
         for part in _blocks(block) if block["type"] == "tool_result" else [block]:
-            if part["type"] == "image" and (problem := image_problem(part.get("mimeType"), part.get("data"))):
-                raise Unrepresentable(f"Providers refuse an image of a {message['role']!r} message: {problem}.")
+            if part["type"] == "image" and (
+                problem := image_problem(part.get("mimeType"), part.get("data"))
+            ):
+                raise Unrepresentable(
+                    f"Providers refuse an image of a {message['role']!r} message: {problem}."
+                )
 
 
 def _blocks(holder: Object) -> list[Object]:
@@ -140,7 +164,9 @@ def _blocks(holder: Object) -> list[Object]:
 
 
 def _for_chat(messages: list[Object]) -> list[Object]:
-    return [entry for message in messages for entry in _chat_entries(message["role"], _blocks(message))]
+    return [
+        entry for message in messages for entry in _chat_entries(message["role"], _blocks(message))
+    ]
 
 
 def _chat_entries(role: str, blocks: list[Object]) -> Iterator[Object]:
@@ -149,7 +175,11 @@ def _chat_entries(role: str, blocks: list[Object]) -> Iterator[Object]:
         return
     for block in blocks:
         if block["type"] == "tool_result":
-            yield {"role": "tool", "tool_call_id": block["tool_call_id"], "content": _result_text(block, "openai")}
+            yield {
+                "role": "tool",
+                "tool_call_id": block["tool_call_id"],
+                "content": _result_text(block, "openai"),
+            }
     others = [block for block in blocks if block["type"] != "tool_result"]
     if others or role != "user":
         yield {"role": role, "content": _chat_content(others)}
@@ -162,7 +192,10 @@ def _chat_assistant(blocks: list[Object]) -> Object:
         {
             "id": one["id"],
             "type": "function",
-            "function": {"name": _name(one["name"], "openai"), "arguments": json.dumps(one["input"])},
+            "function": {
+                "name": _name(one["name"], "openai"),
+                "arguments": json.dumps(one["input"]),
+            },
         }
         for one in blocks
         if one["type"] == "tool_call"
@@ -181,7 +214,10 @@ def _chat_content(blocks: list[Object]) -> Any:
 def _chat_part(block: Object) -> Object:
     if block["type"] == "text":
         return {"type": "text", "text": block["text"]}
-    return {"type": "image_url", "image_url": {"url": f"data:{block['mimeType']};base64,{block['data']}"}}
+    return {
+        "type": "image_url",
+        "image_url": {"url": f"data:{block['mimeType']};base64,{block['data']}"},
+    }
 
 
 def _for_anthropic(messages: list[Object]) -> Object:
@@ -191,7 +227,9 @@ def _for_anthropic(messages: list[Object]) -> Object:
         blocks = sorted(
             _blocks(message), key=lambda block: block["type"] != "tool_result"
         )  # tool results have to come first
-        found.append({"role": message["role"], "content": [_anthropic_part(block) for block in blocks]})
+        found.append(
+            {"role": message["role"], "content": [_anthropic_part(block) for block in blocks]}
+        )
     return {"system": system, "messages": found}
 
 
@@ -199,7 +237,10 @@ def _anthropic_part(block: Object) -> Object:
     if block["type"] == "text":
         return {"type": "text", "text": block["text"]}
     if block["type"] == "image":
-        return {"type": "image", "source": {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}}
+        return {
+            "type": "image",
+            "source": {"type": "base64", "media_type": block["mimeType"], "data": block["data"]},
+        }
     if block["type"] == "reasoning":
         signature = {"signature": block["signature"]} if block.get("signature") else {}
         return {"type": "thinking", "thinking": block["text"], **signature}
@@ -216,7 +257,12 @@ def _anthropic_part(block: Object) -> Object:
 
 
 def _for_gemini(messages: list[Object]) -> Object:
-    calls = {one["id"]: one["name"] for each in messages for one in _blocks(each) if one["type"] == "tool_call"}
+    calls = {
+        one["id"]: one["name"]
+        for each in messages
+        for one in _blocks(each)
+        if one["type"] == "tool_call"
+    }
     system, others = _system(messages, "google")
     contents = [
         {
@@ -239,10 +285,16 @@ def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
         raise Unrepresentable("Google's format doesn't support reasoning.")
     if block["tool_call_id"] not in calls:
         raise Unrepresentable(
-            f"The result {block['tool_call_id']!r} belongs to no call, but Google's format needs the tool's name."
+            f"The result {block['tool_call_id']!r} belongs to no call, but Google's format needs "
+            "the tool's name."
         )
     response = {"output": _result_text(block, "google")}
-    return {"function_response": {"name": _name(calls[block["tool_call_id"]], "google"), "response": response}}
+    return {
+        "function_response": {
+            "name": _name(calls[block["tool_call_id"]], "google"),
+            "response": response,
+        }
+    }
 
 
 def _result_text(block: Object, provider: str) -> str:
@@ -257,7 +309,9 @@ def _system(messages: list[Object], provider: str) -> tuple[str | None, list[Obj
     others = [message for message in messages if message["role"] != "system"]
     leading = messages[: len(messages) - len(others)]
     if any(message["role"] != "system" for message in leading):
-        raise Unrepresentable(f"The format of {provider} doesn't support a system message after others.")
+        raise Unrepresentable(
+            f"The format of {provider} doesn't support a system message after others."
+        )
     blocks = [block for message in leading for block in _blocks(message)]
     if any(block["type"] != "text" for block in blocks):
         raise Unrepresentable(f"System messages of {provider} can only contain text.")

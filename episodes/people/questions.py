@@ -9,8 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 
-def question(request: HttpRequest, title: str, sentence: str, label: str, back: str) -> HttpResponse | None:
-    """Return the page that asks; None if the form has the answer. `label`: of its button; `back`: address without."""
+def question(
+    request: HttpRequest, title: str, sentence: str, label: str, back: str
+) -> HttpResponse | None:
+    """Return the page that asks; None if the form has the answer. `label`: of its button; `back`:
+    address without."""
     if "confirm" in request.POST:
         return None
     context = {"title": title, "sentence": sentence, "label": label, "back": back}

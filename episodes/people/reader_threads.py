@@ -1,4 +1,5 @@
-"""The threads on which the player's socket reads the record and renders HTML. They end with the process."""
+"""The threads on which the player's socket reads the record and renders HTML. They end with the
+process."""
 
 from __future__ import annotations
 

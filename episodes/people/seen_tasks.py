@@ -1,8 +1,9 @@
 """Which tasks people have seen on pages, so that playing them later is no first attempt.
 
-`SeenTaskMiddleware` notices pages of a task and of its episodes, which show hidden fields, metadata or the end. In a
-server one thread writes the rows, so no page waits for the database's other writers; other processes write at once.
-Guests get no such page. Lists, exports and the API are not noticed: agents and scripts use them in a person's name.
+`SeenTaskMiddleware` notices pages of a task and of its episodes, which show hidden fields, metadata
+or the end. In a server one thread writes the rows, so no page waits for the database's other
+writers; other processes write at once. Guests get no such page. Lists, exports and the API are not
+noticed: agents and scripts use them in a person's name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from episodes.models import Play, SeenTask
 _TASK = "admin:environments_task_"
 TASK_PAGES = {"task", "group", *(_TASK + name for name in ("change", "edit", "prompt", "spec"))}
 _PARTS = ("preview", "text", "conversation", "rollout", "messages", "step_json")
-EPISODE_PAGES = {"episode", *(f"episode_{name}" for name in _PARTS), "admin:episodes_episode_change"}
+EPISODE_PAGES = {
+    "episode",
+    *(f"episode_{name}" for name in _PARTS),
+    "admin:episodes_episode_change",
+}
 MAX_COMPARED = 8
 MAX_QUEUED = 10_000
 MAX_STOP_SECONDS = 2.0
@@ -77,14 +82,20 @@ class SeenTasks:
 
 def _write(sight: Sight) -> None:
     """Note the tasks of a sight, and that running plays of them are no first attempts any more."""
-    rows = Task.objects.filter(pk=sight.task) if sight.task else Task.objects.filter(episodes__in=sight.episodes)
+    rows = (
+        Task.objects.filter(pk=sight.task)
+        if sight.task
+        else Task.objects.filter(episodes__in=sight.episodes)
+    )
     seen = SeenTask.objects.filter(user=sight.user)
     new = rows.exclude(pk__in=seen.values("task")).values_list("pk", flat=True).distinct()
     tasks = [SeenTask(user_id=sight.user, task_id=pk) for pk in new]
     if not tasks:
         return
     SeenTask.objects.bulk_create(tasks, ignore_conflicts=True)
-    running = Play.objects.filter(user=sight.user, guest=None, is_repeat=False, episode__status="running")
+    running = Play.objects.filter(
+        user=sight.user, guest=None, is_repeat=False, episode__status="running"
+    )
     running.filter(episode__task__in=[one.task_id for one in tasks]).update(is_repeat=True)
 
 
@@ -109,7 +120,9 @@ class SeenTaskMiddleware:
         return response
 
 
-def _shown(request: HttpRequest, page: str, named: dict[str, object]) -> tuple[int | None, Sequence[int]]:
+def _shown(
+    request: HttpRequest, page: str, named: dict[str, object]
+) -> tuple[int | None, Sequence[int]]:
     """Return the task or the episodes that a page shows."""
     pk = id_in(str(named.get("pk", named.get("object_id", ""))))
     if page in TASK_PAGES:
@@ -117,6 +130,9 @@ def _shown(request: HttpRequest, page: str, named: dict[str, object]) -> tuple[i
     if page in EPISODE_PAGES and pk is not None:
         return None, (pk,)
     if page == "compare":
-        ids = (id_in(text.strip()) for text in request.GET.get("episodes", "").split(",")[:MAX_COMPARED])
+        ids = (
+            id_in(text.strip())
+            for text in request.GET.get("episodes", "").split(",")[:MAX_COMPARED]
+        )
         return None, [found for found in ids if found is not None]
     return None, ()

@@ -1,4 +1,5 @@
-"""Starting a session that a person plays, and recording who plays it. Called by views, on their threads."""
+"""Starting a session that a person plays, and recording who plays it. Called by views, on their
+threads."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ MAX_START_SECONDS = 10.0
 MAX_ANSWER_SECONDS = 5.0
 """Additional time before the service counts as hung."""
 MAX_RECORD_SECONDS = 5.0
-"""The session is on record milliseconds after its construction starts, unless the database is away."""
+"""The session is on record milliseconds after its construction starts, unless the database is
+away."""
 POLL_SECONDS = 0.05
 
 
@@ -45,18 +47,29 @@ class Continuation:
 
 
 def session_id(seat: PlayerSeat, once: str) -> str:
-    """Return the id of the session that the form with the text `once` opens: the same as long as that session runs.
+    """Return the id of the session that the form with the text `once` opens: the same as long as
+    that session runs.
 
-    So a form that is submitted twice opens one session, and one that a browser has kept opens another later.
+    So a form that is submitted twice opens one session, and one that a browser has kept opens
+    another later.
     """
     sid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{seat.owner} {once}") if once else uuid.uuid4())
-    return str(uuid.uuid4()) if Episode.objects.filter(session_id=sid, status="ended").exists() else sid
+    return (
+        str(uuid.uuid4())
+        if Episode.objects.filter(session_id=sid, status="ended").exists()
+        else sid
+    )
 
 
 def start_play(
-    seat: PlayerSeat, request: SessionRequest, *, is_blind: bool, continues: Continuation | None = None
+    seat: PlayerSeat,
+    request: SessionRequest,
+    *,
+    is_blind: bool,
+    continues: Continuation | None = None,
 ) -> Play:
-    """Start the session of `request`, whose owner is `seat`. It may still be starting when this returns.
+    """Start the session of `request`, whose owner is `seat`. It may still be starting when this
+    returns.
 
     Raises: NotStarted, with a sentence for the player.
     """
@@ -64,9 +77,13 @@ def start_play(
     study = seat.study
     times = None if study is None else PlayTimes(study.pause_seconds, study.limit_seconds)
     try:
-        is_ready = ask_service(lambda service: _start(service, request, times), MAX_START_SECONDS + MAX_ANSWER_SECONDS)
+        is_ready = ask_service(
+            lambda service: _start(service, request, times), MAX_START_SECONDS + MAX_ANSWER_SECONDS
+        )
     except TimeoutError as error:
-        raise NotStarted("The server did not answer in time. Check its log, then try again.") from error
+        raise NotStarted(
+            "The server did not answer in time. Check its log, then try again."
+        ) from error
     except SessionExists:  # another server has it: the form was submitted twice
         is_ready = True
     except EnvironmentFault as error:
@@ -109,20 +126,31 @@ def _save_play(
         return None
     is_repeat = _has_played(seat, episode) or _has_seen(seat, episode)
     parent, step = (continues.parent, continues.step) if continues else (None, None)
-    facts = {"user_id": seat.user_id, "guest": seat.guest, "is_blind": is_blind, "is_repeat": is_repeat}
+    facts = {
+        "user_id": seat.user_id,
+        "guest": seat.guest,
+        "is_blind": is_blind,
+        "is_repeat": is_repeat,
+    }
     facts["counts_left"] = None if seat.study is None else seat.study.counts_left
     if seat.guest is not None:
         seat.guest.refresh_from_db(fields=["excluded"])  # the start may have taken long
         facts["is_excluded"] = seat.guest.excluded is not None
-    return Play.objects.get_or_create(episode=episode, defaults={**facts, "parent": parent, "parent_step": step})[0]
+    return Play.objects.get_or_create(
+        episode=episode, defaults={**facts, "parent": parent, "parent_step": step}
+    )[0]
 
 
 def _has_played(seat: PlayerSeat, episode: Episode) -> bool:
-    """Return whether the person has played the task of `episode` before, so that this is no first attempt. One query.
+    """Return whether the person has played the task of `episode` before, so that this is no first
+    attempt. One query.
 
-    Guests see no content of a task, so an episode without a call, or one that the server failed, tells them nothing.
+    Guests see no content of a task, so an episode without a call, or one that the server failed,
+    tells them nothing.
     """
-    person = {"guest": seat.guest} if seat.guest is not None else {"user": seat.user_id, "guest": None}
+    person = (
+        {"guest": seat.guest} if seat.guest is not None else {"user": seat.user_id, "guest": None}
+    )
     earlier = Play.objects.filter(**person, episode__task=episode.task_id, episode__lt=episode.pk)
     if seat.study is not None:
         return earlier.filter(USES_ATTEMPT).exists()
@@ -132,14 +160,20 @@ def _has_played(seat: PlayerSeat, episode: Episode) -> bool:
 
 
 def _has_seen(seat: PlayerSeat, episode: Episode) -> bool:
-    """Return whether the person has seen the task of `episode` on a page, which guests can't. One query."""
-    return seat.guest is None and SeenTask.objects.filter(user=seat.user_id, task=episode.task_id).exists()
+    """Return whether the person has seen the task of `episode` on a page, which guests can't. One
+    query."""
+    return (
+        seat.guest is None
+        and SeenTask.objects.filter(user=seat.user_id, task=episode.task_id).exists()
+    )
 
 
 def _await_record(sid: str, **conditions: object) -> Episode | None:
     """Wait for the episode of that session to meet `conditions`; None if it does not in time."""
     until = time.monotonic() + MAX_RECORD_SECONDS
-    while (episode := Episode.objects.filter(session_id=sid, **conditions).only("pk", "task").first()) is None:
+    while (
+        episode := Episode.objects.filter(session_id=sid, **conditions).only("pk", "task").first()
+    ) is None:
         if time.monotonic() > until:
             return None
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,5 @@
-"""The task that a person chooses to play, as the chooser's form sends it, and the session that plays it.
+"""The task that a person chooses to play, as the chooser's form sends it, and the session that
+plays it.
 
 Used by the page where people choose what to play.
 """
@@ -81,13 +82,20 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> Sessio
     """Return the session that plays the chosen task. Raises: BadChoice."""
     _check_pick(choice)
     if seat.invite is not None:
-        _check_invite(seat.invite, choice, seat)  # before any lookup, so that guests cannot find out which names exist
+        # before any lookup, so that guests cannot find out which names exist
+        _check_invite(seat.invite, choice, seat)
     environment = _environment(choice, seat.viewer)
-    facts: dict[str, Any] = {"sid": session_id(seat, choice.once), "owner": seat.owner, "environment": environment.name}
+    facts: dict[str, Any] = {
+        "sid": session_id(seat, choice.once),
+        "owner": seat.owner,
+        "environment": environment.name,
+    }
     facts |= {"player": "human", "user_agent": user_agent[:300]}
     if choice.pick == "spec":
         reads_all = seat.reads_hidden or hidden_fields(environment.name) == frozenset()
-        return SessionRequest(**facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all)
+        return SessionRequest(
+            **facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all
+        )
     if choice.pick == "task":
         task = _task(choice, environment, seat.viewer)
         return SessionRequest(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
@@ -98,21 +106,28 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> Sessio
 def _check_pick(choice: TaskChoice) -> None:
     """Raises: BadChoice."""
     if choice.pick not in get_args(Pick):
-        raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
+        raise BadChoice(
+            "pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}."
+        )
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
     """Refuse everything that the invite is not for with one sentence. Raises: BadChoice."""
     if choice.pick in ("spec", "task") or not seat.may_play(choice.environment, choice.split):
         place = invite.environment.name + (f" / {invite.split.name}" if invite.split else "")
-        sentence = f"Your invite is for {place}. Choose a random task, the next one, or a number there."
+        sentence = (
+            f"Your invite is for {place}. Choose a random task, the next one, or a number there."
+        )
         raise BadChoice("environment", sentence)
 
 
 def _environment(choice: TaskChoice, viewer: Viewer) -> Environment:
     found = Environment.objects.seen_by(viewer).filter(name=choice.environment[:200]).first()
     if found is None or not found.is_hosted:
-        raise BadChoice("environment", f"{choice.environment[:100]!r} isn't hosted here. Choose one from the list.")
+        raise BadChoice(
+            "environment",
+            f"{choice.environment[:100]!r} isn't hosted here. Choose one from the list.",
+        )
     if sentence := why_unplayable(found):
         raise BadChoice("environment", sentence)
     return found
@@ -133,53 +148,80 @@ def _split(choice: TaskChoice, environment: Environment, viewer: Viewer) -> Spli
     splits = {split.name: split for split in rows}
     if choice.split not in splits:
         names = ", ".join(splits) or "no splits"
-        raise BadChoice("split", f"{environment.name} has no split {choice.split[:100]!r}; it has {names}.")
+        raise BadChoice(
+            "split", f"{environment.name} has no split {choice.split[:100]!r}; it has {names}."
+        )
     return splits[choice.split]
 
 
 def _index(choice: TaskChoice, seat: PlayerSeat, split: Split) -> int:
     count = _count(split)
     if not count:
-        raise BadChoice("split", f"{split.environment.name} / {split.name} has no tasks. Choose another split.")
+        raise BadChoice(
+            "split", f"{split.environment.name} / {split.name} has no tasks. Choose another split."
+        )
     if choice.pick == "random":
         return secrets.randbelow(count)
     if choice.pick == "number":
         return _numbered(choice.number, count)
     index = next_unplayed(seat, split)
     if index is None or index >= count:
-        raise BadChoice("pick", f"You've played all {count} tasks of {split.name}. Choose a random task or a number.")
+        raise BadChoice(
+            "pick",
+            f"You've played all {count} tasks of {split.name}. Choose a random task or a number.",
+        )
     return index
 
 
 def next_unplayed(seat: PlayerSeat, split: Split) -> int | None:
-    """Return the index of the first task of `split` that the person has not played yet; None if all were played.
+    """Return the index of the first task of `split` that the person has not played yet; None if all
+    were played.
 
-    A split that generates its tasks always has one. Episodes without a tool call do not count as played.
+    A split that generates its tasks always has one. Episodes without a tool call do not count as
+    played.
     """
-    mine = Play.objects.filter(seat.plays, episode__environment=split.environment_id, episode__is_probe=False)
+    mine = Play.objects.filter(
+        seat.plays, episode__environment=split.environment_id, episode__is_probe=False
+    )
     if split.is_generated:
-        indexes = set(mine.filter(episode__split=split).values_list("episode__task_index", flat=True))
+        indexes = set(
+            mine.filter(episode__split=split).values_list("episode__task_index", flat=True)
+        )
         return next(index for index in range(len(indexes) + 1) if index not in indexes)
     played = set(mine.values_list("episode__task", flat=True))
-    tasks = served(split).order_by("position").values_list("task_id", flat=True).iterator(chunk_size=CHUNK_TASKS)
+    tasks = (
+        served(split)
+        .order_by("position")
+        .values_list("task_id", flat=True)
+        .iterator(chunk_size=CHUNK_TASKS)
+    )
     return next((index for index, task in enumerate(tasks) if task not in played), None)
 
 
 def _numbered(text: str, count: int) -> int:
     number = id_in(text)
     if number is None or number >= count:
-        sentence = f"{text[:40]!r} is not the number of a task" if text else "The number of the task is missing"
+        sentence = (
+            f"{text[:40]!r} is not the number of a task"
+            if text
+            else "The number of the task is missing"
+        )
         raise BadChoice("number", f"{sentence}. Enter a whole number from 0 to {count - 1}.")
     return number
 
 
 def _count(split: Split) -> int:
-    """Return the number of tasks of `split`. The service asks a class that generates its tasks. Raises: BadChoice."""
+    """Return the number of tasks of `split`. The service asks a class that generates its tasks.
+    Raises: BadChoice."""
     try:
-        return ask_service(lambda service: service.tasks.count(split.environment.name, split.name), COUNT_SECONDS)
+        return ask_service(
+            lambda service: service.tasks.count(split.environment.name, split.name), COUNT_SECONDS
+        )
     except TimeoutError as error:
         raise BadChoice(
-            "split", f"{split.name} did not report its number of tasks within {COUNT_SECONDS:g} s. Try again."
+            "split",
+            f"{split.name} did not report its number of tasks within {COUNT_SECONDS:g} s. "
+            "Try again.",
         ) from error
     except OrsError as error:
         raise BadChoice("split", f"{str(error).rstrip('.')}.") from error
@@ -202,18 +244,28 @@ def _pasted(text: str, environment: Environment) -> Any:
         raise BadChoice("spec", "A task can't be null. Paste its content as JSON, such as {}.")
     if not isinstance(value, dict) and _takes_objects(environment):
         given = f"{kind_named(value)}, {shown(value)}"
-        raise BadChoice("spec", f"A task of {environment.name} is a JSON object, such as {{}}; this is {given}.")
+        raise BadChoice(
+            "spec", f"A task of {environment.name} is a JSON object, such as {{}}; this is {given}."
+        )
     return value
 
 
 def _takes_objects(environment: Environment) -> bool:
-    """Return whether tasks have to be JSON objects, as the protocol says. A class can declare another type."""
+    """Return whether tasks have to be JSON objects, as the protocol says. A class can declare
+    another type."""
     schema = json.loads(environment.task_schema or "{}")
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
 def _task(choice: TaskChoice, environment: Environment, viewer: Viewer) -> Task:
-    found = Task.objects.seen_by(viewer).filter(pk=id_in(choice.task) or 0, environment=environment).first()
+    found = (
+        Task.objects.seen_by(viewer)
+        .filter(pk=id_in(choice.task) or 0, environment=environment)
+        .first()
+    )
     if found is None:
-        raise BadChoice("task", f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.")
+        raise BadChoice(
+            "task",
+            f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.",
+        )
     return found

@@ -16,7 +16,8 @@ MAX_FORMS = 12
 MAX_FORM_CHARACTERS = 200_000
 """Maximum number of characters of HTML of the forms on a page when it loads."""
 MAX_LISTINGS = 32
-"""Maximum number of listings whose forms are cached; most tasks of an environment offer the same tools."""
+"""Maximum number of listings whose forms are cached; most tasks of an environment offer the same
+tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,17 @@ class OfferedTool:
 
 
 def offered_tools(tools_json: str) -> list[OfferedTool]:
-    """Return the tools of a listing (JSON of ListToolsOutput), the tool for the final message last."""
+    """Return the tools of a listing (JSON of ListToolsOutput), the tool for the final message
+    last."""
     listing = read_json(tools_json)
     if not isinstance(listing, dict):
         return []
     tools = [item for item in listing.get("tools") or [] if isinstance(item, dict)]
     offered = [
-        OfferedTool(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools
+        OfferedTool(
+            str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")
+        )
+        for one in tools
     ]
     final = listing.get("terminal_tool")
     return [*offered, _final(final)] if isinstance(final, dict) else offered
@@ -56,13 +61,16 @@ def forms_of(tools_json: str, *, is_plain: bool = False) -> list[str]:
 
 
 def first_forms(tools: Sequence[OfferedTool], *, is_plain: bool = False) -> list[str]:
-    """Return the HTML of the empty forms of the first tools, so that the page has them when it loads.
+    """Return the HTML of the empty forms of the first tools, so that the page has them when it
+    loads.
 
     The page requests the other forms when their tools are chosen.
     """
     offered: list[str] = []
     for tool in tools[:MAX_FORMS]:
-        answer = answer_form({tool.name: tool.schema}, {"do": "show", "tool": tool.name}, is_plain=is_plain)
+        answer = answer_form(
+            {tool.name: tool.schema}, {"do": "show", "tool": tool.name}, is_plain=is_plain
+        )
         html = str(answer.get("html", ""))
         if sum(map(len, offered)) + len(html) > MAX_FORM_CHARACTERS:
             break
@@ -72,6 +80,16 @@ def first_forms(tools: Sequence[OfferedTool], *, is_plain: bool = False) -> list
 
 def _final(tool: dict[str, Any]) -> OfferedTool:
     arg = tool.get("arg")
-    words = {"type": "string", "description": "The final message of an agent.", "maxLength": 100_000}
-    schema = {"type": "object", "properties": {arg: words}, "required": [arg]} if isinstance(arg, str) else None
-    return OfferedTool(str(tool.get("name")), str(tool.get("description") or ""), schema, is_final=True)
+    words = {
+        "type": "string",
+        "description": "The final message of an agent.",
+        "maxLength": 100_000,
+    }
+    schema = (
+        {"type": "object", "properties": {arg: words}, "required": [arg]}
+        if isinstance(arg, str)
+        else None
+    )
+    return OfferedTool(
+        str(tool.get("name")), str(tool.get("description") or ""), schema, is_final=True
+    )

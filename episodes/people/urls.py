@@ -1,4 +1,5 @@
-"""Addresses of the player's pages below /play/, and the route of its socket for `orsweb/asgi.py`."""
+"""Addresses of the player's pages below /play/, and the route of its socket for
+`orsweb/asgi.py`."""
 
 from __future__ import annotations
 

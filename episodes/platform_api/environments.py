@@ -1,7 +1,7 @@
 """The environments that this server hosts, as the platform describes them.
 
-This server has one namespace. A path names an environment as owner/name; any owner means this server, as in the header
-X-Deployment.
+This server has one namespace. A path names an environment as owner/name; any owner means this
+server, as in the header X-Deployment.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class PlatformEnvironment(OfEnvironment):
 
 
 class Variants(OfEnvironment):
-    """GET /v1/environments/{owner}/{name}/variants: the names that may follow an address, which are all hosted ones."""
+    """GET /v1/environments/{owner}/{name}/variants: the names that may follow an address, which are
+    all hosted ones."""
 
     async def get(self) -> Response:
         names = self.key.among(self.service.registry.names)
@@ -68,7 +69,8 @@ class Variants(OfEnvironment):
 
 
 class RequiredSecrets(OfEnvironment):
-    """GET …/required-secrets: the names in the attribute `required_secrets` of the class, if it has one."""
+    """GET …/required-secrets: the names in the attribute `required_secrets` of the class, if it has
+    one."""
 
     async def get(self) -> Response:
         names = self.environment.declared("required_secrets", ())
@@ -96,7 +98,9 @@ class TaskDifficulty(OfEnvironment):
 
 
 def _rows(names: list[str]) -> dict[str, dict[str, Any]]:
-    rows = models.Environment.objects.filter(name__in=names).values("name", "description", "created")
+    rows = models.Environment.objects.filter(name__in=names).values(
+        "name", "description", "created"
+    )
     return {row["name"]: dict(row) for row in rows}
 
 

@@ -1,4 +1,5 @@
-"""What the endpoints under /v1/ share, and the answer where there is none. Keys are checked as at the protocol's."""
+"""What the endpoints under /v1/ share, and the answer where there is none. Keys are checked as at
+the protocol's."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class PlatformView(ProtocolView):
         """Refuse a body that is not declared as JSON: a foreign web page could send it. Raises: BadUpload."""
         kind = self.http_request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise BadUpload(f"Content-Type must be application/json, not {kind[:100] or 'absent'!r}.")
+            raise BadUpload(
+                f"Content-Type must be application/json, not {kind[:100] or 'absent'!r}."
+            )
 
     @property
     def namespace(self) -> str:
@@ -56,7 +59,9 @@ class PlatformView(ProtocolView):
     @property
     def query(self) -> dict[str, str]:
         """The parameters of the address; of a repeated one the last value."""
-        return dict(parse_qsl(self.http_request.query_string, keep_blank_values=True, encoding="utf-8"))
+        return dict(
+            parse_qsl(self.http_request.query_string, keep_blank_values=True, encoding="utf-8")
+        )
 
     def number(self, name: str, default: int | None = None, most: int | None = None) -> int | None:
         """Return a parameter that is a whole number, at most `most`. Raises: InvalidRequest."""
@@ -78,8 +83,10 @@ class UnknownAddress(PlatformView):
     async def get(self) -> Response:
         return failure(
             404,
-            f"This server has no /v1/{self.arguments['rest'][:200]}. It has rollouts, environments, runs and "
-            "namespace/current of the platform's API; everything else is on its pages and under /api/.",
+            f"This server has no /v1/{self.arguments['rest'][:200]}. It has rollouts, "
+            "environments, runs and "
+            "namespace/current of the platform's API; everything else is on its pages and under "
+            "/api/.",
         )
 
     post = put = patch = delete = get
@@ -88,6 +95,9 @@ class UnknownAddress(PlatformView):
 def failure(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response to a request that failed."""
     message = detail if isinstance(detail, str) else value_json(detail)
-    pairs = tuple((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items())
+    pairs = tuple(
+        (name.lower().encode("ascii"), value.encode("latin-1"))
+        for name, value in (headers or {}).items()
+    )
     response = json_response({"detail": detail, "message": message})
     return Response(response.body, status=status, headers=JSON_HEADERS + pairs)

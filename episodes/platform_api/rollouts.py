@@ -1,8 +1,8 @@
 """POST /v1/rollouts: stores what a client reports about its rollouts.
 
-The response is sent after the commit. 5xx means that sending the same again may help; everything is stored once,
-however often it arrives. A body that is no upload gets 422. Events that cannot be stored are listed in the response,
-and do not keep the others from being stored.
+The response is sent after the commit. 5xx means that sending the same again may help; everything is
+stored once, however often it arrives. A body that is no upload gets 422. Events that cannot be
+stored are listed in the response, and do not keep the others from being stored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ class RolloutsView(PlatformView):
             return failure(503, "Too many uploads wait to be stored; try again.", RETRY)
         _pending_bytes += size
         try:
-            read = self._read(content) if size <= MAX_WHOLE_BYTES else await asyncio.to_thread(self._read, content)
+            read = (
+                self._read(content)
+                if size <= MAX_WHOLE_BYTES
+                else await asyncio.to_thread(self._read, content)
+            )
         except BaseException:
             _pending_bytes -= size
             raise
@@ -86,7 +90,8 @@ class RolloutsView(PlatformView):
 
 
 async def _store(read: ReadEvents, size: int, owner: str) -> Response:
-    """Queue the events and return the response once they are committed. Releases `size` pending bytes by then."""
+    """Queue the events and return the response once they are committed. Releases `size` pending
+    bytes by then."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     left = len(read.chunks)
@@ -120,7 +125,9 @@ def _answer(read: ReadEvents, owner: str) -> Response:
     refused = _refusals(read)
     if refused:
         reasons = "; ".join(sorted(set(read.refused.values()))[:5])
-        security_log.note(UPLOADS_REFUSED, reasons, who=owner, address="", detail=f"{len(read.refused)} events")
+        security_log.note(
+            UPLOADS_REFUSED, reasons, who=owner, address="", detail=f"{len(read.refused)} events"
+        )
     answer: dict[str, Any] = {"stored": stored, "ignored": read.ignored, "refused": refused}
     rejected: list[UploadChunk] = [chunk for chunk in read.chunks if chunk.is_rejected]
     if rejected or (refused and not stored):
@@ -135,4 +142,7 @@ def _answer(read: ReadEvents, owner: str) -> Response:
 
 
 def _refusals(read: ReadEvents) -> list[dict[str, Any]]:
-    return [{"position": position, "reason": reason} for position, reason in list(read.refused.items())[:MAX_REPORTED]]
+    return [
+        {"position": position, "reason": reason}
+        for position, reason in list(read.refused.items())[:MAX_REPORTED]
+    ]

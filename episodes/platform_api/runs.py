@@ -1,6 +1,7 @@
 """Runs and their rollouts, as the command `orwd` lists them.
 
-A run shows the rollouts that clients uploaded, and those of its recorded episodes of which nobody has uploaded one.
+A run shows the rollouts that clients uploaded, and those of its recorded episodes of which nobody
+has uploaded one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
 from episodes.models.runs import RunQuerySet
 from episodes.platform_api.platform_view import MAX_PAGE, PlatformView, failure
-from episodes.uploads.rollout_figures import rollouts_of, run_figures, unreported_episodes, with_figures
+from episodes.uploads.rollout_figures import (
+    rollouts_of,
+    run_figures,
+    unreported_episodes,
+    with_figures,
+)
 
 
 class NoSuchRun(OrsError):
@@ -32,7 +38,9 @@ class RunListing(PlatformView):
 
     async def get(self) -> Response:
         page = self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
-        return json_response(await get_record().read(_runs, self.key.viewer, self.query.get("search", ""), *page))
+        return json_response(
+            await get_record().read(_runs, self.key.viewer, self.query.get("search", ""), *page)
+        )
 
 
 class RunDescription(PlatformView):
@@ -45,7 +53,9 @@ class RunDescription(PlatformView):
 
     async def of_run(self, read: Any, *arguments: int) -> Response:
         try:
-            return json_response(await get_record().read(read, self.key.viewer, self.arguments["run"], *arguments))
+            return json_response(
+                await get_record().read(read, self.key.viewer, self.arguments["run"], *arguments)
+            )
         except NoSuchRun as error:
             return failure(404, str(error))
 
@@ -54,7 +64,9 @@ class RunRollouts(RunDescription):
     """GET /v1/runs/{id}/rollouts: the rollouts of a run, newest first, by `limit` and `offset`."""
 
     async def get(self) -> Response:
-        return await self.of_run(_rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0)
+        return await self.of_run(
+            _rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
+        )
 
 
 def _visible(viewer: Viewer) -> RunQuerySet:
@@ -62,25 +74,39 @@ def _visible(viewer: Viewer) -> RunQuerySet:
     if viewer.key_label is None:
         return runs
     own = {"run": OuterRef("pk"), "key_label": viewer.key_label}
-    return runs.filter(Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own)))
+    return runs.filter(
+        Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own))
+    )
 
 
 def _runs(viewer: Viewer, search: str, offset: int, limit: int) -> dict[str, Any]:
     runs = _visible(viewer)
     if search:
         runs = runs.filter(holding(runs, search, ("name",)))
-    found = [_described(run, viewer.key_label) for run in runs.order_by("-pk")[offset : offset + limit]]
+    found = [
+        _described(run, viewer.key_label) for run in runs.order_by("-pk")[offset : offset + limit]
+    ]
     return {"runs": found, "total": runs.count()}
 
 
 def _run(viewer: Viewer, text: str) -> dict[str, Any]:
     run, reader = _find(viewer, text), viewer.key_label
     figures = run_figures(run, reader)
-    received = rollouts_of(reader).filter(run=run).order_by("-id").values_list("received", flat=True).first()
+    received = (
+        rollouts_of(reader)
+        .filter(run=run)
+        .order_by("-id")
+        .values_list("received", flat=True)
+        .first()
+    )
     episodes = Episode.objects.filter(run=run, **({} if reader is None else {"key_label": reader}))
     created = episodes.order_by("-id").values_list("created", flat=True).first()
     updated = max(filter(None, (received, created)), default=run.created).isoformat()
-    return {**_described(run, reader), "avg_rollout_length": figures.mean_length, "updated_at": updated}
+    return {
+        **_described(run, reader),
+        "avg_rollout_length": figures.mean_length,
+        "updated_at": updated,
+    }
 
 
 def _find(viewer: Viewer, text: str) -> Run:
@@ -104,17 +130,28 @@ def _described(run: Run, reader: str | None) -> dict[str, Any]:
 
 
 def _rollouts(viewer: Viewer, text: str, offset: int, limit: int) -> dict[str, Any]:
-    """Return a page of the rollouts and episodes of a run, newest first. Both are read from the first page on."""
+    """Return a page of the rollouts and episodes of a run, newest first. Both are read from the
+    first page on."""
     run, reader, end = _find(viewer, text), viewer.key_label, offset + limit
     rollouts, episodes = rollouts_of(reader).filter(run=run), unreported_episodes(run, reader)
     times = [
-        *(("rollout", *row) for row in rollouts.order_by("-id").values_list("received", "pk")[:end]),
+        *(
+            ("rollout", *row)
+            for row in rollouts.order_by("-id").values_list("received", "pk")[:end]
+        ),
         *(("episode", *row) for row in episodes.order_by("-id").values_list("created", "pk")[:end]),
     ]
     page = sorted(times, key=lambda one: one[1], reverse=True)[offset:end]
-    uploaded = with_figures(Rollout.objects.order_by()).in_bulk([pk for kind, _, pk in page if kind == "rollout"])
-    played = Episode.objects.select_related("environment").in_bulk([pk for kind, _, pk in page if kind == "episode"])
-    rows = [_rollout(uploaded[pk]) if kind == "rollout" else _episode(played[pk]) for kind, _, pk in page]
+    uploaded = with_figures(Rollout.objects.order_by()).in_bulk(
+        [pk for kind, _, pk in page if kind == "rollout"]
+    )
+    played = Episode.objects.select_related("environment").in_bulk(
+        [pk for kind, _, pk in page if kind == "episode"]
+    )
+    rows = [
+        _rollout(uploaded[pk]) if kind == "rollout" else _episode(played[pk])
+        for kind, _, pk in page
+    ]
     return {"rollouts": rows, "total": rollouts.count() + episodes.count()}
 
 

@@ -22,7 +22,10 @@ urlpatterns = [
         for word, view in OF_ENVIRONMENT.items()
     ),
     # clients without an owner send an empty one, and repeated slashes count as one
-    *(path(f"v1/environments/<str:name>/{word}", view.as_view()) for word, view in OF_ENVIRONMENT.items()),
+    *(
+        path(f"v1/environments/<str:name>/{word}", view.as_view())
+        for word, view in OF_ENVIRONMENT.items()
+    ),
     path("v1/environments/<str:owner_name>/<str:name>", environments.PlatformEnvironment.as_view()),
     path("v1/environments/<str:name>", environments.PlatformEnvironment.as_view()),
     path("v1/runs", runs.RunListing.as_view()),

@@ -1,4 +1,5 @@
-"""Stores reports of incidents, and disables an environment whose calls have killed the server three times."""
+"""Stores reports of incidents, and disables an environment whose calls have killed the server three
+times."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from environments.runtime.incident_reports import IncidentReport, LeftBehind
 from episodes.models import Incident
 
 MAX_DEATHS = 3
-"""Deaths of the server that an environment may cause before it is disabled. Enabling it starts a new count."""
+"""Deaths of the server that an environment may cause before it is disabled. Enabling it starts a
+new count."""
 SAME_INCIDENT = timedelta(hours=1)
 MAX_OTHERS = 20
 MAX_EXCEPTIONS = 1_000
@@ -38,13 +40,24 @@ def store_reports(left: LeftBehind) -> None:
 
 
 def explanations(left: LeftBehind) -> tuple[dict[int, str], str]:
-    """Return why the episodes of a process that died were interrupted: by episode, and for all others."""
-    died = f"The server's process died {left.death}".rstrip() if left.death else "The server's process was ended"
-    return {call.episode: f"{died} while {call.what!r} ran." for call in left.running if call.episode}, f"{died}."
+    """Return why the episodes of a process that died were interrupted: by episode, and for all
+    others."""
+    died = (
+        f"The server's process died {left.death}".rstrip()
+        if left.death
+        else "The server's process was ended"
+    )
+    return {
+        call.episode: f"{died} while {call.what!r} ran." for call in left.running if call.episode
+    }, f"{died}."
 
 
 def _store(report: IncidentReport) -> None:
-    call = report.suspects[0] if report.suspects and (report.is_certain or len(report.suspects) == 1) else None
+    call = (
+        report.suspects[0]
+        if report.suspects and (report.is_certain or len(report.suspects) == 1)
+        else None
+    )
     name = report.environment or (call.environment if call else "")
     environment = Environment.objects.filter(name=name).first() if name else None
     incident = Incident(
@@ -59,10 +72,14 @@ def _store(report: IncidentReport) -> None:
         since=datetime.fromtimestamp(call.since, UTC) if call and report.kind != "code" else None,
         is_certain=report.is_certain,
         count=report.count,
-        others="\n".join(report.occurrences) if call else "\n".join(map(_line, report.suspects[:MAX_OTHERS])),
+        others="\n".join(report.occurrences)
+        if call
+        else "\n".join(map(_line, report.suspects[:MAX_OTHERS])),
         trace=storable(report.trace),
     )
-    if Incident.objects.filter(kind=incident.kind, happened=incident.happened).exists() or _is_merged(incident):
+    if Incident.objects.filter(
+        kind=incident.kind, happened=incident.happened
+    ).exists() or _is_merged(incident):
         return
     incident.save()
     if incident.kind == "code":
@@ -72,7 +89,8 @@ def _store(report: IncidentReport) -> None:
 
 
 def _is_merged(incident: Incident) -> bool:
-    """Count an incident with a similar one of the last hour; return whether there is one. Deaths are never merged.
+    """Count an incident with a similar one of the last hour; return whether there is one. Deaths
+    are never merged.
 
     Exceptions are similar that the same line has raised.
     """

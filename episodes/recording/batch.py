@@ -1,4 +1,5 @@
-"""Batches: what live play reported, as tuples for the database. The recorder's writer commits one per transaction."""
+"""Batches: what live play reported, as tuples for the database. The recorder's writer commits one
+per transaction."""
 
 from __future__ import annotations
 
@@ -36,21 +37,58 @@ KEY_LABEL_LENGTH = 200
 TASK_ID_LENGTH = 300
 
 EPISODE_COLUMNS = (
-    *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
+    *(
+        "id",
+        "environment_id",
+        "split_id",
+        "task_index",
+        "task_id",
+        "session_id",
+        "user_agent",
+        "key_label",
+        "player",
+    ),
     *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created", "survival"),
-    *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count", "return_sum"),
+    *(
+        "status",
+        "cause",
+        "detail",
+        "is_probe",
+        "steps_count",
+        "failed_count",
+        "refused_count",
+        "return_sum",
+    ),
 )
 RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
 NOTE_COLUMNS = ("ready", "prompt_id", "tools_id")
 STEP_COLUMNS = (
-    *("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "reward", "finished"),
+    *(
+        "episode_id",
+        "index",
+        "tool",
+        "input",
+        "input_blob_id",
+        "output",
+        "output_blob_id",
+        "reward",
+        "finished",
+    ),
     *("status", "error", "reason", "task_id", "started", "duration_ms", "waited_ms"),
 )
 SEALED_COLUMNS = ("id", "sealed")
 SNAPSHOT_COLUMNS = ("id", "step", "state", "problem")
 END_COLUMNS = (
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
-    *("return_sum", "return_last", "return_max", "return_mean", "first_acted", "last_acted", "ended"),
+    *(
+        "return_sum",
+        "return_last",
+        "return_max",
+        "return_mean",
+        "first_acted",
+        "last_acted",
+        "ended",
+    ),
     *("duration_seconds", "end_number", "has_components"),
 )
 
@@ -61,10 +99,12 @@ class RecordBatch:
     def __init__(self, known: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
         self._known_rollouts = known_rollouts
-        self._uploads: UploadBatch | None = None  # it refers to this object, and cycles cost the collector's time
+        # it refers to this object, and cycles cost the collector's time
+        self._uploads: UploadBatch | None = None
         self._blobs = BlobRows(known.blobs)
         self._episodes: list[Values] = []
-        self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
+        # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
+        self._notes: dict[int, Values] = {}
         self._steps: list[Values] = []
         self._snapshots: dict[int, Values] = {}  # by episode: the newest
         self._sealed: list[Values] = []
@@ -76,14 +116,19 @@ class RecordBatch:
     def add(self, rows: Iterable[Row | UploadChunk]) -> None:
         """Add rows to the batch.
 
-        Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids are looked up.
+        Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids
+        are looked up.
         """
         starts: list[EpisodeStarted] = []
         uploads: list[UploadChunk] = []
         for row in rows:
             if isinstance(row, StepTaken):
                 self._steps.append(_step(row, self._time, self._large))
-                if row.output_json and may_report(row.output_json) and row.episode in self._known.components:
+                if (
+                    row.output_json
+                    and may_report(row.output_json)
+                    and row.episode in self._known.components
+                ):
                     self._known.components[row.episode] = True
             elif isinstance(row, EpisodeNoted):
                 self._notes[row.episode] = self._noted(row)
@@ -94,7 +139,12 @@ class RecordBatch:
                 if row.has_sealed:
                     self._without_sealed.append(row.episode)
             elif isinstance(row, SnapshotTaken):
-                self._snapshots[row.episode] = (row.episode, row.index, row.state, storable(row.problem))
+                self._snapshots[row.episode] = (
+                    row.episode,
+                    row.index,
+                    row.state,
+                    storable(row.problem),
+                )
             elif isinstance(row, UploadChunk):
                 uploads.append(row)
             else:
@@ -106,7 +156,9 @@ class RecordBatch:
             ids = self._known.learn(starts, self._writer)
             self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
         if uploads:
-            self._uploads = UploadBatch(self._known_rollouts, self._writer, self._large, run_of_conversation)
+            self._uploads = UploadBatch(
+                self._known_rollouts, self._writer, self._large, run_of_conversation
+            )
             self._uploads.prepare(uploads)
 
     def write(self) -> None:
@@ -121,8 +173,11 @@ class RecordBatch:
             writer.replace(SessionSecrets, SEALED_COLUMNS, self._sealed)
             writer.delete(SessionSecrets, self._without_sealed)
             writer.delete(SessionSnapshot, self._without_snapshot)
-            count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
-            writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number", "has_components"))
+            # before the ends: it counts episodes that are still running
+            count(writer, self._rollouts.values())
+            writer.update(
+                Episode, END_COLUMNS, self._ends.values(), once=("end_number", "has_components")
+            )
             if self._uploads is not None:
                 self._uploads.write()
 
@@ -132,7 +187,11 @@ class RecordBatch:
 
     def _large(self, text: str, digest: bytes = b"") -> tuple[str, str | None]:
         """Return the text to store in the step, and the key of the blob that holds it instead."""
-        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blobs.add(text, digest))
+        return (
+            (text, None)
+            if len(text) <= MAX_INLINE_CHARACTERS
+            else ("", self._blobs.add(text, digest))
+        )
 
     def _started(self, row: EpisodeStarted, ids: Ids) -> Values:
         return (
@@ -157,15 +216,29 @@ class RecordBatch:
     def _ended(self, row: EpisodeEnded) -> Values:
         can_be_attempt = is_rollout(row.player, is_named=row.is_named, has_prompt=row.has_prompt)
         calls, counts_left = row.steps + row.refused, _counts_left(row)
-        ending = ending_of(row.cause, row.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left)
+        ending = ending_of(
+            row.cause, row.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left
+        )
         returns = _NO_CALL_RETURNS if ending.cause == NO_CALL else _returns(row)
         if not ending.is_probe:
             self._rollouts[row.episode] = (row.episode, ending.cause, *returns)
         return (
-            *("ended", ending.cause, storable(ending.detail), ending.is_probe, row.steps, row.failed, row.refused),
+            *(
+                "ended",
+                ending.cause,
+                storable(ending.detail),
+                ending.is_probe,
+                row.steps,
+                row.failed,
+                row.refused,
+            ),
             *returns,
             *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
-            *(_duration(row), self._known.next_end(), self._known.components.pop(row.episode, None)),
+            *(
+                _duration(row),
+                self._known.next_end(),
+                self._known.components.pop(row.episode, None),
+            ),
             row.episode,
         )
 
@@ -174,14 +247,16 @@ _NO_CALL_RETURNS = (0.0, 0.0, 0.0, 0.0)
 
 
 def _counts_left(row: EpisodeEnded) -> bool | None:
-    """Return `counts_left` of the play that a person ended without a call. One query for these alone."""
+    """Return `counts_left` of the play that a person ended without a call. One query for these
+    alone."""
     if row.player != "human" or row.steps or row.refused or row.cause not in (LEFT, RAN_OUT):
         return None
     return Play.objects.filter(pk=row.episode).values_list("counts_left", flat=True).first()
 
 
 def _returns(row: EpisodeEnded) -> tuple[float, float | None, float | None, float | None]:
-    """Return the sum, the last, the maximum and the mean of the rewards, as the database can store them."""
+    """Return the sum, the last, the maximum and the mean of the rewards, as the database can store
+    them."""
     return (
         finite(row.return_sum) or 0.0,
         finite(row.return_last),
@@ -191,30 +266,47 @@ def _returns(row: EpisodeEnded) -> tuple[float, float | None, float | None, floa
 
 
 def step_of(row: StepTaken) -> Step:
-    """Return the step as a query will return it once it is recorded, if its texts are stored in the row itself."""
-    return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text, _=b"": (text, None)))
+    """Return the step as a query will return it once it is recorded, if its texts are stored in the
+    row itself."""
+    return Step.from_db(
+        DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text, _=b"": (text, None))
+    )
 
 
 def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[..., tuple[str, str | None]]) -> Values:
+def _step(
+    row: StepTaken, time: Callable[[float], Any], large: Callable[..., tuple[str, str | None]]
+) -> Values:
     """Return the values of STEP_COLUMNS.
 
-    `large` returns for a text, and its digest if that is known, what to store in the step, and the key of the blob that
-    holds it instead.
+    `large` returns for a text, and its digest if that is known, what to store in the step, and the
+    key of the blob that holds it instead.
     """
     return (
         *(row.episode, row.index, storable(row.tool, 200)),
         *large(row.input_json, row.input_digest),
         *large(row.output_json or ""),
-        *(finite(row.reward), row.finished, row.status, storable(row.error), storable(row.reason, 40)),
-        *(storable_id(row.task_id, TASK_ID_LENGTH), time(row.started), row.duration_ms, row.waited_ms),
+        *(
+            finite(row.reward),
+            row.finished,
+            row.status,
+            storable(row.error),
+            storable(row.reason, 40),
+        ),
+        *(
+            storable_id(row.task_id, TASK_ID_LENGTH),
+            time(row.started),
+            row.duration_ms,
+            row.waited_ms,
+        ),
     )
 
 
 def _duration(row: EpisodeEnded) -> float | None:
-    """Return the seconds from ready, or else from the first call, to the last answer; None without calls."""
+    """Return the seconds from ready, or else from the first call, to the last answer; None without
+    calls."""
     start = row.first_acted if row.ready is None else row.ready
     return None if start is None or row.last_acted is None else max(0.0, row.last_acted - start)

@@ -1,7 +1,8 @@
 """The rows of blobs, as the recorder, imports and redactions write them.
 
-The key of a blob is the digest of its content. That of a large one is the digest of what is stored, mostly a quarter as
-long: its content has to be compressed to learn whether the database has it, but large contents rarely occur twice.
+The key of a blob is the digest of its content. That of a large one is the digest of what is stored,
+mostly a quarter as long: its content has to be compressed to learn whether the database has it, but
+large contents rarely occur twice.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from environments.database.storable import digest_of
 from episodes.models.blobs import MAX_DIGESTED_BYTES
 
 MAX_UNCOMPRESSED_BYTES = 512
-"""Larger blobs are compressed if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
+"""Larger blobs are compressed if that makes them smaller; zstandard takes a quarter of zlib's time
+or less."""
 _PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1)
-"""Those of level 1 for contents over 256 KB, which look for repetitions of seven bytes, for smaller ones, too.
+"""Those of level 1 for contents over 256 KB, which look for repetitions of seven bytes, for smaller
+ones, too.
 
 Those for 20 KB (six bytes) take 6 % longer, and make real texts 1.5 % smaller.
 """
@@ -38,7 +41,8 @@ class BlobRows:
         """The values of BLOB_COLUMNS."""
 
     def in_order(self) -> list[Values]:
-        """Return the rows in the order in which all transactions write them, or those of two servers would deadlock."""
+        """Return the rows in the order in which all transactions write them, or those of two
+        servers would deadlock."""
         return sorted(self.by_key.values())
 
     def add(self, text: str, digest: bytes = b"") -> str:
@@ -75,4 +79,6 @@ def is_key(key: str, content: bytes, data: bytes) -> bool:
 
     Earlier versions digested the content of large blobs, too.
     """
-    return key == digest_of(content) or (len(content) > MAX_DIGESTED_BYTES and key == digest_of(data))
+    return key == digest_of(content) or (
+        len(content) > MAX_DIGESTED_BYTES and key == digest_of(data)
+    )

@@ -1,6 +1,8 @@
-"""Ends the episodes that a server left open when it died. The server that holds the database does so at its start.
+"""Ends the episodes that a server left open when it died. The server that holds the database does
+so at its start.
 
-Sums of huge rewards may leave the range of floats: SQLite then returns an infinity, PostgreSQL refuses the statement.
+Sums of huge rewards may leave the range of floats: SQLite then returns an infinity, PostgreSQL
+refuses the statement.
 """
 
 from __future__ import annotations
@@ -57,12 +59,23 @@ class Completed(Func):
     def __init__(self) -> None:
         super().__init__("started", "waited_ms", "duration_ms")
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
-        return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {started}, (({waited} + {took}) / 1000) || ' seconds')", ()
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
+        started, waited, took = (
+            compiler.compile(part)[0] for part in self.get_source_expressions()
+        )
+        return (
+            f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {started}, (({waited} + {took}) / 1000) || ' seconds')",
+            (),
+        )
 
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
+    def as_postgresql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
+        started, waited, took = (
+            compiler.compile(part)[0] for part in self.get_source_expressions()
+        )
         return f"({started} + ({waited} + {took}) * interval '1 millisecond')", ()
 
 
@@ -72,13 +85,22 @@ class Elapsed(Func):
     arity = 2
     output_field = FloatField()
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
         return self.as_sql(
-            compiler, connection, template="((julianday(%(expressions)s)) * 86400.0)", arg_joiner=") - julianday("
+            compiler,
+            connection,
+            template="((julianday(%(expressions)s)) * 86400.0)",
+            arg_joiner=") - julianday(",
         )
 
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        return self.as_sql(compiler, connection, template="extract(epoch FROM (%(expressions)s))", arg_joiner=" - ")
+    def as_postgresql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
+        return self.as_sql(
+            compiler, connection, template="extract(epoch FROM (%(expressions)s))", arg_joiner=" - "
+        )
 
 
 class Finite(Func):
@@ -88,9 +110,13 @@ class Finite(Func):
     output_field = FloatField()
     template = "%(expressions)s"
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
+    ) -> Any:
         most = repr(sys.float_info.max)
-        return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {most}), -{most})")
+        return self.as_sql(
+            compiler, connection, template=f"MAX(MIN(%(expressions)s, {most}), -{most})"
+        )
 
 
 def close_interrupted(
@@ -100,10 +126,11 @@ def close_interrupted(
     but: Collection[int] = (),
     sessions: Collection[str] | None = None,
 ) -> int:
-    """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch.
+    """End the running episodes with what their steps say, and return their number. `now`: seconds
+    since the epoch.
 
-    `details`: why they ended, by episode; `detail`: why the others did; `but`: those that go on; `sessions`: ids of the
-    sessions to which they belong, None: all.
+    `details`: why they ended, by episode; `detail`: why the others did; `but`: those that go on;
+    `sessions`: ids of the sessions to which they belong, None: all.
     """
     running = Episode.objects.filter(status="running")
     if sessions is not None:
@@ -134,7 +161,9 @@ def close_interrupted(
         with transaction.atomic():
             _lock_endings()
             ending = _ending(now)
-            ended = sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
+            ended = sum(
+                running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers
+            )
             _count(numbers)
             _delete_left(numbers)
     return ended
@@ -182,13 +211,15 @@ def _ending(now: float) -> dict[str, Any]:
 
 
 def _number_offset() -> int:
-    """Return what to add to the ids of running episodes to make them numbers of endings beyond all that are taken."""
+    """Return what to add to the ids of running episodes to make them numbers of endings beyond all
+    that are taken."""
     first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
     return last_end() + 1 - int(first)
 
 
 def _returns(number: int) -> dict[str, float | None]:
-    """Return sum and mean of one episode's rewards, made finite as for an episode that ended by itself."""
+    """Return sum and mean of one episode's rewards, made finite as for an episode that ended by
+    itself."""
     rewards = Step.objects.filter(episode=number).order_by("index").values_list("reward", flat=True)
     values = [reward for reward in rewards if reward is not None]
     total = sum(values)  # not math.fsum, which raises where this gives an infinity

@@ -1,6 +1,7 @@
 """What one server of a database does beside recording: deriving figures from endings, and upkeep.
 
-A server that has its database alone does so from its start to its end, one of several servers as long as it leads.
+A server that has its database alone does so from its start to its end, one of several servers as
+long as it leads.
 """
 
 from __future__ import annotations
@@ -36,17 +37,25 @@ class LeaderDuties:
         self._follower_at = 0.0
 
     def start(
-        self, readers: Workers, forget: Forget, leads: Callable[[], bool] | None, delay_seconds: float = 0.0
+        self,
+        readers: Workers,
+        forget: Forget,
+        leads: Callable[[], bool] | None,
+        delay_seconds: float = 0.0,
     ) -> None:
-        """Begin, at once or when `leads` returns true. `forget`: see `episodes/removal/loose_blobs.py`.
+        """Begin, at once or when `leads` returns true. `forget`: see
+        `episodes/removal/loose_blobs.py`.
 
-        `delay_seconds`: from now until the process of the follower may start, on a server that leads by then.
+        `delay_seconds`: from now until the process of the follower may start, on a server that
+        leads by then.
         """
         self._follower_at = time.monotonic() + delay_seconds
         if leads is None:
             self._begin(readers, forget)
         else:
-            self._watch = asyncio.get_running_loop().create_task(self._follow_lead(readers, forget, leads))
+            self._watch = asyncio.get_running_loop().create_task(
+                self._follow_lead(readers, forget, leads)
+            )
 
     def cease_upkeep(self) -> None:
         """Stop all but the follower, which goes on with what is being written."""
@@ -66,19 +75,23 @@ class LeaderDuties:
             follower.wake()
 
     def places(self) -> Mapping[str, int]:
-        """Return the number of the last ending that each part has followed; empty if another server follows."""
+        """Return the number of the last ending that each part has followed; empty if another server
+        follows."""
         follower = self._follower
         return follower.places() if follower is not None else {}
 
     def idle_seconds(self) -> float:
-        """Return how long ago each part last followed something, or found nothing to follow: the longest of them."""
+        """Return how long ago each part last followed something, or found nothing to follow: the
+        longest of them."""
         follower = self._follower
         return follower.idle_seconds() if follower is not None else 0.0
 
     def _begin(self, readers: Workers, forget: Forget) -> None:
         self._upkeep = Upkeep(readers, forget)
         delay_seconds = max(0.0, self._follower_at - time.monotonic())
-        self._follower = FollowerProcess(delay_seconds) if settings.ORSWEB_FOLLOWER == "process" else Follower()
+        self._follower = (
+            FollowerProcess(delay_seconds) if settings.ORSWEB_FOLLOWER == "process" else Follower()
+        )
         self._follower.start()
 
     async def _cease(self) -> None:
@@ -89,10 +102,13 @@ class LeaderDuties:
         if follower is not None:
             await asyncio.to_thread(follower.stop, MAX_FOLLOWER_SECONDS)
 
-    async def _follow_lead(self, readers: Workers, forget: Forget, leads: Callable[[], bool]) -> None:
+    async def _follow_lead(
+        self, readers: Workers, forget: Forget, leads: Callable[[], bool]
+    ) -> None:
         """Begin and cease as this server begins and ceases to lead, until cancelled.
 
-        Two servers may follow for a moment. What both follow is written once (`episodes/rollups/part_runner.py`).
+        Two servers may follow for a moment. What both follow is written once
+        (`episodes/rollups/part_runner.py`).
         """
         while True:
             if leads() and self._follower is None:

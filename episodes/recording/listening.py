@@ -1,8 +1,9 @@
 """A stream that notices what `live.py` announces, and takes its turn among the other streams.
 
-One announcement wakes hundreds of streams, which would all write at once while agents wait. So each goes on in another
-iteration of the event loop, and others are answered in between. After some of them the loop rests, because a loop that
-never waits lets the threads that record have the interpreter only every few milliseconds.
+One announcement wakes hundreds of streams, which would all write at once while agents wait. So each
+goes on in another iteration of the event loop, and others are answered in between. After some of
+them the loop rests, because a loop that never waits lets the threads that record have the
+interpreter only every few milliseconds.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Listening(Listener):  # type: ignore[misc]  # it has no types
         get_listener_manager().remove_listener(self)
 
     def wake_threadsafe(self) -> None:
-        """Take over what is queued. Called with the lock of the manager, which the event loop then need not take."""
+        """Take over what is queued. Called with the lock of the manager, which the event loop then
+        need not take."""
         [events] = self.channel_items.values()
         self.channel_items.clear()
         self.loop.call_soon_threadsafe(self._hear, events)

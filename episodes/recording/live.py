@@ -1,7 +1,7 @@
 """Events that tell open pages what was recorded, sent by django-eventstream after the commit.
 
-The recorder's writer drives them. Beside other servers of the database, each tells the others once a second what it has
-recorded, so a page can follow at any of them.
+The recorder's writer drives them. Beside other servers of the database, each tells the others once
+a second what it has recorded, so a page can follow at any of them.
 
 Channels and their events, whose data is a JSON object:
 
@@ -13,9 +13,9 @@ Channels and their events, whose data is a JSON object:
                messages                       {"ids": []}: a client has uploaded messages of any episode
 all            catch-up                       {"ids": []}: anything may have happened on other servers
 
-Events carry ids and no content: pages fetch what they show, so a stream that was full (it holds ten events) loses
-nothing but a reason to fetch. While no page follows a channel, a batch costs the writer of a server that has its
-database alone one check of an empty dict.
+Events carry ids and no content: pages fetch what they show, so a stream that was full (it holds ten
+events) loses nothing but a reason to fetch. While no page follows a channel, a batch costs the
+writer of a server that has its database alone one check of an empty dict.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _announcement = 0
 
 
 def announcement() -> int:
-    """Return a number that differs from an earlier one if something was announced, or happened without a listener."""
+    """Return a number that differs from an earlier one if something was announced, or happened
+    without a listener."""
     return _announcement
 
 
@@ -67,8 +68,8 @@ class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
 class Live:
     """Announces what was recorded: `start` first, `stop` last.
 
-    One thread calls `tell`, that of the messages brings what other servers tell, and a third, which this object starts,
-    makes the announcements.
+    One thread calls `tell`, that of the messages brings what other servers tell, and a third, which
+    this object starts, makes the announcements.
     """
 
     def __init__(self) -> None:
@@ -93,7 +94,8 @@ class Live:
         self._has_news.set()
 
     def tell(self, calls: Iterable[Iterable[Row | UploadChunk]]) -> None:
-        """Announce that these rows are durable. Costs next to nothing without listeners and other servers."""
+        """Announce that these rows are durable. Costs next to nothing without listeners and other
+        servers."""
         if not self._listeners.listeners_by_channel:
             _count_announcement()
             if self._messages is None:
@@ -114,7 +116,8 @@ class Live:
         self._has_news.set()
 
     def _run(self) -> None:
-        """Announce the first news after a pause at once, and collect what follows until the next announcement."""
+        """Announce the first news after a pause at once, and collect what follows until the next
+        announcement."""
         while self._has_news.wait() and not self._stopped.is_set():
             self._has_news.clear()
             with self._lock:
@@ -126,7 +129,9 @@ class Live:
                     self._tell_others(self._messages, own)
                     own.add_news(others)
                 self._announce(own)
-            except Exception:  # a failed announcement must not stop the next ones; pages fetch again anyway
+            except (
+                Exception
+            ):  # a failed announcement must not stop the next ones; pages fetch again anyway
                 log.exception("events_not_sent")
                 connections.close_all()
             self._stopped.wait(PAUSE_SECONDS)
@@ -151,4 +156,5 @@ class Live:
                 send_event(channel, kind, data)
         finally:
             if self._messages is None:
-                connections.close_all()  # channels without some environments ask for those of the episodes
+                # channels without some environments ask for those of the episodes
+                connections.close_all()

@@ -1,4 +1,5 @@
-"""What was recorded since the last announcement, and the events about it that followers of a channel receive.
+"""What was recorded since the last announcement, and the events about it that followers of a
+channel receive.
 
 `live.py` describes channels and events.
 """
@@ -19,15 +20,17 @@ from episodes.uploads.events import UploadChunk
 
 EPISODES = "episodes"
 WITHOUT = f"{EPISODES}-without-"
-"""Start of the channels without open studies, without some sealed splits (`3s7`: the split 7 of the environment 3), or
-without some environments, whose ids follow. Pages can't name them: the server does.
+"""Start of the channels without open studies, without some sealed splits (`3s7`: the split 7 of the
+environment 3), or without some environments, whose ids follow. Pages can't name them: the server
+does.
 """
 STUDIES = "studies"
 MAX_IDS = 50
 TEXT_ITEMS = 100
 """Items in one text for another server: less than 7,000 bytes."""
 MAX_TEXTS = 50
-"""Texts about one announcement; if more were needed, other servers learn only that there was much."""
+"""Texts about one announcement; if more were needed, other servers learn only that there was
+much."""
 Kind = Literal["started", "noted", "steps", "ended", "messages", "catch-up"]
 Item = Sequence[Any]
 """Kind, episode, highest index and number of its new steps."""
@@ -43,7 +46,9 @@ def is_channel(name: str) -> bool:
 def channel_for(viewer: Viewer) -> str:
     """Return the channel of all episodes that exist for the viewer."""
     studies = [] if viewer.sees_open_studies else [STUDIES]
-    splits = [f"{environment}s{split}" for split, environment in sorted(viewer.sealed_splits.items())]
+    splits = [
+        f"{environment}s{split}" for split, environment in sorted(viewer.sealed_splits.items())
+    ]
     left_out = [*studies, *splits, *map(str, sorted(viewer.hidden_environments))]
     return WITHOUT + "-".join(left_out) if left_out else EPISODES
 
@@ -71,7 +76,12 @@ class News:
     def __init__(self, *, is_incomplete: bool = False) -> None:
         """`is_incomplete`: more may have been recorded than what is added."""
         self.is_incomplete = is_incomplete
-        self._ids: dict[Kind, dict[int, int | None]] = {"started": {}, "noted": {}, "steps": {}, "ended": {}}
+        self._ids: dict[Kind, dict[int, int | None]] = {
+            "started": {},
+            "noted": {},
+            "steps": {},
+            "ended": {},
+        }
         self._last = self._ids["steps"]  # the value is the highest index of the new steps
         self._steps: dict[int, int] = {}  # number of new steps by episode
         self._has_uploads = False
@@ -92,7 +102,7 @@ class News:
             elif kind := _KINDS.get(type(row)):  # a snapshot is no news
                 self._ids[kind][episode] = None
 
-    # --- for other servers --------------------------------------------------------------------------------------------
+    # --- for other servers ------------------------------------------------------------------------
 
     def texts(self) -> list[str]:
         """Return the news as short texts, each of which `add_text` can read."""
@@ -129,10 +139,11 @@ class News:
         if self.is_incomplete:
             yield "catch-up", 0, None, 0
 
-    # --- for pages ----------------------------------------------------------------------------------------------------
+    # --- for pages --------------------------------------------------------------------------------
 
     def events(self, followed: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        """Yield channel, type and data of each event for the followers of these channels, in order."""
+        """Yield channel, type and data of each event for the followers of these channels, in
+        order."""
         for channel in followed:
             if self.is_incomplete:
                 yield channel, "catch-up", {"ids": []}
@@ -160,7 +171,11 @@ class News:
         counts = {"started": len(started), "steps": sum(self._steps.values()), "ended": len(ended)}
         for kind, ids in self._ids.items():
             if ids and kind != "noted":
-                yield channel, kind, {"ids": list(islice(reversed(ids), MAX_IDS))[::-1], "counts": counts}
+                yield (
+                    channel,
+                    kind,
+                    {"ids": list(islice(reversed(ids), MAX_IDS))[::-1], "counts": counts},
+                )
 
     def _of_one(self, channel: str, episode: int) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         for kind, ids in self._ids.items():

@@ -1,4 +1,5 @@
-"""Numbers of episodes for one of several servers: in blocks, so that a number costs no question to the database."""
+"""Numbers of episodes for one of several servers: in blocks, so that a number costs no question to
+the database."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The recorder: the runtime's `Record` of live play, created by `environments/service.py` and used on the loop.
+"""The recorder: the runtime's `Record` of live play, created by `environments/service.py` and used
+on the loop.
 
-Rows are queued as they are; `episodes/recording/writer.py` converts and commits them on its own thread.
+Rows are queued as they are; `episodes/recording/writer.py` converts and commits them on its own
+thread.
 """
 
 from __future__ import annotations
@@ -25,7 +27,14 @@ from environments.database.worker_threads import Workers
 from environments.models import Viewer
 from environments.models.viewer import visible_environments
 from environments.runtime.incident_reports import LeftBehind
-from environments.runtime.records import RETURN_SECONDS, OpenEpisode, RecalledCall, RecordedPast, Row, StepStatus
+from environments.runtime.records import (
+    RETURN_SECONDS,
+    OpenEpisode,
+    RecalledCall,
+    RecordedPast,
+    Row,
+    StepStatus,
+)
 from episodes.models import Episode, Step
 from episodes.recording.after_crash import explanations, store_reports
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
@@ -41,7 +50,15 @@ from episodes.recording.returning_episodes import (
     recorded_sessions,
     running_sessions,
 )
-from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, Rest, is_away
+from episodes.recording.writer import (
+    FIRST_WAIT_SECONDS,
+    MAX_WAIT_SECONDS,
+    Call,
+    Fence,
+    RecordWriter,
+    Rest,
+    is_away,
+)
 from episodes.removal.batch import last_removed
 from episodes.uploads.events import UploadChunk
 
@@ -55,7 +72,8 @@ log = structlog.get_logger(__name__)
 
 
 class Recorder:
-    """The record of live play: `start` first, `stop` last, and the methods of `Record` in between."""
+    """The record of live play: `start` first, `stop` last, and the methods of `Record` in
+    between."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
@@ -72,14 +90,17 @@ class Recorder:
     ) -> None:
         """Start all threads. Raises: django.db.Error if the database is away or not migrated.
 
-        `server`: the id of this server if it shares the database with others; `leads`: whether it leads them now;
-        `messages`: those to and from the others; `rest`: how long to rest between transactions.
+        `server`: the id of this server if it shares the database with others; `leads`: whether it
+        leads them now; `messages`: those to and from the others; `rest`: how long to rest between
+        transactions.
         """
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
         self._report_reader = Workers(1, "reports")
         if server is None:
-            self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
+            self._numbers: Iterator[int] = itertools.count(
+                await self._readers.run(_last_episode) + 1
+            )
         else:
             take_block = partial(self._readers.run, next_block, server)
             self._numbers = NumberBlocks(await take_block(), take_block)
@@ -99,14 +120,18 @@ class Recorder:
         *,
         stores_reports: bool = True,
     ) -> tuple[int, list[OpenEpisode]]:
-        """End the episodes that an earlier server left open; return their number, and those that go on instead.
+        """End the episodes that an earlier server left open; return their number, and those that go
+        on instead.
 
-        `left`: what that server left for its successor; `replayable`: names of the environments whose sessions can go
-        on; `sessions`: ids of the sessions that belong to this server now, None: all, for the holder of the lock.
+        `left`: what that server left for its successor; `replayable`: names of the environments
+        whose sessions can go on; `sessions`: ids of the sessions that belong to this server now,
+        None: all, for the holder of the lock.
         """
         going_on = await self._readers.run(open_episodes, left, replayable, sessions)
         numbers = [one.number for one in going_on]
-        closed = await self._readers.run(close_interrupted, time.time(), *explanations(left), numbers, sessions)
+        closed = await self._readers.run(
+            close_interrupted, time.time(), *explanations(left), numbers, sessions
+        )
         if stores_reports:
             await self._readers.run(store_reports, left)
         return closed, going_on
@@ -127,7 +152,8 @@ class Recorder:
         await self._readers.run(store_reports, left)
 
     async def stop(self, timeout_seconds: float) -> int:
-        """Write what is queued, for at most `timeout_seconds`, and return the number of rows that were not written."""
+        """Write what is queued, for at most `timeout_seconds`, and return the number of rows that
+        were not written."""
         self._duties.cease_upkeep()
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
@@ -144,7 +170,8 @@ class Recorder:
         return self._writer.rejected
 
     def load(self, newest_end: int) -> RecorderLoad:
-        """Return how much is waiting and what was committed. For any thread. `newest_end`: what the database said."""
+        """Return how much is waiting and what was committed. For any thread. `newest_end`: what the
+        database said."""
         parts = self._duties.places()
         newest = max([newest_end, *parts.values()])
         return RecorderLoad(
@@ -156,10 +183,11 @@ class Recorder:
             follower_seconds=self._duties.idle_seconds(),
         )
 
-    # --- Record -------------------------------------------------------------------------------------------------------
+    # --- Record -----------------------------------------------------------------------------------
 
     def next_episode(self) -> int:
-        """Return the next episode number, counted in memory: of all, or of the blocks that this server gets.
+        """Return the next episode number, counted in memory: of all, or of the blocks that this
+        server gets.
 
         Raises: NumbersAway.
         """
@@ -173,7 +201,8 @@ class Recorder:
         self._queue.put((rows, committed, time.monotonic()))
 
     def upload(self, upload: UploadChunk, committed: Callable[[], None]) -> None:
-        """Queue what a client uploaded. `committed` is called on the loop once it is durable or was rejected."""
+        """Queue what a client uploaded. `committed` is called on the loop once it is durable or was
+        rejected."""
         self._queue.put(((upload,), committed, time.monotonic()))
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
@@ -183,9 +212,11 @@ class Recorder:
     async def recall(
         self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()
     ) -> RecalledCall | None:
-        """Return the call with this id in the newest such episode of the owner's session; None if there is none.
+        """Return the call with this id in the newest such episode of the owner's session; None if
+        there is none.
 
-        Waits while the database is away. `hidden`: ids of the environments that do not exist for the owner.
+        Waits while the database is away. `hidden`: ids of the environments that do not exist for
+        the owner.
         """
         return await self._ask(_recall, session_id, owner, task_id, hidden)
 
@@ -194,7 +225,8 @@ class Recorder:
         return await self._ask(recorded_past, episode)
 
     async def _ask(self, question: Callable[..., T], *args: Any) -> T:
-        """Return `question(*args)`, called on a reader's thread as soon as the database is there."""
+        """Return `question(*args)`, called on a reader's thread as soon as the database is
+        there."""
         wait = FIRST_WAIT_SECONDS
         while True:  # ends with the caller, whose client receives comments meanwhile
             try:
@@ -206,17 +238,19 @@ class Recorder:
             wait = min(wait * 2, MAX_WAIT_SECONDS)
 
     async def interruption(self, session_id: str, owner: str) -> str:
-        """Return why a server interrupted the owner's latest such episode; empty if none did, or if that is unknown."""
+        """Return why a server interrupted the owner's latest such episode; empty if none did, or if
+        that is unknown."""
         try:
             async with asyncio.timeout(MAX_LOOKUP_SECONDS):
                 return await self._readers.run(_interruption, session_id, owner)
         except (DatabaseError, InterfaceError, TimeoutError):
             return ""
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- inside -----------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
-        """Wake the follower from the writer's thread, wake the loop once for the batch, and notify open pages."""
+        """Wake the follower from the writer's thread, wake the loop once for the batch, and notify
+        open pages."""
         self._duties.wake()
         if callbacks := [call[1] for call in calls if call[1]]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
@@ -253,11 +287,14 @@ def _interruption(session_id: str, owner: str) -> str:
 
 def _of_session(session_id: str, owner: str) -> QuerySet[Episode]:
     return Episode.objects.filter(
-        session_id=storable_id(session_id, SESSION_ID_LENGTH), key_label=storable(owner, KEY_LABEL_LENGTH)
+        session_id=storable_id(session_id, SESSION_ID_LENGTH),
+        key_label=storable(owner, KEY_LABEL_LENGTH),
     )
 
 
-def _recall(session_id: str, owner: str, task_id: str, hidden: frozenset[int]) -> RecalledCall | None:
+def _recall(
+    session_id: str, owner: str, task_id: str, hidden: frozenset[int]
+) -> RecalledCall | None:
     steps = Step.objects.filter(
         visible_environments(Viewer(hidden), "episode__environment"),
         episode__session_id=storable_id(session_id, SESSION_ID_LENGTH),

@@ -1,8 +1,9 @@
-"""Ids of the rows that episodes refer to, which the recorder's thread looks up inside its transactions.
+"""Ids of the rows that episodes refer to, which the recorder's thread looks up inside its
+transactions.
 
-Each row is found or created once and then remembered. Which split holds a task, and which row has a split's name, is
-remembered until some split has changed. After a failed transaction everything is forgotten: rows that it created are
-gone, and remembered rows may have been deleted.
+Each row is found or created once and then remembered. Which split holds a task, and which row has a
+split's name, is remembered until some split has changed. After a failed transaction everything is
+forgotten: rows that it created are gone, and remembered rows may have been deleted.
 """
 
 from __future__ import annotations
@@ -33,25 +34,35 @@ from episodes.runs.known_runs import KnownRuns
 MAX_REMEMBERED = 50_000
 """Ids remembered of each kind; when there are more, all of the kind are forgotten."""
 
-_SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
-"""A query whose result changes whenever a split is created or changed, or starts or stops being served."""
+_SPLITS = (
+    "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM "
+    "environments_split"
+)
+"""A query whose result changes whenever a split is created or changed, or starts or stops being
+served."""
 CHECK_SECONDS = 0.25
-"""_SPLITS is run at most this often: for every batch it would cost a quarter of PostgreSQL's episodes per second."""
+"""_SPLITS is run at most this often: for every batch it would cost a quarter of PostgreSQL's
+episodes per second."""
 
 # The index starts with the environment. Without it, all tasks would be read.
-_TASK_IDS = "SELECT content_hash, id FROM environments_task WHERE environment_id = %s AND content_hash {among}"
+_TASK_IDS = (
+    "SELECT content_hash, id FROM environments_task WHERE environment_id = %s AND content_hash "
+    "{among}"
+)
 _HOLDING = """
     SELECT e.task_id, e.split_id FROM environments_splitentry AS e JOIN environments_split AS s ON s.id = e.split_id
     WHERE s.is_served AND NOT e.is_hidden AND e.since <= s.version AND (e.until IS NULL OR e.until > s.version)
         AND e.task_id {among}
     ORDER BY s.is_curated DESC, s.position DESC, s.id DESC
 """
-"""The last row of a task wins: a split that the class declares before a curated one, then in order."""
+"""The last row of a task wins: a split that the class declares before a curated one, then in
+order."""
 
 TASK_COLUMNS = ("environment_id", "content_hash", "spec", "folded", "created")
 
 TaskKey = tuple[int, bytes]
-"""Environment id and a digest of the spec's exact text, with `SENT` at its end for a task that is marked as sent."""
+"""Environment id and a digest of the spec's exact text, with `SENT` at its end for a task that is
+marked as sent."""
 SENT = b"sent"
 
 
@@ -62,9 +73,11 @@ class Ids(NamedTuple):
     revision: int | None
     run: int | None
     run_step: int | None
-    """Training step of the episode: the one that its client named, else the current one of its run."""
+    """Training step of the episode: the one that its client named, else the current one of its
+    run."""
     model: str
-    """Model of the episode: the one that its client named, else that of its run if a trainer has described the run."""
+    """Model of the episode: the one that its client named, else that of its run if a trainer has
+    described the run."""
 
 
 class KnownRows:
@@ -73,7 +86,8 @@ class KnownRows:
     def __init__(self) -> None:
         self.blobs: set[str] = set()
         self.components: dict[int, bool] = {}
-        """Whether an output of a running episode may report components, if all rows of the episode were seen."""
+        """Whether an output of a running episode may report components, if all rows of the episode
+        were seen."""
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
         self._tasks: dict[TaskKey, int] = {}
@@ -88,7 +102,8 @@ class KnownRows:
         self._last_end: int | None = None
 
     def next_end(self) -> int:
-        """Return the next number of an ending. A failed transaction may leave a gap; no number is used twice."""
+        """Return the next number of an ending. A failed transaction may leave a gap; no number is
+        used twice."""
         if self._last_end is None:
             self._last_end = last_end()
         self._last_end += 1
@@ -97,8 +112,8 @@ class KnownRows:
     def share(self, last_end: int | None, run_changes: int) -> None:
         """Begin a transaction beside other servers: the last number of an ending is now `last_end`.
 
-        `run_changes`: what is remembered of runs is forgotten if it has changed, because trainers may describe them to
-        other servers.
+        `run_changes`: what is remembered of runs is forgotten if it has changed, because trainers
+        may describe them to other servers.
         """
         self._last_end = last_end
         if run_changes != self._run_changes:
@@ -107,38 +122,64 @@ class KnownRows:
 
     @property
     def last_end(self) -> int:
-        """The last number that `next_end` returned; 0 if there was none since ids were forgotten."""
+        """The last number that `next_end` returned; 0 if there was none since ids were
+        forgotten."""
         return self._last_end or 0
 
     def forget(self) -> None:
         self._last_end = None
-        for kind in (self.blobs, self.components, self._environments, self._splits, self._tasks, self._holding):
+        for kind in (
+            self.blobs,
+            self.components,
+            self._environments,
+            self._splits,
+            self._tasks,
+            self._holding,
+        ):
             kind.clear()
         self._revisions.clear()
         self._runs.clear()
 
     def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
-        """Return the ids for each episode. Missing rows are created, but a missing split stays None."""
-        for kind in (self.blobs, self.components, self._splits, self._tasks, self._holding, self._runs):
+        """Return the ids for each episode. Missing rows are created, but a missing split stays
+        None."""
+        for kind in (
+            self.blobs,
+            self.components,
+            self._splits,
+            self._tasks,
+            self._holding,
+            self._runs,
+        ):
             if len(kind) > MAX_REMEMBERED:
                 kind.clear()
         self._check_splits()
         self._check_runs()
         keys = [_task_key(self._environment(row.environment), row) for row in episodes]
-        missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
+        missing = {
+            key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks
+        }
         if missing:
             self._make_tasks(missing, writer)
-        self._find_splits({self._tasks[key] for key, row in zip(keys, episodes, strict=True) if row.split is None})
+        self._find_splits(
+            {self._tasks[key] for key, row in zip(keys, episodes, strict=True) if row.split is None}
+        )
         return [self._ids(key, row) for key, row in zip(keys, episodes, strict=True)]
 
     def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
-        run, step, model = self._runs.run_of(row.run, row.created), row.run.step, storable(row.run.model, 200)
+        run, step, model = (
+            self._runs.run_of(row.run, row.created),
+            row.run.step,
+            storable(row.run.model, 200),
+        )
         if run is not None:
             step = run.step if step is None else step
             model = model or (run.model if run.is_described else "")
         revision = None if row.revision is None else self._revision(key[0], row.revision, row)
         run_id = run.id if run else None
-        return Ids(key[0], self._split(row.split, key), self._tasks[key], revision, run_id, step, model)
+        return Ids(
+            key[0], self._split(row.split, key), self._tasks[key], revision, run_id, step, model
+        )
 
     def _check_runs(self) -> None:
         """Forget the runs if a trainer has described one since the last call."""
@@ -161,7 +202,9 @@ class KnownRows:
 
     def _environment(self, name: str) -> int:
         if (known := self._environments.get(name)) is None:
-            known = Environment.objects.get_or_create(name=storable(name, 200), defaults={"is_hosted": False})[0].pk
+            known = Environment.objects.get_or_create(
+                name=storable(name, 200), defaults={"is_hosted": False}
+            )[0].pk
             self._environments[name] = known
         return known
 
@@ -171,17 +214,22 @@ class KnownRows:
         environment = task[0]
         if (known := self._splits.get((environment, name))) is None:
             known = (
-                Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
+                Split.objects.filter(environment=environment, name=storable(name))
+                .values_list("pk", flat=True)
+                .first()
             )
             if known is not None:
                 self._splits[environment, name] = known
         return known
 
     def _revision(self, environment: int, revision: ClassRevision, row: EpisodeStarted) -> int:
-        """Return the row of the revision, which is created unless it is the environment's latest one."""
+        """Return the row of the revision, which is created unless it is the environment's latest
+        one."""
         known = self._revisions.get((environment, revision.digest))
         if known is None:
-            latest = EnvironmentRevision.objects.filter(environment=environment).order_by("-pk").first()
+            latest = (
+                EnvironmentRevision.objects.filter(environment=environment).order_by("-pk").first()
+            )
             if latest is None or latest.digest != revision.digest:
                 latest = EnvironmentRevision.objects.create(
                     environment_id=environment,
@@ -198,7 +246,9 @@ class KnownRows:
         return known
 
     def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
-        hashes = {key: hash_of_spec(row.spec_json, is_sent=row.is_sent) for key, row in missing.items()}
+        hashes = {
+            key: hash_of_spec(row.spec_json, is_sent=row.is_sent) for key, row in missing.items()
+        }
         wanted = {(key[0], digest) for key, digest in hashes.items()}
         ids = task_ids(wanted)  # most are there: a sync has written what the class lists
         new = [
@@ -236,5 +286,6 @@ def task_ids(wanted: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
 
 
 def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
-    """Return task id -> the split that serves it: one that the class declares before a curated one, then in order."""
+    """Return task id -> the split that serves it: one that the class declares before a curated one,
+    then in order."""
     return dict(rows_among(_HOLDING, [], tasks))

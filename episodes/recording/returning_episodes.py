@@ -1,4 +1,5 @@
-"""Episodes that an earlier server left running and whose sessions can go on: which they are, and what is on record."""
+"""Episodes that an earlier server left running and whose sessions can go on: which they are, and
+what is on record."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _OPEN_FIELDS = (
 
 
 PAGE_SESSIONS = 2000
-"""Sessions that are read at once: computing the names of their leases holds the event loop for some milliseconds."""
+"""Sessions that are read at once: computing the names of their leases holds the event loop for some
+milliseconds."""
 
 
 def running_sessions(after: int) -> list[tuple[int, str]]:
@@ -49,19 +51,30 @@ def recorded_sessions(sids: Collection[str]) -> set[str]:
 def open_episodes(
     left: LeftBehind, replayable: Collection[str], sessions: Collection[str] | None = None
 ) -> list[OpenEpisode]:
-    """Return the running episodes of the environments named in `replayable` whose sessions can go on.
+    """Return the running episodes of the environments named in `replayable` whose sessions can go
+    on.
 
-    The calls that ended the server are left out: they would end it again. `sessions`: ids of the sessions to look at;
-    None: all.
+    The calls that ended the server are left out: they would end it again. `sessions`: ids of the
+    sessions to look at; None: all.
     """
     died = [report for report in left.reports if report.kind == "died" and report.is_certain]
     blamed = {call.episode for report in died for call in report.suspects}
-    running = Episode.objects.filter(status="running", survival__in=GOES_ON, environment__name__in=replayable)
+    running = Episode.objects.filter(
+        status="running", survival__in=GOES_ON, environment__name__in=replayable
+    )
     if sessions is not None:
         running = running.filter(session_id__in=sessions)
-    found = [row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed]
-    sealed = dict(SessionSecrets.objects.filter(pk__in=running.filter(survival="sealed")).values_list("pk", "sealed"))
-    by_session = {row[2]: _open_episode(left, bytes(sealed.get(row[0], b"")), *row) for row in found}
+    found = [
+        row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed
+    ]
+    sealed = dict(
+        SessionSecrets.objects.filter(pk__in=running.filter(survival="sealed")).values_list(
+            "pk", "sealed"
+        )
+    )
+    by_session = {
+        row[2]: _open_episode(left, bytes(sealed.get(row[0], b"")), *row) for row in found
+    }
     return list(by_session.values())
 
 
@@ -92,7 +105,10 @@ def _open_episode(
         created=created.timestamp(),
         ready=None if ready is None else ready.timestamp(),
         unsent=frozenset(unsent),
-        running=(*(call for call in left.running if call.episode == number), *_unrecorded(number, unsent)),
+        running=(
+            *(call for call in left.running if call.episode == number),
+            *_unrecorded(number, unsent),
+        ),
         sealed=sealed,
     )
 
@@ -101,12 +117,26 @@ def _unrecorded(number: int, unsent: Mapping[int, NotedCall]) -> list[NotedCall]
     """Return those of the calls whose steps are not recorded."""
     if not unsent:
         return []
-    recorded = set(Step.objects.filter(episode=number, index__in=unsent).values_list("index", flat=True))
+    recorded = set(
+        Step.objects.filter(episode=number, index__in=unsent).values_list("index", flat=True)
+    )
     return [call for index, call in unsent.items() if index not in recorded]
 
 
 _STEP_FIELDS = (
-    *("episode", "index", "tool", "input", "output", "reward", "finished", "status", "error", "reason", "task_id"),
+    *(
+        "episode",
+        "index",
+        "tool",
+        "input",
+        "output",
+        "reward",
+        "finished",
+        "status",
+        "error",
+        "reason",
+        "task_id",
+    ),
     *("started", "duration_ms", "waited_ms", "input_blob", "output_blob"),
 )
 """In the order of the fields of StepTaken, then the digests of what is stored elsewhere."""
@@ -115,11 +145,14 @@ _STEP_FIELDS = (
 def recorded_past(number: int) -> RecordedPast:
     """Return what is recorded of an episode that goes on.
 
-    Rows are read as tuples, because hundreds of sessions come back at once and model objects take half as long again.
+    Rows are read as tuples, because hundreds of sessions come back at once and model objects take
+    half as long again.
     """
     spec, prompt = Episode.objects.values_list("task__spec", "prompt").get(pk=number)
     rows = list(Step.objects.filter(episode=number).order_by("index").values_list(*_STEP_FIELDS))
-    digests = {digest for row in rows for digest in row[-2:] if digest} | ({prompt} if prompt else set())
+    digests = {digest for row in rows for digest in row[-2:] if digest} | (
+        {prompt} if prompt else set()
+    )
     texts = dict(texts_of_blobs(digests, MAX_BIGINT)) if digests else {}
     kept = SessionSnapshot.objects.filter(pk=number).values_list("step", "state", "problem").first()
     snapshot = SnapshotTaken(number, kept[0], bytes(kept[1]), kept[2]) if kept else None

@@ -1,7 +1,9 @@
-"""Upkeep: what a server does now and then beside recording, on one of the recorder's reader threads.
+"""Upkeep: what a server does now and then beside recording, on one of the recorder's reader
+threads.
 
-Every two seconds it checks, with a query or two, whether statistics of tasks have to be counted again, and whether
-blobs lost a reference. Every ten minutes it removes the episodes whose retention period is over, and old entries of
+Every two seconds it checks, with a query or two, whether statistics of tasks have to be counted
+again, and whether blobs lost a reference. Every ten minutes it removes the episodes whose retention
+period is over, and old entries of
 the security log. All of it is written
 in short transactions, with pauses, and continues at the next start where a stop interrupts it.
 """
@@ -30,7 +32,8 @@ MAX_WAIT_SECONDS = 60.0
 RETENTION_SECONDS = 600.0
 """Time between two rounds of retention."""
 MAX_REMOVAL_SECONDS = 30.0
-"""A removal that has removed nothing for so long was stopped; until then, nothing is counted for it."""
+"""A removal that has removed nothing for so long was stopped; until then, nothing is counted for
+it."""
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +88,12 @@ class Upkeep:
             tasks = rebuild(environment, stop=self._stopped)
             if tasks:
                 seconds = round(time.monotonic() - began, 2)
-                log.info("statistics_recounted", environment=environment.name, tasks=tasks, seconds=seconds)
+                log.info(
+                    "statistics_recounted",
+                    environment=environment.name,
+                    tasks=tasks,
+                    seconds=seconds,
+                )
 
     def _delete_blobs(self) -> None:
         if are_there_any() and not _is_removing() and (deleted := delete_loose_blobs(self._forget)):
@@ -93,6 +101,7 @@ class Upkeep:
 
 
 def _is_removing() -> bool:
-    """Return whether episodes are being removed, which makes counting wait: it would have to be done again."""
+    """Return whether episodes are being removed, which makes counting wait: it would have to be
+    done again."""
     since = timezone.now() - timedelta(seconds=MAX_REMOVAL_SECONDS)
     return Removal.objects.filter(ended=None, updated__gt=since).exists()

@@ -1,9 +1,10 @@
 """The writer: the one thread that commits what live play reported, all waiting rows together.
 
-It never delays a batch: while one commits, rows for the next one gather, so batches grow with the load. Only one of
-several servers rests in between (`Membership.rest_seconds`). A batch that the database refuses is
-halved until the bad call is alone; while the database is away the batch waits and nothing is lost. A batch may be
-committed and its acknowledgement lost, so writing it again changes nothing.
+It never delays a batch: while one commits, rows for the next one gather, so batches grow with the
+load. Only one of several servers rests in between (`Membership.rest_seconds`). A batch that the
+database refuses is
+halved until the bad call is alone; while the database is away the batch waits and nothing is lost.
+A batch may be committed and its acknowledgement lost, so writing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -39,18 +40,20 @@ from episodes.uploads.batch import KnownRollouts
 from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 
 Call = tuple[Sequence[Row | UploadChunk], Callable[[], None] | None, float]
-"""The rows of one call of the recorder, which stay together, the function to call once they are durable, and when it
-was called, as `time.monotonic` says."""
+"""The rows of one call of the recorder, which stay together, the function to call once they are
+durable, and when it was called, as `time.monotonic` says."""
 
 Rest = Callable[[int, float], float]
 
 MAX_CALLS = 2000
 """Calls in one transaction: about 100 ms of SQLite's write lock."""
 MAX_CHARACTERS = 32 * 1024 * 1024
-"""Characters of inputs and outputs in one transaction, exceeded by one call at most: PostgreSQL takes no parameter
+"""Characters of inputs and outputs in one transaction, exceeded by one call at most: PostgreSQL
+takes no parameter
 over 1 GB."""
 MAX_UPLOAD_CHARACTERS = MAX_CHUNK_CHARACTERS
-"""Characters of uploads in one transaction, exceeded by one upload at most: agents who play wait for the commit."""
+"""Characters of uploads in one transaction, exceeded by one upload at most: agents who play wait
+for the commit."""
 FIRST_WAIT_SECONDS = 0.05
 MAX_WAIT_SECONDS = 1.0
 
@@ -58,8 +61,11 @@ log = structlog.get_logger(__name__)
 
 
 def is_away(error: Exception) -> bool:
-    """Return whether the database failed (gone, locked, full, not migrated), so that the rows can be written later."""
-    if isinstance(error, DataError | IntegrityError) or not isinstance(error, DatabaseError | InterfaceError):
+    """Return whether the database failed (gone, locked, full, not migrated), so that the rows can
+    be written later."""
+    if isinstance(error, DataError | IntegrityError) or not isinstance(
+        error, DatabaseError | InterfaceError
+    ):
         return False
     if state := getattr(error.__cause__, "sqlstate", None):
         return not state.startswith(("22", "23", "54"))  # data, integrity, a limit of the program
@@ -80,12 +86,17 @@ class Entered(NamedTuple):
 
 
 class Fence:
-    """What the writer of one of several servers does at the beginning of each transaction, in one round trip."""
+    """What the writer of one of several servers does at the beginning of each transaction, in one
+    round trip."""
 
-    _IS_ALIVE = f"SELECT ended IS NULL, ({SHARED}) FROM environments_clusterserver WHERE id = %s FOR SHARE"  # nosec B608 # only our own words
-    """A server that declares this one dead waits for its transaction, and the next transaction sees it."""
+    _IS_ALIVE = (
+        f"SELECT ended IS NULL, ({SHARED}) FROM environments_clusterserver WHERE id = %s FOR SHARE"  # nosec B608 # only our own words
+    )
+    """A server that declares this one dead waits for its transaction, and the next transaction sees
+    it."""
     _LOCK = "SELECT pg_advisory_xact_lock(%s, %s)"
-    """Endings get their numbers in the order of their commits, which those who follow them rely on."""
+    """Endings get their numbers in the order of their commits, which those who follow them rely
+    on."""
 
     def __init__(self, server: int, stop: Callable[[], NoReturn]) -> None:
         """`stop`: called when the server was declared dead, so that it does nothing more."""
@@ -112,7 +123,8 @@ def _characters(call: Call | None) -> int:
 def _size(row: Row | UploadChunk) -> int:
     if isinstance(row, StepTaken):
         return len(row.input_json) + len(row.output_json or "")
-    return 2 * len(row.state) if isinstance(row, SnapshotTaken) else 0  # written as hexadecimal digits
+    # written as hexadecimal digits
+    return 2 * len(row.state) if isinstance(row, SnapshotTaken) else 0
 
 
 def _upload_characters(call: Call | None) -> int:
@@ -122,15 +134,19 @@ def _upload_characters(call: Call | None) -> int:
 
 
 class RecordWriter(threading.Thread):
-    """The writer's thread: ends when it takes None from the queue, or is `given_up` while the database is away."""
+    """The writer's thread: ends when it takes None from the queue, or is `given_up` while the
+    database is away."""
 
-    def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]) -> None:
+    def __init__(
+        self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]
+    ) -> None:
         """Prepare a writer that calls `settle` after each batch with its calls, in order."""
         super().__init__(name="recorder", daemon=True)
         self.fence: Fence | None = None
         """What guards each transaction of one of several servers."""
         self.rest: Rest = lambda _calls, _spent: 0.0
-        """How long the thread rests after a transaction of so many calls that took so many seconds."""
+        """How long the thread rests after a transaction of so many calls that took so many
+        seconds."""
         self.given_up = threading.Event()
         self.in_hand: Sequence[Call] = ()
         """The calls that are being written."""
@@ -165,22 +181,30 @@ class RecordWriter(threading.Thread):
             connection.close()
 
     def oldest_seconds(self) -> float:
-        """Return for how long the oldest call has waited that is being written; 0 if none is. For any thread."""
+        """Return for how long the oldest call has waited that is being written; 0 if none is. For
+        any thread."""
         calls = self.in_hand
         return time.monotonic() - calls[0][2] if calls else 0.0
 
     @contextlib.contextmanager
     def forgetting(self, digests: Collection[str]) -> Iterator[None]:
-        """Forget that the database has these blobs, and write nothing until the block ends. For another thread."""
+        """Forget that the database has these blobs, and write nothing until the block ends. For
+        another thread."""
         with self._writing:
             self._known.blobs.difference_update(digests)
             yield
 
     def _gather(self) -> list[Call | None]:
-        """Take all waiting calls, at least one, within the limits of a transaction. Uploads may have to wait."""
-        calls: list[Call | None] = [self.postponed.popleft() if self.postponed else self._queue.get()]
+        """Take all waiting calls, at least one, within the limits of a transaction. Uploads may
+        have to wait."""
+        calls: list[Call | None] = [
+            self.postponed.popleft() if self.postponed else self._queue.get()
+        ]
         size, uploaded = 0, _upload_characters(calls[0])
-        while self.postponed and uploaded + _upload_characters(self.postponed[0]) <= MAX_UPLOAD_CHARACTERS:
+        while (
+            self.postponed
+            and uploaded + _upload_characters(self.postponed[0]) <= MAX_UPLOAD_CHARACTERS
+        ):
             calls.append(self.postponed.popleft())
             uploaded += _upload_characters(calls[-1])
         for _ in range(min(self._queue.qsize(), MAX_CALLS)):
@@ -195,7 +219,8 @@ class RecordWriter(threading.Thread):
         return calls
 
     def _defer_close(self) -> bool:
-        """Return whether uploads are left to write before the thread may end; then it is asked to end again."""
+        """Return whether uploads are left to write before the thread may end; then it is asked to
+        end again."""
         if self.postponed:
             self._queue.put(None)
         return bool(self.postponed)
@@ -214,13 +239,15 @@ class RecordWriter(threading.Thread):
                 self._write_alone(calls[0])
 
     def _commit(self, calls: Sequence[Call]) -> None:
-        """Write `calls` in one transaction. Raises: whatever stopped it; then none of them is written."""
+        """Write `calls` in one transaction. Raises: whatever stopped it; then none of them is
+        written."""
         if not calls:
             return
         try:
             connect(connection)
             with self._writing:
-                # a connection that died meanwhile needs no check before: it fails here and is replaced
+                # a connection that died meanwhile needs no check before: it fails here and is
+                # replaced
                 with transaction.atomic():
                     if self.fence is not None:
                         self._known.share(*self.fence.enter(has_endings=_has_endings(calls)))
@@ -234,7 +261,8 @@ class RecordWriter(threading.Thread):
             raise
 
     def _write_alone(self, call: Call) -> None:
-        """Try `call` once more, because it may have failed on a remembered id whose row is gone; then reject it."""
+        """Try `call` once more, because it may have failed on a remembered id whose row is gone;
+        then reject it."""
         try:
             self._commit([call])
         except Exception as error:  # whatever a row causes affects that row only
@@ -252,7 +280,12 @@ class RecordWriter(threading.Thread):
 
     def _wait_for_database(self, calls: Sequence[Call], error: Exception) -> None:
         """Try `calls` until they are written or the writer is given up."""
-        log.error("record_away", error=type(error).__name__, reason=str(error).partition("\n")[0], calls=len(calls))
+        log.error(
+            "record_away",
+            error=type(error).__name__,
+            reason=str(error).partition("\n")[0],
+            calls=len(calls),
+        )
         wait = 0.0
         while not self.given_up.wait(wait):
             with contextlib.suppress(DatabaseError, InterfaceError):

@@ -1,8 +1,8 @@
 """Redacts a text: replaces it by stars in everything that is recorded, while agents play.
 
-A search finds the places, then they are changed in batches, and both are repeated until nothing is found, because
-agents may record the text once more in the meantime. A blob gets the key of its new content. Its old key stays, with
-the new content, because the recorder may refer to it once more.
+A search finds the places, then they are changed in batches, and both are repeated until nothing is
+found, because agents may record the text once more in the meantime. A blob gets the key of its new
+content. Its old key stays, with the new content, because the recorder may refer to it once more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from environments.models import Task
 from environments.models.folding import fold_json
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, Mask
 from environments.tasks.task_hash import hash_of_spec, is_sent_task
-from episodes.models import Blob, Episode, RedactedEpisode, Redaction, Rollout, RolloutText, TranscriptText
+from episodes.models import (
+    Blob,
+    Episode,
+    RedactedEpisode,
+    Redaction,
+    Rollout,
+    RolloutText,
+    TranscriptText,
+)
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows, stored
 from episodes.redaction.text_search import Found, Model, find, masked, text_fields
 from episodes.search import index
@@ -54,20 +62,28 @@ class Redacted:
     @property
     def sentence(self) -> str:
         said = f"{'Found in' if self.is_dry else 'Replaced in'} {self.found.sentence}."
-        said = said if self.found.count else "The text was not found in anything that can be redacted."
+        said = (
+            said if self.found.count else "The text was not found in anything that can be redacted."
+        )
         if self.found.served_tasks:
             tasks = ", ".join(f"#{pk}" for pk in self.found.served_tasks[:10])
             more = ", …" if len(self.found.served_tasks) > 10 else ""
             said += (
-                f" Tasks that splits serve contain it too and stay as they are: {tasks}{more}. Edit them, then redact."
+                f" Tasks that splits serve contain it too and stay as they are: {tasks}{more}. "
+                "Edit them, then redact."
             )
         if not self.is_complete:
-            said += " It is still being recorded; redact it again when those who send it have stopped."
+            said += (
+                " It is still being recorded; redact it again when those who send it have stopped."
+            )
         return said
 
 
-def redact(text: str, author: str, reason: str = "", *, dry_run: bool = False, progress: Progress = silent) -> Redacted:
-    """Replace `text` in all its forms everywhere, and note that under `author`. Raises: RedactionRefused."""
+def redact(
+    text: str, author: str, reason: str = "", *, dry_run: bool = False, progress: Progress = silent
+) -> Redacted:
+    """Replace `text` in all its forms everywhere, and note that under `author`. Raises:
+    RedactionRefused."""
     check_text(text)
     mask = Mask([text], MIN_CHARACTERS)
     found = find(mask, progress)
@@ -76,7 +92,12 @@ def redact(text: str, author: str, reason: str = "", *, dry_run: bool = False, p
     if dry_run or not found.count:
         return Redacted(found, dry_run)
     noted = Redaction.objects.create(author=author, reason=reason[:300], rows=found.count)
-    security_log.note("redacted", f"redaction {noted.pk}", who=author, detail=f"{found.sentence}. {reason}".strip())
+    security_log.note(
+        "redacted",
+        f"redaction {noted.pk}",
+        who=author,
+        detail=f"{found.sentence}. {reason}".strip(),
+    )
     rounds, left = 1, found
     with _erasing():
         while left.count and rounds <= MAX_ROUNDS:
@@ -95,9 +116,13 @@ def check_text(text: str) -> None:
         limits = f"{MIN_CHARACTERS} to {MAX_SECRET_CHARACTERS:,}"
         raise RedactionRefused(f"The text has {len(text):,} characters; {limits} can be redacted.")
     if not text.strip():
-        raise RedactionRefused("The text consists of blanks only, which are in nearly everything that is recorded.")
+        raise RedactionRefused(
+            "The text consists of blanks only, which are in nearly everything that is recorded."
+        )
     if not text.strip("*"):
-        raise RedactionRefused("The text consists of asterisks only, which is how redacted texts look.")
+        raise RedactionRefused(
+            "The text consists of asterisks only, which is how redacted texts look."
+        )
 
 
 def _replace(mask: Mask, found: Found, noted: Redaction) -> None:
@@ -133,7 +158,9 @@ def _overwrite_blobs(mask: Mask, digests: Sequence[str]) -> None:
         for blob in Blob.objects.filter(pk__in=digests):
             content = (masked(mask, blob.text) or blob.text).encode()
             is_compressed, data = stored(content)
-            Blob.objects.filter(pk=blob.pk).update(is_compressed=is_compressed, size_bytes=len(content), data=data)
+            Blob.objects.filter(pk=blob.pk).update(
+                is_compressed=is_compressed, size_bytes=len(content), data=data
+            )
     give_way()
 
 
@@ -196,15 +223,19 @@ def _forget_words(found: Found) -> None:
 
 
 def _index_again(found: Found) -> None:
-    """Fill the text search again. The follower summarises the rollouts once more, which fills theirs."""
+    """Fill the text search again. The follower summarises the rollouts once more, which fills
+    theirs."""
     Rollout.objects.filter(pk__in=found.rollouts).update(is_summarised=False)
     for episodes in _chunks(sorted(found.episodes), BATCH_EPISODES):
-        index.index(list(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True)))
+        index.index(
+            list(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True))
+        )
         give_way()
 
 
 def _index_what_came_late(text: str, found: Found) -> None:
-    """Fill the text search again for episodes that the follower had read before they were changed."""
+    """Fill the text search again for episodes that the follower had read before they were
+    changed."""
     quoted = " ".join(text.split('"'))
     late = sorted(found.episodes.intersection(index.matching(f'"{quoted}"', None)))
     for some in _chunks(late, BATCH_EPISODES):
@@ -213,7 +244,8 @@ def _index_what_came_late(text: str, found: Found) -> None:
 
 
 def _finish_what_was_stopped() -> None:
-    """Do what redactions that were stopped have left: fill the text search for what they erased, and tidy."""
+    """Do what redactions that were stopped have left: fill the text search for what they erased,
+    and tidy."""
     if not Redaction.objects.filter(finished=None).exists():
         return
     indexed = RolloutText.objects.values("rollout_id")
@@ -224,7 +256,8 @@ def _finish_what_was_stopped() -> None:
 
 
 def _index_what_was_stopped() -> None:
-    """Fill the text search for episodes of redactions that ended between erasing their words and indexing them."""
+    """Fill the text search for episodes of redactions that ended between erasing their words and
+    indexing them."""
     episodes = RedactedEpisode.objects.filter(redaction__finished=None).values("episode")
     indexed = TranscriptText.objects.values("episode_id")
     missing = Episode.objects.ended().filter(pk__in=episodes).exclude(pk__in=indexed).order_by("pk")
@@ -249,7 +282,8 @@ class _erasing:
 
 
 def _tidy() -> None:
-    """On SQLite, remove erased words from the index itself, and empty the write-ahead log if nobody reads it."""
+    """On SQLite, remove erased words from the index itself, and empty the write-ahead log if nobody
+    reads it."""
     if connection.vendor != "sqlite" or connection.in_atomic_block:
         return
     index.merge()

@@ -1,4 +1,5 @@
-"""Where recorded texts are stored, and a search through all of them. No index knows the encoded forms of a text."""
+"""Where recorded texts are stored, and a search through all of them. No index knows the encoded
+forms of a text."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from django.contrib.admin.models import LogEntry
 from django.db import models
 
 from environments.database.jobs import Progress
-from environments.models import SecurityEvent, SplitEntry, Task, TaskFlag, TaskRevision, TaskStatistics, TaskTag
+from environments.models import (
+    SecurityEvent,
+    SplitEntry,
+    Task,
+    TaskFlag,
+    TaskRevision,
+    TaskStatistics,
+    TaskTag,
+)
 from environments.runtime.secrets_mask import Mask
 from episodes.models import (
     Activity,
@@ -37,7 +46,16 @@ BATCH_BLOBS = 50
 
 _OF_TASKS = (Task, TaskFlag, TaskRevision, TaskStatistics, TaskTag)
 _WITHOUT_TEXTS: set[type] = {
-    *(Activity, Blob, CurveBlock, EnvironmentRevision, FollowedProgress, LooseBlob, StepGroup, StepSpan)
+    *(
+        Activity,
+        Blob,
+        CurveBlock,
+        EnvironmentRevision,
+        FollowedProgress,
+        LooseBlob,
+        StepGroup,
+        StepSpan,
+    )
 }
 _OWN: set[type] = {Redaction, RedactedEpisode, SignOnAccount}
 _DERIVED = {"token_hash", "content_hash", "folded", "change", "split_hash"}
@@ -47,9 +65,16 @@ Model = type[models.Model]
 
 def text_fields() -> dict[Model, list[Any]]:
     """Return the fields of each model that hold texts, or refer to blobs."""
-    recorded = [one for one in apps.get_app_config("episodes").get_models() if one not in _WITHOUT_TEXTS | _OWN]
+    recorded = [
+        one
+        for one in apps.get_app_config("episodes").get_models()
+        if one not in _WITHOUT_TEXTS | _OWN
+    ]
     all_models: list[Model] = [*recorded, *_OF_TASKS, LogEntry, SecurityEvent]
-    found = {model: [one for one in model._meta.concrete_fields if _holds_text(one)] for model in all_models}
+    found = {
+        model: [one for one in model._meta.concrete_fields if _holds_text(one)]
+        for model in all_models
+    }
     return {model: fields for model, fields in found.items() if fields}
 
 
@@ -79,9 +104,18 @@ class Found:
     @property
     def sentence(self) -> str:
         """Return where the text was found, in words."""
-        counts = [_counted(len(pks), model._meta.verbose_name, model) for model, pks in self.rows.items()]
-        counts += [f"{len(self.blobs):,} large text{'' if len(self.blobs) == 1 else 's'}"] if self.blobs else []
-        return f"{', '.join(counts)} ({len(self.episodes):,} episode{'' if len(self.episodes) == 1 else 's'} in all)"
+        counts = [
+            _counted(len(pks), model._meta.verbose_name, model) for model, pks in self.rows.items()
+        ]
+        counts += (
+            [f"{len(self.blobs):,} large text{'' if len(self.blobs) == 1 else 's'}"]
+            if self.blobs
+            else []
+        )
+        return (
+            f"{', '.join(counts)} ({len(self.episodes):,} "
+            f"episode{'' if len(self.episodes) == 1 else 's'} in all)"
+        )
 
 
 def _counted(count: int, name: Any, model: Model) -> str:
@@ -99,7 +133,9 @@ def find(mask: Mask, progress: Progress) -> Found:
     digests = set(found.blobs)
     for model, columns in fields.items():
         for rows in _batches(model, ["pk", *(one.attname for one in columns)], BATCH_ROWS):
-            hits = [pk for pk, *values in rows if any(_is_hit(mask, digests, value) for value in values)]
+            hits = [
+                pk for pk, *values in rows if any(_is_hit(mask, digests, value) for value in values)
+            ]
             if hits:
                 _note(found, model, hits)
             progress(done := done + len(rows), total)
@@ -132,7 +168,9 @@ def _batches(model: Model, columns: list[str], size: int) -> Iterator[list[tuple
 
 def _note(found: Found, model: Model, hits: list[Any]) -> None:
     if model is Task:
-        served = SplitEntry.objects.filter(task__in=hits, until__isnull=True).values_list("task", flat=True)
+        served = SplitEntry.objects.filter(task__in=hits, until__isnull=True).values_list(
+            "task", flat=True
+        )
         found.served_tasks += sorted(set(served))
         hits = [pk for pk in hits if pk not in set(served)]
     if hits:
@@ -147,4 +185,8 @@ def _note(found: Found, model: Model, hits: list[Any]) -> None:
     elif model in (Rollout, RolloutMessage):
         path = "" if model is Rollout else "rollout__"
         found.rollouts.update(rows.values_list(f"{path}pk", flat=True))
-        found.episodes.update(rows.filter(**{f"{path}episode__isnull": False}).values_list(f"{path}episode", flat=True))
+        found.episodes.update(
+            rows.filter(**{f"{path}episode__isnull": False}).values_list(
+                f"{path}episode", flat=True
+            )
+        )

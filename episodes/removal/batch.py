@@ -1,12 +1,13 @@
 """Removes ended episodes in batches, each in one short transaction, beside agents that play.
 
-A batch takes everything that belongs to its episodes: steps, notes, plays, uploaded rollouts, and what was derived from
-them, so that every figure counts the episodes that there are. Statistics of tasks are counted again afterwards: their
-environments are marked (`Environment.counted`), in the same transaction, and the next recount finds them. Blobs may
-have other references, so they are only noted as LooseBlob; `loose_blobs.py` deletes those that nothing needs.
+A batch takes everything that belongs to its episodes: steps, notes, plays, uploaded rollouts, and
+what was derived from them, so that every figure counts the episodes that there are. Statistics of
+tasks are counted again afterwards: their environments are marked (`Environment.counted`), in the
+same transaction, and the next recount finds them. Blobs may have other references, so they are only
+noted as LooseBlob; `loose_blobs.py` deletes those that nothing needs.
 
-The follower may have read the episodes and not yet written what it derives from them, so each batch makes it read again
-(`rollups/changed_episodes.py`).
+The follower may have read the episodes and not yet written what it derives from them, so each batch
+makes it read again (`rollups/changed_episodes.py`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ _DELETIONS = (
     ("episodes_redactedepisode", _OF_EPISODES),
     ("episodes_play", _OF_EPISODES),
     ("episodes_step", _OF_EPISODES),
-    ("episodes_incident", "kind = 'code' AND episode IN ({ids})"),  # its traceback may quote the episode
+    # its traceback may quote the episode
+    ("episodes_incident", "kind = 'code' AND episode IN ({ids})"),
     ("episodes_episode", "id IN ({ids})"),
 )
 
@@ -69,9 +71,16 @@ class RemovedCount:
     """How long the transaction of a batch took, without the wait for its lock."""
 
 
-def new_removal(author: str, reason: str, query: str = "", *, ended: datetime | None = None) -> Removal:
+def new_removal(
+    author: str, reason: str, query: str = "", *, ended: datetime | None = None
+) -> Removal:
     """Return a stored removal that has removed nothing yet, and tell the security log of it."""
-    security_log.note("deleted", f"episodes: {query or 'all'}" if not ended else "episodes", who=author, detail=reason)
+    security_log.note(
+        "deleted",
+        f"episodes: {query or 'all'}" if not ended else "episodes",
+        who=author,
+        detail=reason,
+    )
     return Removal.objects.create(author=author, reason=reason, query=query, ended=ended)
 
 
@@ -80,8 +89,8 @@ def remove_all(
 ) -> RemovedCount:
     """Remove the ended ones among the episodes with these ids, and return what was removed.
 
-    `progress` is called after each batch with the number of episodes removed so far; what it raises stops the work.
-    Raises: django.db.Error.
+    `progress` is called after each batch with the number of episodes removed so far; what it raises
+    stops the work. Raises: django.db.Error.
     """
     total, ids, pace = RemovedCount(), iter(episodes), RemovalPace(connection.vendor)
     while listed := list(islice(ids, _LISTED)):
@@ -99,14 +108,17 @@ def remove_all(
 
 
 def remove_batch(removal: Removal, episodes: Sequence[int]) -> RemovedCount:
-    """Remove the ended ones among these episodes in one transaction, and add them to the row of the removal."""
+    """Remove the ended ones among these episodes in one transaction, and add them to the row of the
+    removal."""
     with transaction.atomic():
         began = time.monotonic()
         with counted_anew(Episode.objects.filter(pk__in=episodes), make_parts()) as endings:
             ids = json.dumps([ending.episode for ending in endings])
             _note_blobs(ids)
             steps = _delete(ids)
-        Environment.objects.filter(pk__in={ending.environment for ending in endings}).update(counted="")
+        Environment.objects.filter(pk__in={ending.environment for ending in endings}).update(
+            counted=""
+        )
         last = max([ending.episode for ending in endings], default=0)
         Removal.objects.filter(pk=removal.pk, last_episode__lt=last).update(last_episode=last)
         Removal.objects.filter(pk=removal.pk).update(
@@ -116,12 +128,14 @@ def remove_batch(removal: Removal, episodes: Sequence[int]) -> RemovedCount:
 
 
 def last_removed() -> int:
-    """Return the highest id of an episode that was removed; 0 if none was. Ids are not used again."""
+    """Return the highest id of an episode that was removed; 0 if none was. Ids are not used
+    again."""
     return Removal.objects.aggregate(last=Max("last_episode"))["last"] or 0
 
 
 def ids_of(episodes: QuerySet[Episode]) -> Iterator[int]:
-    """Yield the ids of the ended episodes among these, oldest first, without keeping a query open in between."""
+    """Yield the ids of the ended episodes among these, oldest first, without keeping a query open
+    in between."""
     last = 0
     ended = episodes.filter(status="ended").order_by("pk")
     while found := list(ended.filter(pk__gt=last).values_list("pk", flat=True)[:_LISTED]):
@@ -130,7 +144,8 @@ def ids_of(episodes: QuerySet[Episode]) -> Iterator[int]:
 
 
 def _batches(ids: Sequence[int], pace: RemovalPace) -> Iterator[list[int]]:
-    """Divide the episodes into batches that fit one transaction each, as large as `pace` says by then."""
+    """Divide the episodes into batches that fit one transaction each, as large as `pace` says by
+    then."""
     sizes = Episode.objects.filter(pk__in=ids).values_list("pk", "steps_count", "refused_count")
     steps_of = {pk: ran + refused for pk, ran, refused in sizes}
     batch, steps = list[int](), 0
@@ -155,7 +170,10 @@ def _delete(ids: str) -> int:
     rollouts = f"SELECT id FROM episodes_rollout WHERE {_OF_EPISODES}"  # nosec B608 # only our own names
     _execute(f"DELETE FROM {RolloutText._meta.db_table} WHERE rollout_id IN ({rollouts})", ids)  # nosec B608 # only our own names
     _execute("UPDATE episodes_play SET parent_id = NULL WHERE parent_id IN ({ids})", ids)
-    deleted = {table: _execute(f"DELETE FROM {table} WHERE {condition}", ids) for table, condition in _DELETIONS}  # nosec B608 # only our own names
+    deleted = {
+        table: _execute(f"DELETE FROM {table} WHERE {condition}", ids)  # nosec B608 # only our own
+        for table, condition in _DELETIONS
+    }
     return deleted["episodes_step"]
 
 

@@ -1,11 +1,13 @@
 """Deletes the blobs that nothing refers to any more, after episodes were removed.
 
-The recorder remembers which blobs the database has and refers to those without writing them again, so only its own
-process may delete blobs, or a process that keeps every recorder out. `forget` makes it forget some blobs and holds its
-writing back for the moment in which they are checked a last time and deleted.
+The recorder remembers which blobs the database has and refers to those without writing them again,
+so only its own process may delete blobs, or a process that keeps every recorder out. `forget` makes
+it forget some blobs and holds its writing back for the moment in which they are checked a last time
+and deleted.
 
-Most columns that refer to blobs have an index of the few rows that do. Nearly all episodes have a prompt and a list of
-tools, and such an index would cost each of them something, so the episodes are read instead, before the lock is taken.
+Most columns that refer to blobs have an index of the few rows that do. Nearly all episodes have a
+prompt and a list of tools, and such an index would cost each of them something, so the episodes are
+read instead, before the lock is taken.
 """
 
 from __future__ import annotations
@@ -31,9 +33,16 @@ MAX_DELETED = 200
 _RANGE = 20_000
 """Ids of episodes that are looked at by one query."""
 
-_TEXTS = {"sqlite": "SELECT value FROM json_each(%s)", "postgresql": "SELECT json_array_elements_text(%s::json)"}
+_TEXTS = {
+    "sqlite": "SELECT value FROM json_each(%s)",
+    "postgresql": "SELECT json_array_elements_text(%s::json)",
+}
 _INDEXED = (
-    *(("episodes_step", "input_blob_id"), ("episodes_step", "output_blob_id"), ("episodes_rollout", "event_blob_id")),
+    *(
+        ("episodes_step", "input_blob_id"),
+        ("episodes_step", "output_blob_id"),
+        ("episodes_rollout", "event_blob_id"),
+    ),
     *(("episodes_rolloutmessage", f"{name}_blob_id") for name in ("content", "summary", "extra")),
 )
 _OF_EPISODES = ("prompt_id", "tools_id")
@@ -43,7 +52,8 @@ _SINCE = "(id > %s OR id IN ({ids}))"
 
 @dataclass(frozen=True, slots=True)
 class _PromptBoundary:
-    """Divides the episodes: those up to the id `last` that are not in `running` have their prompt and their tools."""
+    """Divides the episodes: those up to the id `last` that are not in `running` have their prompt
+    and their tools."""
 
     last: int
     running: str
@@ -56,7 +66,8 @@ def are_there_any() -> bool:
 
 
 def delete_loose_blobs(forget: Forget = lambda digests: nullcontext()) -> int:
-    """Check all blobs that lost a reference, delete those that have none left, and return their number.
+    """Check all blobs that lost a reference, delete those that have none left, and return their
+    number.
 
     Raises: django.db.Error.
     """
@@ -79,7 +90,11 @@ def _unneeded(digests: set[str], boundary: _PromptBoundary) -> set[str]:
     for low in range(0, boundary.last, _RANGE):
         if not left:
             break
-        left -= set(_found("episodes_episode", _OF_EPISODES, left, "id > %s AND id <= %s", [low, low + _RANGE]))
+        left -= set(
+            _found(
+                "episodes_episode", _OF_EPISODES, left, "id > %s AND id <= %s", [low, low + _RANGE]
+            )
+        )
     return left
 
 
@@ -87,9 +102,14 @@ def _delete(digests: Collection[str], boundary: _PromptBoundary, forget: Forget)
     with forget(digests), transaction.atomic():
         left = _without_indexed(set(digests))
         since = _SINCE.format(ids=ID_LISTS[connection.vendor])
-        left -= set(_found("episodes_episode", _OF_EPISODES, left, since, [boundary.last, boundary.running]))
-        with connection.cursor() as cursor:  # Django would look for references again, also where there is no index
-            cursor.execute(_DELETE.format(digests=_TEXTS[connection.vendor]), [json.dumps(sorted(left))])
+        left -= set(
+            _found("episodes_episode", _OF_EPISODES, left, since, [boundary.last, boundary.running])
+        )
+        # Django would look for references again, also where there is no index
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _DELETE.format(digests=_TEXTS[connection.vendor]), [json.dumps(sorted(left))]
+            )
             return int(cursor.rowcount)
 
 
@@ -101,9 +121,14 @@ def _without_indexed(digests: set[str]) -> set[str]:
 
 
 def _found(
-    table: str, columns: tuple[str, ...], digests: set[str], condition: str = "1 = 1", values: list[Any] | None = None
+    table: str,
+    columns: tuple[str, ...],
+    digests: set[str],
+    condition: str = "1 = 1",
+    values: list[Any] | None = None,
 ) -> Iterator[str]:
-    """Yield those of the blobs to which a column of the table refers, in rows that meet the condition."""
+    """Yield those of the blobs to which a column of the table refers, in rows that meet the
+    condition."""
     listed = json.dumps(sorted(digests))
     with connection.cursor() as cursor:
         for column in columns:

@@ -1,7 +1,9 @@
-"""What a removal would remove: how many episodes and steps, of which environments, and how large they are.
+"""What a removal would remove: how many episodes and steps, of which environments, and how large
+they are.
 
-The size of an episode is that of the texts of its steps, whichever form they are stored in, and 500 bytes for each row.
-It is an estimate of the space that its removal makes free, and the same on every database.
+The size of an episode is that of the texts of its steps, whichever form they are stored in, and 500
+bytes for each row. It is an estimate of the space that its removal makes free, and the same on
+every database.
 """
 
 from __future__ import annotations
@@ -53,9 +55,14 @@ class RemovalPlan:
         if self.episodes > 1:
             found.append(f"The first is episode {self.first}, the last is episode {self.last}.")
         if self.running:
-            verb = "is still running and stays" if self.running == 1 else "are still running and stay"
+            verb = (
+                "is still running and stays" if self.running == 1 else "are still running and stay"
+            )
             found.append(f"{count_of(self.running)} {verb}.")
-        found.append("Their notes, uploaded rollouts and places in figures go with them. This cannot be undone.")
+        found.append(
+            "Their notes, uploaded rollouts and places in figures go with them. This "
+            "cannot be undone."
+        )
         return found
 
 
@@ -67,16 +74,25 @@ def plan_of(episodes: QuerySet[Episode]) -> RemovalPlan:
     """Return what removing these episodes would remove. Three queries."""
     ended = episodes.filter(status="ended").order_by()
     found = ended.aggregate(
-        n=Count("pk"), ran=Sum("steps_count"), refused=Sum("refused_count"), first=Min("pk"), last=Max("pk")
+        n=Count("pk"),
+        ran=Sum("steps_count"),
+        refused=Sum("refused_count"),
+        first=Min("pk"),
+        last=Max("pk"),
     )
-    counts = ended.values_list("environment__name").annotate(n=Count("pk")).order_by("-n", "environment__name")
+    counts = (
+        ended.values_list("environment__name")
+        .annotate(n=Count("pk"))
+        .order_by("-n", "environment__name")
+    )
     steps = (found["ran"] or 0) + (found["refused"] or 0)
     running = episodes.filter(status="running").count()
     return RemovalPlan(found["n"], steps, running, list(counts), found["first"], found["last"])
 
 
 def oldest_beyond(episodes: QuerySet[Episode], keep_bytes: int) -> list[int]:
-    """Return the ids of the oldest of the ended `episodes` without which the whole record has `keep_bytes` at most.
+    """Return the ids of the oldest of the ended `episodes` without which the whole record has
+    `keep_bytes` at most.
 
     Reads the sizes of all steps, which takes about a second for 500,000 of them.
     """

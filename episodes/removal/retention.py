@@ -1,7 +1,9 @@
-"""Removes the episodes whose retention period is over: that of their run, else of their environment, else of all.
+"""Removes the episodes whose retention period is over: that of their run, else of their
+environment, else of all.
 
-Periods are rows of Retention, which the admin edits, and ORSWEB_RETENTION_DAYS for all that have none. They count from
-the end of an episode. The recorder's upkeep asks for one batch after another; each takes one short transaction.
+Periods are rows of Retention, which the admin edits, and ORSWEB_RETENTION_DAYS for all that have
+none. They count from the end of an episode. The recorder's upkeep asks for one batch after another;
+each takes one short transaction.
 """
 
 from __future__ import annotations
@@ -22,14 +24,20 @@ AUTHOR = "retention"
 
 
 def remove_expired(default_days: int | None, pace: RemovalPace | None = None) -> int:
-    """Remove one batch of episodes whose period is over, and return their number; 0 when there are none left.
+    """Remove one batch of episodes whose period is over, and return their number; 0 when there are
+    none left.
 
-    `default_days`: period of what has none of its own; None keeps it. `pace`: how large the batch is.
+    `default_days`: period of what has none of its own; None keeps it. `pace`: how large the batch
+    is.
     Raises: django.db.Error.
     """
     now, pace = timezone.now(), pace or RemovalPace(connection.vendor)
     for episodes, days in _periods(default_days):
-        ids = list(_older(episodes, now - timedelta(days=days)).values_list("pk", flat=True)[: pace.episodes])
+        ids = list(
+            _older(episodes, now - timedelta(days=days)).values_list("pk", flat=True)[
+                : pace.episodes
+            ]
+        )
         if ids:
             removed = remove_batch(_removal_of_today(now), ids)
             pace.note(removed.seconds)
@@ -56,7 +64,8 @@ def _periods(default_days: int | None) -> Iterator[tuple[QuerySet[Episode], int]
 def _older(episodes: QuerySet[Episode], moment: datetime) -> QuerySet[Episode]:
     """Return the episodes that ended before `moment`, in the order of their ids.
 
-    Ids rise with the time of the start, so a bound by id keeps the database from reading all younger episodes.
+    Ids rise with the time of the start, so a bound by id keeps the database from reading all
+    younger episodes.
     """
     last = Episode.objects.filter(created__lt=moment).aggregate(last=Max("pk"))["last"] or 0
     return episodes.filter(pk__lte=last, status="ended", ended__lt=moment).order_by("pk")

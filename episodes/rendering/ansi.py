@@ -1,7 +1,9 @@
-"""Terminal output as HTML: colours and styles as classes; every other control sequence has no effect.
+"""Terminal output as HTML: colours and styles as classes; every other control sequence has no
+effect.
 
-rich reads the sequences that set colours and styles (SGR). All others are removed before, because rich shows titles and
-links that end with BEL as text and takes quadratic time for unterminated ones (20,000 characters: 4.8 s).
+rich reads the sequences that set colours and styles (SGR). All others are removed before, because
+rich shows titles and links that end with BEL as text and takes quadratic time for unterminated ones
+(20,000 characters: 4.8 s).
 
 Source: ECMA-48 8.3.117 (SGR), 5.4 (CSI); xterm's control sequences (OSC, 256 and direct colours).
 """
@@ -45,12 +47,14 @@ _STYLES = {
 
 
 def plain(text: str) -> str:
-    """Return what is read of `text` if it is terminal output; a text without control sequences as it is."""
+    """Return what is read of `text` if it is terminal output; a text without control sequences as
+    it is."""
     return _SEQUENCE.sub("", _written(text)) if "\x1b" in text else text
 
 
 def ansi(text: str) -> SafeString:
-    """Return `text` as HTML with spans of the classes `ansi-<style>`, `ansi-<colour>` and `ansi-on-<colour>`."""
+    """Return `text` as HTML with spans of the classes `ansi-<style>`, `ansi-<colour>` and
+    `ansi-on-<colour>`."""
     decoder = _decoder_class()()
     pieces = []
     for line in _keep_styles(_written(text)).split("\n"):
@@ -96,7 +100,8 @@ def _line(line: Text) -> str:
 
 @lru_cache(1000)
 def _classes(style: Style | str) -> str:
-    if isinstance(style, str):  # rich names a style that it has not parsed; the decoder has none of these
+    # rich names a style that it has not parsed; the decoder has none of these
+    if isinstance(style, str):
         return ""
     names = [name for attribute, name in _STYLES.items() if getattr(style, attribute)]
     ink, ground = _colour(style.color), _colour(style.bgcolor)
@@ -108,8 +113,9 @@ def _classes(style: Style | str) -> str:
 def _colour(colour: Color | None) -> str:
     """Return the nearest of the eight colours; empty for the terminal's default.
 
-    The nearest has the same parts strong: its hue, in a shade that is legible on light and dark pages, which the exact
-    colour and rich's own choice of eight (pale colours become white) may not be.
+    The nearest has the same parts strong: its hue, in a shade that is legible on light and dark
+    pages, which the exact colour and rich's own choice of eight (pale colours become white) may not
+    be.
     """
     if colour is None or colour.is_default:
         return ""

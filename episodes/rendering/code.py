@@ -16,10 +16,38 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
 from environments.display.visible import visible
 
-LANGUAGES = ("bash", "c", "css", "diff", "html", "java", "javascript", "json", "python", "pytb", "rust", "sql", "yaml")
-"""Languages whose lexers take time linear in the length of the text; code in any other is shown without marks."""
-_ALIASES = {"sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash", "py": "python", "python3": "python"}
-_ALIASES |= {"js": "javascript", "ts": "javascript", "typescript": "javascript", "xml": "html", "yml": "yaml"}
+LANGUAGES = (
+    "bash",
+    "c",
+    "css",
+    "diff",
+    "html",
+    "java",
+    "javascript",
+    "json",
+    "python",
+    "pytb",
+    "rust",
+    "sql",
+    "yaml",
+)
+"""Languages whose lexers take time linear in the length of the text; code in any other is shown
+without marks."""
+_ALIASES = {
+    "sh": "bash",
+    "shell": "bash",
+    "zsh": "bash",
+    "console": "bash",
+    "py": "python",
+    "python3": "python",
+}
+_ALIASES |= {
+    "js": "javascript",
+    "ts": "javascript",
+    "typescript": "javascript",
+    "xml": "html",
+    "yml": "yaml",
+}
 _ALIASES |= {"patch": "diff", "cpp": "c", "c++": "c", "traceback": "pytb"}
 MAX_MARKED = 20_000
 """Characters of a text; a longer one is shown without marks."""
@@ -30,17 +58,23 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("pytb", re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)),
     ("diff", re.compile(r"^(?:diff --git |--- .+\n\+\+\+ |@@ -\d+)", re.MULTILINE)),
     ("bash", re.compile(r"\A#!.*\b(?:ba|z|)sh\b")),
-    ("python", re.compile(r"\A#!.*python|^(?:def \w+\(.*:|class \w+.*:|from [\w.]+ import |import \w+)", re.MULTILINE)),
+    ("python", re.compile(r"\A#!.*python|^(?:def \w+\(.*:|class \w+.*:|from [\w.]+ import |import "
+                          r"\w+)", re.MULTILINE)),
     ("html", re.compile(r"\A\s*<(?:!doctype|html|\?xml|svg|div|table)\b", re.IGNORECASE)),
     ("sql", re.compile(r"\A\s*(?:select\s.+\sfrom|insert into|create table|update \w+ set)\s", re.IGNORECASE)),
 )  # fmt: skip
 
 
 def code(text: str, language: str = "") -> SafeString:
-    """Return `text` as HTML, with marks if `language`, a name as in a Markdown fence, is one of `LANGUAGES`."""
+    """Return `text` as HTML, with marks if `language`, a name as in a Markdown fence, is one of
+    `LANGUAGES`."""
     shown, name = visible(text), language.lower()
     name = _ALIASES.get(name, name)
-    if name not in LANGUAGES or len(shown) > MAX_MARKED or max(map(len, shown.split("\n"))) > MAX_LINE:
+    if (
+        name not in LANGUAGES
+        or len(shown) > MAX_MARKED
+        or max(map(len, shown.split("\n"))) > MAX_LINE
+    ):
         return escape(shown)
     # pygments escapes every token and adds only spans with classes
     marked: str = highlight(shown, _lexer(name), _formatter()).rstrip("\n")
@@ -48,7 +82,8 @@ def code(text: str, language: str = "") -> SafeString:
 
 
 def language_of(text: str) -> str:
-    """Return the language that `text` looks like, or an empty text for prose and unknown languages."""
+    """Return the language that `text` looks like, or an empty text for prose and unknown
+    languages."""
     if is_json(text):
         return "json"
     head = text[:4_000]
@@ -63,7 +98,8 @@ def begins_as_code(text: str) -> bool:
 
 
 def is_json(text: str) -> bool:
-    """Return whether the whole of `text` is a JSON object or array of at most `MAX_MARKED` characters."""
+    """Return whether the whole of `text` is a JSON object or array of at most `MAX_MARKED`
+    characters."""
     start = text.lstrip()[:1]
     if start not in ("{", "[") or len(text) > MAX_MARKED:
         return False

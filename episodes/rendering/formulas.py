@@ -23,7 +23,8 @@ MAX_FORMULAS = 60
 """Formulas of one text that are drawn; the others are shown as they were written."""
 _FORMULA = re.compile(
     r"\$\$(?P<d1>[^$]{1,1000}?)\$\$"
-    # No second opening delimiter within, or the search would go on for 1,000 characters from each; `\\\\[2pt]` is none.
+    # No second opening delimiter within, or the search would go on for 1,000 characters from each;
+    # `\\\\[2pt]` is none.
     r"|(?<!\\)\\\[(?P<d2>(?:\\\\|(?!\\\[).){1,1000}?)\\\]"
     r"|(?<!\\)\\\((?P<i1>(?:\\\\|(?!\\\().){1,1000}?)\\\)"
     # a dollar means money where a space or a word is on its wrong side
@@ -49,24 +50,31 @@ def formula(source: str, number: int = 0, *, is_display: bool) -> SafeString:
 
     `number`: how many formulas of the text come before it.
     """
-    if number < MAX_FORMULAS and len(source) <= MAX_CHARACTERS and (drawn := _math(source, is_display=is_display)):
+    if (
+        number < MAX_FORMULAS
+        and len(source) <= MAX_CHARACTERS
+        and (drawn := _math(source, is_display=is_display))
+    ):
         return drawn
     return format_html('<code class="formula">{}</code>', visible(source))
 
 
 def formula_at(text: str, position: int) -> re.Match[str] | None:
-    """Return the match of a formula that begins at `position`, for parsers that scan the text themselves."""
+    """Return the match of a formula that begins at `position`, for parsers that scan the text
+    themselves."""
     return _FORMULA.match(text, position)
 
 
 def source_of(found: re.Match[str]) -> tuple[str, bool]:
-    """Return the LaTeX between the delimiters, and whether the formula is displayed on lines of its own."""
+    """Return the LaTeX between the delimiters, and whether the formula is displayed on lines of its
+    own."""
     name = found.lastgroup or ""
     return found[name].strip(), name.startswith("d")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield text, the formula that follows it (empty after the last text) and whether that formula is displayed."""
+    """Yield text, the formula that follows it (empty after the last text) and whether that formula
+    is displayed."""
     start = 0
     for found in _FORMULA.finditer(text):
         yield text[start : found.start()], *source_of(found)
@@ -81,9 +89,11 @@ def _render(number: int, before: str, source: str, is_display: bool) -> SafeStri
 
 
 def _math(source: str, *, is_display: bool) -> SafeString | None:
-    """Return `source` as MathML, or None where the converter fails or its output holds more than a formula."""
+    """Return `source` as MathML, or None where the converter fails or its output holds more than a
+    formula."""
     try:
         return clean_math(convert(visible(source), display="block" if is_display else "inline"))
-    # a third-party parser on untrusted text raises its own exceptions, IndexError, KeyError, RecursionError …
+    # a third-party parser on untrusted text raises its own exceptions, IndexError, KeyError,
+    # RecursionError …
     except Exception:
         return None

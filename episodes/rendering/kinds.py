@@ -1,4 +1,5 @@
-"""The kinds of text that pages show (Markdown, code, terminal output …): their detection and rendering as safe HTML."""
+"""The kinds of text that pages show (Markdown, code, terminal output …): their detection and
+rendering as safe HTML."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _LATEX = re.compile(  # delimiters as in formulas.py
 MAX_PARSED = 20_000
 """Characters of Markdown or LaTeX that are parsed; a longer text is shown as it is."""
 MAX_MARKS = 3_000
-"""Characters with a meaning in Markdown that are parsed, because some take time that grows with their square."""
+"""Characters with a meaning in Markdown that are parsed, because some take time that grows with
+their square."""
 _MARKS = "[]!*_`<>|\\$&~#\n"
 _MAX_HEAD = 8_000
 """Characters at the beginning of a text from which its kind is derived."""
@@ -44,7 +46,8 @@ MIN_WIDTH, MIN_HEIGHT = 3, 3
 
 
 def kind_of(text: str) -> Kind:
-    """Return the kind that shows `text` best; Markdown only if it has a fence, a table or two other signs of it.
+    """Return the kind that shows `text` best; Markdown only if it has a fence, a table or two other
+    signs of it.
 
     A text with a fence or a table that also looks like code is Markdown, unless it begins as code.
     """
@@ -63,7 +66,8 @@ def kind_of(text: str) -> Kind:
 
 
 def _is_drawing(text: str) -> bool:
-    """Return whether `text` has consecutive lines of equal length and few letters, as a maze or a board has."""
+    """Return whether `text` has consecutive lines of equal length and few letters, as a maze or a
+    board has."""
     height = length = 0
     for line in text.splitlines():
         is_row = len(line) >= MIN_WIDTH and 2 * sum(map(str.isalnum, line)) <= len(line)
@@ -75,15 +79,18 @@ def _is_drawing(text: str) -> bool:
 
 
 def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
-    """Return `text` as safe HTML. `language` applies to code; if it is empty, the language is guessed.
+    """Return `text` as safe HTML. `language` applies to code; if it is empty, the language is
+    guessed.
 
-    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, and so is Markdown with more than
-    `MAX_MARKS` marks.
+    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, and so is
+    Markdown with more than `MAX_MARKS` marks.
     """
     if kind in ("markdown", "latex") and len(text) > MAX_PARSED:
         return escape(visible(text))
     if kind == "markdown":
-        return markdown(text) if sum(map(text.count, _MARKS)) <= MAX_MARKS else escape(visible(text))
+        return (
+            markdown(text) if sum(map(text.count, _MARKS)) <= MAX_MARKS else escape(visible(text))
+        )
     if kind == "code":
         name = language or language_of(text)
         return code(indent_json(text) if name == "json" and is_json(text) else text, name)
@@ -96,14 +103,16 @@ def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _MAX_INDENTED = 20
-"""Maximum number of levels that are indented; deeper levels start in the column of the last of them."""
+"""Maximum number of levels that are indented; deeper levels start in the column of the last of
+them."""
 
 
 def indent_json(text: str) -> str:
-    """Return valid JSON with one member or item on each line, indented by two spaces for each level.
+    """Return valid JSON with one member or item on each line, indented by two spaces for each
+    level.
 
-    The text is not parsed into values, so numbers stay as they were written and keys stay in their order. Empty objects
-    and arrays stay on one line.
+    The text is not parsed into values, so numbers stay as they were written and keys stay in their
+    order. Empty objects and arrays stay on one line.
     """
     tokens = _JSON_TOKEN.findall(text)
     pieces: list[str] = []

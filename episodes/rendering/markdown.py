@@ -1,6 +1,8 @@
-"""Markdown as HTML: CommonMark with tables, formulas and highlighted code. HTML in the text is shown as text.
+"""Markdown as HTML: CommonMark with tables, formulas and highlighted code. HTML in the text is
+shown as text.
 
-An image is shown as a link to its address, because a picture from another host would tell that host who reads the page.
+An image is shown as a link to its address, because a picture from another host would tell that host
+who reads the page.
 """
 
 from __future__ import annotations
@@ -59,29 +61,41 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _render_formula(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_formula(
+    self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
     number = env["formulas"] = env.get("formulas", -1) + 1
     return formula(tokens[index].content, number, is_display=tokens[index].block)
 
 
-def _render_heading(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_heading(
+    self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
     """Render a heading three levels lower, because h1 to h3 are the page's own headings."""
     tokens[index].tag = f"h{min(6, int(tokens[index].tag[1]) + 3)}"
     return self.renderToken(tokens, index, options, env)
 
 
-def _render_cell(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_cell(
+    self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
     tokens[index].attrs = cell_attributes(tokens[index].attrs)
     return self.renderToken(tokens, index, options, env)
 
 
-def _render_code(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_code(
+    self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
     token = tokens[index]
     language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
-    return format_html('<pre class="code"><code>{}</code></pre>\n', code(token.content.rstrip("\n"), language))
+    return format_html(
+        '<pre class="code"><code>{}</code></pre>\n', code(token.content.rstrip("\n"), language)
+    )
 
 
-def _render_image(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_image(
+    self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any
+) -> str:
     address = str(tokens[index].attrs.get("src", ""))
     label = tokens[index].content or "image"
     if address.startswith("data:"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 HUE_STEP = 15
 """Degrees between neighbouring hues. `record.css` has a class `hue-0`, `hue-15`, … for each."""
 _GOLDEN_ANGLE = 137.508
-"""Degrees by which numbers that follow each other are turned, so that runs started together differ most."""
+"""Degrees by which numbers that follow each other are turned, so that runs started together differ
+most."""
 
 
 def hue_of_run(pk: int) -> int:

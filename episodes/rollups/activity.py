@@ -1,7 +1,9 @@
-"""The part that makes Activity rows by minute (for three days), by hour (for ninety days) and by day.
+"""The part that makes Activity rows by minute (for three days), by hour (for ninety days) and by
+day.
 
-Each batch adds to the rows. Return and success follow the definition that the environment has at that moment. Returns
-of expired episodes are counted apart, and the other endings by kind, so that a reader can apply any convention.
+Each batch adds to the rows. Return and success follow the definition that the environment has at
+that moment. Returns of expired episodes are counted apart, and the other endings by kind, so that a
+reader can apply any convention.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ COUNTS = (
 # continuations have no column: they are the episodes that no other column counts
 _PLACES = {kind: COUNTS.index(kind) for kind in CAUSES} | {"probe": COUNTS.index("probes")}
 _STEPS = COUNTS.index("steps")
-_RETURNS = {**dict.fromkeys(OWN_KINDS, COUNTS.index("scored")), "expired": COUNTS.index("expired_scored")}
+_RETURNS = {
+    **dict.fromkeys(OWN_KINDS, COUNTS.index("scored")),
+    "expired": COUNTS.index("expired_scored"),
+}
 """Kind of an ending -> place of the first of three counts of its returns."""
 _NOTHING: tuple[float, ...] = tuple(0.0 if name.endswith("_total") else 0 for name in COUNTS)
 
@@ -62,7 +67,11 @@ class ActivityPart:
     def gather(self, endings: Sequence[Ending]) -> list[Values]:
         rows = _counted(endings)
         now = self._now()
-        kept = {key: row for key, row in rows.items() if key.start > now - MAX_AGE_SECONDS.get(key.period, now)}
+        kept = {
+            key: row
+            for key, row in rows.items()
+            if key.start > now - MAX_AGE_SECONDS.get(key.period, now)
+        }
         return [(*key, *row) for key, row in sorted(kept.items())]
 
     def write(self, gathered: list[Values]) -> None:
@@ -73,7 +82,8 @@ class ActivityPart:
         pass
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        """Subtract the endings. Their returns are subtracted by the definition that is in force now."""
+        """Subtract the endings. Their returns are subtracted by the definition that is in force
+        now."""
         rows = [(*key, *row) for key, row in sorted(_counted(endings).items())]
         BulkWriter(connection).subtract(Activity, KEY, COUNTS, rows)
 
@@ -130,5 +140,7 @@ def _rolled_up(minutes: dict[ActivityKey, Counts]) -> dict[ActivityKey, Counts]:
         for period in PERIODS[1:]:
             key = ActivityKey(period, minute.start // period * period, minute.environment)
             sums = found.get(key)
-            found[key] = row if sums is None else [old + new for old, new in zip(sums, row, strict=True)]
+            found[key] = (
+                row if sums is None else [old + new for old, new in zip(sums, row, strict=True)]
+            )
     return found

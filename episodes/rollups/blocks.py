@@ -1,7 +1,9 @@
-"""The part that makes CurveBlock rows of environments, splits and runs, each when its last episode has ended.
+"""The part that makes CurveBlock rows of environments, splits and runs, each when its last episode
+has ended.
 
 A block has a row for each place of its episodes: their environment, and of a run their split.
-Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes after a start.
+Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes
+after a start.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import Edges, Place, RollupScope, by_place, by_scope, edges_of_environments, place_of
+from episodes.rollups.scopes import (
+    Edges,
+    Place,
+    RollupScope,
+    by_place,
+    by_scope,
+    edges_of_environments,
+    place_of,
+)
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -34,7 +44,8 @@ BLOCK_ENDINGS = 128
 BLOCKS_ABOVE = 4
 """Blocks of one level that a block of the next level holds."""
 MAX_SCOPES = 1000
-"""Scopes whose endings are remembered; when there are more, those that were quiet for longest are forgotten."""
+"""Scopes whose endings are remembered; when there are more, those that were quiet for longest are
+forgotten."""
 _COLUMNS = ("scope", "scope_id", "level", "number", "environment_id", "split_id", *COLUMNS)
 
 
@@ -83,26 +94,38 @@ class BlocksPart:
         self._open.clear()
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        """Take the endings out of their blocks, which keep their numbers, even without a single episode."""
+        """Take the endings out of their blocks, which keep their numbers, even without a single
+        episode."""
         for scope, gone in by_scope(endings).items():
             numbers = [ending.number for ending in gone]
             blocks = CurveBlock.objects.filter(
-                scope=scope.kind, scope_id=scope.id, first_end__lte=numbers[-1], last_end__gte=numbers[0]
+                scope=scope.kind,
+                scope_id=scope.id,
+                first_end__lte=numbers[-1],
+                last_end__gte=numbers[0],
             )
             held = dict[int, list[Ending]]()
             for pk, environment, split, low, high in rows_of(
                 blocks.values_list("pk", "environment_id", "split_id", "first_end", "last_end")
             ):
                 some = gone[bisect_left(numbers, low) : bisect_right(numbers, high)]
-                held[pk] = [ending for ending in some if place_of(scope.kind, ending) == (environment, split)]
+                held[pk] = [
+                    ending
+                    for ending in some
+                    if place_of(scope.kind, ending) == (environment, split)
+                ]
             shrink(CurveBlock, {pk: some for pk, some in held.items() if some})
 
     def insert(self, scope: RollupScope, endings: Sequence[Ending]) -> None:
         """Add endings that came into a scope after they were followed to the blocks of their time.
 
-        Those after the last full block stay in none. Called within a transaction. Raises: django.db.Error.
+        Those after the last full block stay in none. Called within a transaction. Raises:
+        django.db.Error.
         """
-        blocks, edges = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id), edges_of_environments()
+        blocks, edges = (
+            CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id),
+            edges_of_environments(),
+        )
         late = defaultdict[tuple[int, int], list[Ending]](list)
         for ending in endings:
             later = blocks.filter(level=0, last_end__gt=ending.number).order_by("number")
@@ -116,9 +139,15 @@ class BlocksPart:
             for place, added in by_place(scope.kind, some).items():
                 within = rows.filter(environment_id=place.environment, split_id=place.split)
                 old = [read_summary(row) for row in rows_of(within.values_list(*columns_read()))]
-                summary = merged([*old, summary_of(added)]).compressed(edges.get(place.environment, ()))
+                summary = merged([*old, summary_of(added)]).compressed(
+                    edges.get(place.environment, ())
+                )
                 within.delete()
-                writer.insert(CurveBlock, _COLUMNS, [_row(RollupBlock(scope, level, number, place, summary), writer)])
+                writer.insert(
+                    CurveBlock,
+                    _COLUMNS,
+                    [_row(RollupBlock(scope, level, number, place, summary), writer)],
+                )
 
     def empty(self) -> bool:
         return delete_some(CurveBlock)
@@ -132,12 +161,17 @@ class BlocksPart:
 
 
 def _read_open(scope: RollupScope, before: int) -> _Open:
-    """Read what a scope has after its last full block. `before`: the first ending that was not followed yet."""
+    """Read what a scope has after its last full block. `before`: the first ending that was not
+    followed yet."""
     if before == 1:
         return _Open(0, [])
-    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by("-number", "-last_end")
+    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by(
+        "-number", "-last_end"
+    )
     number, last = blocks.values_list("number", "last_end").first() or (-1, 0)
-    after = Episode.objects.filter(**{scope.kind: scope.id}, end_number__gt=last, end_number__lt=before)
+    after = Episode.objects.filter(
+        **{scope.kind: scope.id}, end_number__gt=last, end_number__lt=before
+    )
     return _Open(number + 1, endings_of(after))
 
 
@@ -145,8 +179,11 @@ Parts = Mapping[Place, RollupSummary]
 """The content of a block, by place."""
 
 
-def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[RollupBlock]:
-    """Take full blocks out of `filling`, and yield each, followed by the blocks of higher levels that it completes."""
+def _filled(
+    scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]
+) -> Iterator[RollupBlock]:
+    """Take full blocks out of `filling`, and yield each, followed by the blocks of higher levels
+    that it completes."""
     recent: dict[tuple[int, int], Parts] = {}
     while len(filling.endings) >= BLOCK_ENDINGS:
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
@@ -174,12 +211,16 @@ def _merged(blocks: Sequence[Parts]) -> Parts:
     return {place: merged(summaries) for place, summaries in found.items()}
 
 
-def _siblings(scope: RollupScope, level: int, numbers: range, recent: Mapping[tuple[int, int], Parts]) -> list[Parts]:
+def _siblings(
+    scope: RollupScope, level: int, numbers: range, recent: Mapping[tuple[int, int], Parts]
+) -> list[Parts]:
     """Return the blocks of one level, from the database those that are not in `recent`."""
     missing = [number for number in numbers if (level, number) not in recent]
     found = {number: dict(recent[level, number]) for number in numbers if (level, number) in recent}
     if missing:
-        rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
+        rows = CurveBlock.objects.filter(
+            scope=scope.kind, scope_id=scope.id, level=level, number__in=missing
+        )
         for number, environment, split, *row in rows.values_list(
             "number", "environment_id", "split_id", *columns_read()
         ):
@@ -188,4 +229,10 @@ def _siblings(scope: RollupScope, level: int, numbers: range, recent: Mapping[tu
 
 
 def _row(block: RollupBlock, writer: BulkWriter) -> Values:
-    return (*block.scope, block.level, block.number, *block.place, *values_of(block.summary, writer))
+    return (
+        *block.scope,
+        block.level,
+        block.number,
+        *block.place,
+        *values_of(block.summary, writer),
+    )

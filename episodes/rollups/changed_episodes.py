@@ -1,4 +1,5 @@
-"""Keeps what the follower has derived true when episodes change that it may have followed, or are removed."""
+"""Keeps what the follower has derived true when episodes change that it may have followed, or are
+removed."""
 
 from __future__ import annotations
 
@@ -13,13 +14,18 @@ from episodes.rollups.rollup_part import RollupPart
 
 
 @contextmanager
-def counted_anew(episodes: QuerySet[Episode], parts: Sequence[RollupPart]) -> Iterator[Sequence[Ending]]:
-    """Take the ended ones among the episodes out of the rows of `parts`, and give them, as they are after the block,
+def counted_anew(
+    episodes: QuerySet[Episode], parts: Sequence[RollupPart]
+) -> Iterator[Sequence[Ending]]:
+    """Take the ended ones among the episodes out of the rows of `parts`, and give them, as they are
+    after the block,
     to the parts again. Yield their endings.
 
-    Call it first in a transaction, with a query that finds the same episodes after the block. Raises: django.db.Error.
+    Call it first in a transaction, with a query that finds the same episodes after the block.
+    Raises: django.db.Error.
     """
-    Progress.objects.update(removals=F("removals") + 1)  # locks the follower out, which then reads again
+    # locks the follower out, which then reads again
+    Progress.objects.update(removals=F("removals") + 1)
     places = dict(Progress.objects.values_list("name", "end_number"))
     before = endings_of(episodes)
     for part in parts:

@@ -1,7 +1,9 @@
-"""The part that makes EpisodeComponent rows from the components that environments report with their rewards.
+"""The part that makes EpisodeComponent rows from the components that environments report with their
+rewards.
 
-The recorder says of most episodes that no output mentions components; these are not read. Of the others, the database
-picks the steps whose output mentions them. Large outputs, which are compressed blobs, are read in any case.
+The recorder says of most episodes that no output mentions components; these are not read. Of the
+others, the database picks the steps whose output mentions them. Large outputs, which are compressed
+blobs, are read in any case.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ MAX_NAMES = 100
 """Names of components that are stored for one environment; further ones are ignored."""
 MAX_REMEMBERED = 10_000
 MAX_LATE = 5_000
-"""Episodes whose components are read from their steps because the part has not followed them yet."""
+"""Episodes whose components are read from their steps because the part has not followed them
+yet."""
 MAX_BLOB_BYTES = 2 * 1024 * 1024
 """Size of an output that is still searched for components, before compression."""
 _COLUMNS = ("episode_id", "component_id", "value_sum", "value_last", "value_max", "value_mean")
@@ -49,7 +52,12 @@ class _Values:
     def row(self) -> tuple[float, float, float, float]:
         """Return the values by definition of return: sum, last, max and mean."""
         total = finite(sum(self.values)) or 0.0
-        return total, self.values[-1], max(self.values), min(total / len(self.values), max(self.values))
+        return (
+            total,
+            self.values[-1],
+            max(self.values),
+            min(total / len(self.values), max(self.values)),
+        )
 
 
 class NewComponent:
@@ -66,11 +74,16 @@ class ComponentsPart:
     most_steps = 5_000
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[int, str], int | None] = {}  # None: the environment has too many names
+        # None: the environment has too many names
+        self._ids: dict[tuple[int, str], int | None] = {}
 
     def gather(self, endings: Sequence[Ending]) -> dict[int, NewComponent]:
         """Return the components of each episode that has any, by episode id."""
-        environments = {ending.episode: ending.environment for ending in endings if ending.steps and _may_have(ending)}
+        environments = {
+            ending.episode: ending.environment
+            for ending in endings
+            if ending.steps and _may_have(ending)
+        }
         found: dict[int, NewComponent] = {}
         for episode, output in _outputs(list(environments)):
             for name, value in components_in(output).items():
@@ -103,11 +116,15 @@ class ComponentsPart:
         return self._ids[environment, name]
 
 
-def late_components(episodes: QuerySet[Episode]) -> dict[tuple[int, str], tuple[float, float, float, float]]:
-    """Return the components of those of `episodes` that the part has not followed yet, read from their steps.
+def late_components(
+    episodes: QuerySet[Episode],
+) -> dict[tuple[int, str], tuple[float, float, float, float]]:
+    """Return the components of those of `episodes` that the part has not followed yet, read from
+    their steps.
 
-    By episode id and name, the values are by definition of return: sum, last, max and mean. Names are those that the
-    part will store. Of more than MAX_LATE episodes, those that ended first are read.
+    By episode id and name, the values are by definition of return: sum, last, max and mean. Names
+    are those that the part will store. Of more than MAX_LATE episodes, those that ended first are
+    read.
     """
     followed = followed_to(ComponentsPart.name)
     if newest_end() <= followed:
@@ -132,7 +149,8 @@ def _may_have(ending: Ending) -> bool:
 
 
 def _stored_id(environment: int, name: str) -> int | None:
-    """Return the id of the component, which is created unless its environment has too many; then None."""
+    """Return the id of the component, which is created unless its environment has too many; then
+    None."""
     known = RewardComponent.objects.filter(environment_id=environment)
     found = known.filter(name=name).values_list("pk", flat=True).first()
     if found is not None or known.count() >= MAX_NAMES:
@@ -154,4 +172,6 @@ def _outputs(episodes: Sequence[int]) -> Iterator[tuple[int, str]]:
 
 def _mentioning(digests: Collection[str]) -> dict[str, str]:
     """Return the texts of the blobs that mention components, by digest."""
-    return {digest: text for digest, text in texts_of_blobs(digests, MAX_BLOB_BYTES) if may_report(text)}
+    return {
+        digest: text for digest, text in texts_of_blobs(digests, MAX_BLOB_BYTES) if may_report(text)
+    }

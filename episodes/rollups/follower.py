@@ -1,15 +1,17 @@
-"""The follower: the list of its parts, the thread that follows endings and uploads while a server runs, and `catch_up`.
+"""The follower: the list of its parts, the thread that follows endings and uploads while a server
+runs, and `catch_up`.
 
-The thread is in a process of its own (`follower_process.py`), or in the server's with ORSWEB_FOLLOWER=thread. The
-recorder starts, wakes and stops it. It is woken after the recorder's batches, and also checks once a second. Between
-rounds it rests, the longer the more there was to follow: an ending costs half as much in a round of hundreds as in one
-of fifty. A part that has much to do rests for a while if others wait for the cores. In the server's process the thread
-leaves the agents three times as long as each batch took. A failure in one part delays only that part, which tries
-again.
+The thread is in a process of its own (`follower_process.py`), or in the server's with
+ORSWEB_FOLLOWER=thread. The recorder starts, wakes and stops it. It is woken after the recorder's
+batches, and also checks once a second. Between rounds it rests, the longer the more there was to
+follow: an ending costs half as much in a round of hundreds as in one of fifty. A part that has much
+to do rests for a while if others wait for the cores. In the server's process the thread leaves the
+agents three times as long as each batch took. A failure in one part delays only that part, which
+tries again.
 
-`catch_up` follows to the end in the calling process: after imports and seeding, in benchmarks and tests. A server may
-run at the same time. `start_over` makes all parts start from the first ending; the next process that follows, which may
-be a server, deletes their rows first.
+`catch_up` follows to the end in the calling process: after imports and seeding, in benchmarks and
+tests. A server may run at the same time. `start_over` makes all parts start from the first ending;
+the next process that follows, which may be a server, deletes their rows first.
 """
 
 from __future__ import annotations
@@ -41,13 +43,22 @@ from episodes.rollups.tools import ToolsPart
 
 def make_parts() -> list[RollupPart]:
     """Return new parts, for use by one thread."""
-    return [ActivityPart(), BlocksPart(), SpansPart(), ToolsPart(), RunTasksPart(), ComponentsPart(), TextPart()]
+    return [
+        ActivityPart(),
+        BlocksPart(),
+        SpansPart(),
+        ToolsPart(),
+        RunTasksPart(),
+        ComponentsPart(),
+        TextPart(),
+    ]
 
 
 def catch_up(progress: Callable[[str, int], None] | None = None) -> int:
     """Follow all endings, and return the number of batches.
 
-    `progress` is called after each batch with the part's name and the `end_number` up to which it has followed.
+    `progress` is called after each batch with the part's name and the `end_number` up to which it
+    has followed.
     Raises: django.db.Error.
     """
     rollouts = RolloutFollowing(quiet_seconds=0.0)
@@ -57,9 +68,12 @@ def catch_up(progress: Callable[[str, int], None] | None = None) -> int:
         give_way()
     reader = EndingReader()
     parts = [Following(part, reader) for part in make_parts()]
-    Progress.objects.bulk_create([Progress(name=part.name) for part in parts], ignore_conflicts=True)
+    Progress.objects.bulk_create(
+        [Progress(name=part.name) for part in parts], ignore_conflicts=True
+    )
     for part in parts:
-        part.read_place()  # all before the first endings are read: what the reader remembers is then good for each
+        # all before the first endings are read: what the reader remembers is then good for each
+        part.read_place()
     return batches + sum(_catch_up(part, progress) for part in parts)
 
 
@@ -85,7 +99,8 @@ def _catch_up(following: Following, progress: Callable[[str, int], None] | None)
 
 
 CHECK_SECONDS = 1.0
-"""Time between two rounds while nothing wakes the thread; also the time that a part has in one round."""
+"""Time between two rounds while nothing wakes the thread; also the time that a part has in one
+round."""
 MIN_REST_SECONDS = 0.4
 """Least time between two rounds."""
 REST_PER_ENDING_SECONDS = 0.02
@@ -94,7 +109,8 @@ MAX_REST_SECONDS = 1.0
 CROWDED_SECONDS = 0.3
 """Time on a core after which a part that is not at the end rests, if others wait for the cores."""
 CROWDED_SHARE = 0.1
-"""They do if the thread has waited for a core for more than this share of the time for which it had one."""
+"""They do if the thread has waited for a core for more than this share of the time for which it had
+one."""
 CROWDED_FACTOR = 9.0
 """How long the part rests then, by its time on a core: so it takes a tenth of one."""
 MAX_CROWDED_SECONDS = 30.0
@@ -111,7 +127,10 @@ class Follower(threading.Thread):
     """The thread: `start` it, `wake` it from any thread, `stop` it."""
 
     def __init__(
-        self, *, is_alone: bool = False, after_round: Callable[[Follower], None] = lambda follower: None
+        self,
+        *,
+        is_alone: bool = False,
+        after_round: Callable[[Follower], None] = lambda follower: None,
     ) -> None:
         """`is_alone`: no agent is served by this process."""
         super().__init__(name="follower", daemon=True)
@@ -139,7 +158,8 @@ class Follower(threading.Thread):
         return {one.name: one.place for one in self._runners if one.place is not None}
 
     def idle_seconds(self) -> float:
-        """Return how long ago each part had last followed something, or found nothing to follow: the longest of them.
+        """Return how long ago each part had last followed something, or found nothing to follow:
+        the longest of them.
 
         It rises above a few seconds if a part fails, or if the thread is held. For any thread.
         """
@@ -158,7 +178,8 @@ class Follower(threading.Thread):
         connections.close_all()
 
     def _follow(self, runner: _PartRunner) -> bool:
-        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting; return whether it is at the end.
+        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting; return whether
+        it is at the end.
 
         While others wait for the cores, the part rests after CROWDED_SECONDS.
         """
@@ -180,18 +201,24 @@ class Follower(threading.Thread):
         if not self._is_alone:
             give_way()
             self._stopped.wait(seconds * PAUSE_FACTOR)
-        elif connection.vendor == "sqlite":  # the recorder tries more often, so it need not be as long as `give_way`
+        elif (
+            connection.vendor == "sqlite"
+        ):  # the recorder tries more often, so it need not be as long as `give_way`
             self._stopped.wait(min(seconds, TURN_SECONDS))
 
 
 def rest_seconds(before: Mapping[str, int], after: Mapping[str, int]) -> float:
-    """Return how long to rest after a round between these places of the parts. A place of 0 was not known yet."""
-    followed = max((place - before[name] for name, place in after.items() if before[name]), default=0)
+    """Return how long to rest after a round between these places of the parts. A place of 0 was not
+    known yet."""
+    followed = max(
+        (place - before[name] for name, place in after.items() if before[name]), default=0
+    )
     return min(MIN_REST_SECONDS + followed * REST_PER_ENDING_SECONDS, MAX_REST_SECONDS)
 
 
 class CoreTime(NamedTuple):
-    """For how many seconds a thread has had a core, and has waited for one: 0 where the system does not say that."""
+    """For how many seconds a thread has had a core, and has waited for one: 0 where the system does
+    not say that."""
 
     had: float
     waited: float
@@ -206,7 +233,8 @@ class CoreTime(NamedTuple):
         return cls(had / 1e9, waited / 1e9)
 
     def crowded_rest_seconds(self, before: CoreTime) -> float:
-        """Return how long to rest now after work since `before`, because others wait for the cores; 0: not yet."""
+        """Return how long to rest now after work since `before`, because others wait for the cores;
+        0: not yet."""
         had, waited = self.had - before.had, self.waited - before.waited
         is_due = had > CROWDED_SECONDS and waited > had * CROWDED_SHARE
         return min(had * CROWDED_FACTOR, MAX_CROWDED_SECONDS) if is_due else 0.0
@@ -221,7 +249,8 @@ class _PartRunner:
         self._ready_at = 0.0
         self.name = following.name
         self.place = 0 if isinstance(following, Following) else None
-        """The number of the last ending that was followed; None for a part that does not follow endings."""
+        """The number of the last ending that was followed; None for a part that does not follow
+        endings."""
         self.moved_at = time.monotonic()
 
     @property
@@ -256,5 +285,7 @@ class _PartRunner:
         if not self._retry_seconds:
             # never the message: it may contain what a row holds
             log.warning("does_not_follow", part=name, error=type(error).__name__)
-        self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), MAX_RETRY_SECONDS)
+        self._retry_seconds = min(
+            max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), MAX_RETRY_SECONDS
+        )
         self.rest(self._retry_seconds)

@@ -1,9 +1,11 @@
-"""The follower in a process of its own, so that agents' calls and pages never wait for the interpreter's lock for it.
+"""The follower in a process of its own, so that agents' calls and pages never wait for the
+interpreter's lock for it.
 
-A thread of the server starts the process, reads how far it has followed and replaces it when it ends by itself. The
-process runs this module. It has a lower priority than the server, and ends with its standard input, which the server
-closes and which closes however the server ends. A line on it wakes the follower. After each round the process writes a
-line of JSON: the places of its parts, and the seconds since the slowest of them moved.
+A thread of the server starts the process, reads how far it has followed and replaces it when it
+ends by itself. The process runs this module. It has a lower priority than the server, and ends with
+its standard input, which the server closes and which closes however the server ends. A line on it
+wakes the follower. After each round the process writes a line of JSON: the places of its parts, and
+the seconds since the slowest of them moved.
 """
 
 from __future__ import annotations
@@ -52,16 +54,19 @@ class FollowerProcess(threading.Thread):
         super().__init__(name="follower", daemon=True)
         self._delay_seconds = delay_seconds
         self._stopped, self._is_woken = threading.Event(), False
-        self._writing = threading.Lock()  # or a line may be written to what has the descriptor of a closed pipe
+        # or a line may be written to what has the descriptor of a closed pipe
+        self._writing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._report = _Report({}, 0.0, time.monotonic())
 
     def wake(self) -> None:
-        """Note that something was committed; once between two reports, as more would say no more."""
+        """Note that something was committed; once between two reports, as more would say no
+        more."""
         if self._is_woken or not (process := self._process):
             return
         self._is_woken = True
-        with self._writing, contextlib.suppress(OSError, ValueError):  # it has ended and will be replaced
+        # it has ended and will be replaced
+        with self._writing, contextlib.suppress(OSError, ValueError):
             os.write(_input_of(process).fileno(), b"\n")
 
     def stop(self, timeout_seconds: float) -> None:
@@ -75,15 +80,18 @@ class FollowerProcess(threading.Thread):
             self._process.kill()
 
     def places(self) -> dict[str, int]:
-        """Return the number of the last ending that each part has followed; empty before the first report."""
+        """Return the number of the last ending that each part has followed; empty before the first
+        report."""
         return dict(self._report.places)
 
     def idle_seconds(self) -> float:
-        """Return how long ago each part last followed something, or found nothing to follow: the longest of them."""
+        """Return how long ago each part last followed something, or found nothing to follow: the
+        longest of them."""
         return self._report.idle_seconds + time.monotonic() - self._report.heard_at
 
     def run(self) -> None:
-        # The process inherits this until it ignores them. A signal to all processes of the service may come earlier.
+        # The process inherits this until it ignores them. A signal to all processes of the service
+        # may come earlier.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         retry_seconds = self._delay_seconds
         while not self._stopped.wait(retry_seconds):
@@ -92,12 +100,15 @@ class FollowerProcess(threading.Thread):
             if self._stopped.is_set():
                 return
             lasted = time.monotonic() - began > MAX_RETRY_SECONDS
-            retry_seconds = FIRST_RETRY_SECONDS if lasted else max(FIRST_RETRY_SECONDS, retry_seconds * 2)
+            retry_seconds = (
+                FIRST_RETRY_SECONDS if lasted else max(FIRST_RETRY_SECONDS, retry_seconds * 2)
+            )
             retry_seconds = min(retry_seconds, MAX_RETRY_SECONDS)
             log.warning("follower_ended", status=status, again_in_seconds=retry_seconds)
 
     def _follow(self) -> int | str:
-        """Start the process, and read its reports until it has ended. Returns its status, or why it did not start."""
+        """Start the process, and read its reports until it has ended. Returns its status, or why it
+        did not start."""
         paths = os.pathsep.join(filter(None, sys.path))
         try:
             self._process = process = subprocess.Popen(  # nosec B603 # this interpreter
@@ -106,7 +117,11 @@ class FollowerProcess(threading.Thread):
                 stdout=subprocess.PIPE,
                 bufsize=0,
                 # the modules of environments may have set theirs
-                env={**os.environ, "PYTHONPATH": paths, "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": paths,
+                    "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE),
+                },
             )
         except OSError as error:  # there are no more processes or descriptors
             return error.strerror or str(error)
@@ -125,7 +140,8 @@ class FollowerProcess(threading.Thread):
             places, idle_seconds = json.loads(line)
             report = _Report(dict(places), float(idle_seconds), time.monotonic())
         except (TypeError, ValueError, RecursionError):
-            log.warning("follower_printed", characters=len(line))  # never the line: it may contain what a row holds
+            # never the line: it may contain what a row holds
+            log.warning("follower_printed", characters=len(line))
         else:
             self._report, self._is_woken = report, False
 
@@ -139,7 +155,7 @@ def _input_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
     return process.stdin
 
 
-# --- the program ------------------------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 
 
 def main() -> None:
@@ -165,13 +181,17 @@ def main() -> None:
 
 
 def relax_commits(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Let no commit of a new connection wait for the disk, which would keep the recorder waiting, too.
+    """Let no commit of a new connection wait for the disk, which would keep the recorder waiting,
+    too.
 
-    What a crash of the machine takes back is followed again, because its Progress is taken back with it.
+    What a crash of the machine takes back is followed again, because its Progress is taken back
+    with it.
     """
     with connection.cursor() as cursor:
         is_sqlite = connection.vendor == "sqlite"
-        cursor.execute("PRAGMA synchronous=NORMAL" if is_sqlite else "SET synchronous_commit TO off")
+        cursor.execute(
+            "PRAGMA synchronous=NORMAL" if is_sqlite else "SET synchronous_commit TO off"
+        )
 
 
 def _listen(follower: Follower) -> None:

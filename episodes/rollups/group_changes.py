@@ -1,4 +1,5 @@
-"""Changes of groups by a batch of endings: StepGroup rows read, changed and written. Used by `step_spans.py`."""
+"""Changes of groups by a batch of endings: StepGroup rows read, changed and written. Used by
+`step_spans.py`."""
 
 from __future__ import annotations
 
@@ -47,20 +48,30 @@ class GroupChange:
     """Environments of the tasks of the batch."""
 
     def read(self, endings: Sequence[Ending]) -> None:
-        """Read the groups of these endings, and add the endings to them. One query for each _MAX_KEYS groups."""
+        """Read the groups of these endings, and add the endings to them. One query for each
+        _MAX_KEYS groups."""
         members: dict[GroupKey, list[Ending]] = defaultdict(list)
         for ending in endings:
-            if ending.run is not None and ending.run_step is not None and ending.kind not in NO_ROLLOUTS:
-                members[GroupKey(ending.run, ending.run_step, ending.task, ending.split or 0)].append(ending)
+            if (
+                ending.run is not None
+                and ending.run_step is not None
+                and ending.kind not in NO_ROLLOUTS
+            ):
+                members[
+                    GroupKey(ending.run, ending.run_step, ending.task, ending.split or 0)
+                ].append(ending)
         self._environments = {ending.task: ending.environment for ending in endings}
         self._read_states(members)
         for key, found in members.items():
             state = self._states.setdefault(key, GroupState())
             for one in found:
-                state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
+                state.add(
+                    one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean)
+                )
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        """Read the groups of these endings, and what they are without them. One query for each training step too."""
+        """Read the groups of these endings, and what they are without them. One query for each
+        training step too."""
         keys = {
             GroupKey(one.run, one.run_step, one.task, one.split or 0)
             for one in endings
@@ -73,12 +84,16 @@ class GroupChange:
         removed = [one.episode for one in endings]
         for run, step in {(key.run, key.step) for key in keys}:
             last = Progress.objects.filter(name="steps").values("end_number")
-            rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last).exclude(pk__in=removed)
+            rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last).exclude(
+                pk__in=removed
+            )
             for one in endings_of(rest):
                 key = GroupKey(run, step, one.task, one.split or 0)
                 if key in keys and one.kind not in NO_ROLLOUTS:
                     state = self._states.setdefault(key, GroupState())
-                    state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
+                    state.add(
+                        one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean)
+                    )
         self._gone = keys - set(self._states)
 
     def differences(self) -> Mapping[tuple[int, int, Place], GroupTally]:
@@ -90,12 +105,16 @@ class GroupChange:
                 found[place].add(self._before[key], -1)
             found[place].add(state.tally)
         for key in self._gone:
-            found[key.run, key.step, Place(self._environments[key.task], key.split)].add(self._before[key], -1)
+            found[key.run, key.step, Place(self._environments[key.task], key.split)].add(
+                self._before[key], -1
+            )
         return found
 
     def write(self) -> None:
         """Write the changed groups. Called within the transaction. Raises: django.db.Error."""
-        changed = [(state.text, self._ids[key]) for key, state in self._states.items() if key in self._ids]
+        changed = [
+            (state.text, self._ids[key]) for key, state in self._states.items() if key in self._ids
+        ]
         new = [(*key, state.text) for key, state in self._states.items() if key not in self._ids]
         writer = BulkWriter(connection)
         writer.update(StepGroup, ("state",), changed)
@@ -107,7 +126,8 @@ class GroupChange:
         for start in range(0, len(wanted), _MAX_KEYS):
             some = wanted[start : start + _MAX_KEYS]
             values = [value for key in some for value in key]
-            rows = StepGroup.objects.filter(RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField()))  # nosec B611 # the values are parameters
+            is_one = RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField())  # nosec B611 # parameters
+            rows = StepGroup.objects.filter(is_one)
             columns = ("pk", "state", "run_id", "run_step", "task_id", "split_id")
             for pk, text, *values in rows_of(rows.values_list(*columns)):
                 key = GroupKey(*values)

@@ -1,8 +1,8 @@
 """Gives an episode the run and the model that only its uploaded rollout names.
 
-Some clients say both when they upload and nothing when they play. Only an episode that says no run gets one, from a
-rollout that is its own for certain, and not if it says a training step; the same holds for the model. What has counted
-the episode already then counts it in its run and model, too.
+Some clients say both when they upload and nothing when they play. Only an episode that says no run
+gets one, from a rollout that is its own for certain, and not if it says a training step; the same
+holds for the model. What has counted the episode already then counts it in its run and model, too.
 """
 
 from __future__ import annotations
@@ -31,10 +31,15 @@ class RolloutNames(NamedTuple):
 
 
 def give_names(names: Iterable[RolloutNames]) -> None:
-    """Give the episodes the names that they lack. Call it first in a transaction. Raises: django.db.Error."""
+    """Give the episodes the names that they lack. Call it first in a transaction. Raises:
+    django.db.Error."""
     told = {one.episode: one for one in names}
     models, runs = defaultdict[str, list[int]](list), defaultdict[int, list[int]](list)
-    rows = Episode.objects.filter(pk__in=told).order_by("pk").values_list("pk", "model", "run", "run_step")
+    rows = (
+        Episode.objects.filter(pk__in=told)
+        .order_by("pk")
+        .values_list("pk", "model", "run", "run_step")
+    )
     for episode, model, run, step in rows:
         if told[episode].model and not model:
             models[told[episode].model].append(episode)
@@ -51,7 +56,9 @@ def give_names(names: Iterable[RolloutNames]) -> None:
     followed = Episode.objects.filter(end_number__lte=followed_to(blocks.name))
     for run, episodes in joined.items():
         blocks.insert(RollupScope("run", run), endings_of(followed.filter(pk__in=episodes)))
-    recount_tasks(sorted(set(Episode.objects.ended().filter(pk__in=told).values_list("task", flat=True))))
+    recount_tasks(
+        sorted(set(Episode.objects.ended().filter(pk__in=told).values_list("task", flat=True)))
+    )
 
 
 def _joined(run: int, episodes: list[int]) -> list[int]:

@@ -1,8 +1,8 @@
 """Takes one part through the endings, batch by batch, so that each ending is written exactly once.
 
-A batch and the part's Progress commit together, and Progress moves only from where this process expects it: a process
-that was overtaken by another writes nothing and reads again. So does one that read Progress before a removal, whose
-episodes may be in the batch or in what the part remembers.
+A batch and the part's Progress commit together, and Progress moves only from where this process
+expects it: a process that was overtaken by another writes nothing and reads again. So does one that
+read Progress before a removal, whose episodes may be in the batch or in what the part remembers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ EMPTYING = -1
 
 
 MAX_READ = 5_000
-"""Endings that are read at once: more than a round has at full speed, or each part would read them again."""
+"""Endings that are read at once: more than a round has at full speed, or each part would read them
+again."""
 
 
 class Overtaken(Exception):
@@ -33,12 +34,13 @@ class Overtaken(Exception):
 class EndingReader:
     """Reads endings, for all parts that have come equally far only once. For use by one thread.
 
-    What it remembers may contain episodes that were removed since. A part that read its Progress before the removal
-    finds itself overtaken; one that reads it now has to `forget` first.
+    What it remembers may contain episodes that were removed since. A part that read its Progress
+    before the removal finds itself overtaken; one that reads it now has to `forget` first.
     """
 
     def __init__(self, *, has_rounds: bool = False) -> None:
-        """`has_rounds`: each round ends where the record ended when it began, so that all parts come equally far."""
+        """`has_rounds`: each round ends where the record ended when it began, so that all parts
+        come equally far."""
         self._after, self._endings = 0, list[Ending]()
         self._has_rounds = has_rounds
         self._newest: int | None = None
@@ -77,7 +79,8 @@ class Following:
         self._removals = 0  # of Progress, when it was read
 
     def advance(self) -> bool:
-        """Follow one batch, or delete some rows of a part that starts over; return whether there was something to do.
+        """Follow one batch, or delete some rows of a part that starts over; return whether there
+        was something to do.
 
         Raises: django.db.Error, or whatever the part raises; then nothing of the batch is written.
         """
@@ -102,7 +105,8 @@ class Following:
         return max(0, self.read_place())
 
     def read_place(self) -> int:
-        """Return the part's Progress, read once; -1 if it starts over. The reader forgets what it read before.
+        """Return the part's Progress, read once; -1 if it starts over. The reader forgets what it
+        read before.
 
         Raises: django.db.Error.
         """
@@ -115,7 +119,9 @@ class Following:
     def _follow(self, place: int) -> bool:
         if self._reader.newest() <= place:
             return False
-        endings = _shortened(self._reader.after(place, self.part.most_endings), self.part.most_steps)
+        endings = _shortened(
+            self._reader.after(place, self.part.most_endings), self.part.most_steps
+        )
         if endings:
             gathered = self.part.gather(endings)
             with transaction.atomic():
@@ -128,7 +134,8 @@ class Following:
         """Delete some of the part's rows, and return its new place."""
         self.part.forget()
         with transaction.atomic():
-            self._move(EMPTYING, EMPTYING)  # locks the row; fails if another process has finished with this
+            # locks the row; fails if another process has finished with this
+            self._move(EMPTYING, EMPTYING)
             if self.part.empty():
                 return EMPTYING
             self._move(EMPTYING, 0)
@@ -136,7 +143,9 @@ class Following:
 
     def _move(self, place: int, to: int) -> None:
         """Change the part's Progress from `place` to `to`. Raises: Overtaken."""
-        found = Progress.objects.filter(name=self.part.name, end_number=place, removals=self._removals)
+        found = Progress.objects.filter(
+            name=self.part.name, end_number=place, removals=self._removals
+        )
         if not found.update(end_number=to):
             raise Overtaken(f"{self.part.name} is no longer at {place}")
 

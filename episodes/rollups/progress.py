@@ -1,11 +1,12 @@
-"""Queries for the highest number of an ending, and for how far rollups have followed the endings."""
+"""Queries for the highest number of an ending, and for how far rollups have followed the
+endings."""
 
 from __future__ import annotations
 
 from django.db import connection
 
-# SQL text, because the follower and pages with figures run these queries again and again, and Django takes 1 ms to
-# compile one
+# SQL text, because the follower and pages with figures run these queries again and again, and
+# Django takes 1 ms to compile one
 _NEWEST_END = "SELECT MAX(end_number) FROM episodes_episode WHERE status = 'ended'"
 _ENDS = "SELECT name, end_number FROM episodes_progress"
 LAST_END = (
@@ -17,14 +18,16 @@ LAST_END = (
 
 
 def newest_end() -> int:
-    """Return the highest `end_number` of the episodes that there are; 0 before the first. One query along an index."""
+    """Return the highest `end_number` of the episodes that there are; 0 before the first. One query
+    along an index."""
     with connection.cursor() as cursor:
         cursor.execute(_NEWEST_END)
         return cursor.fetchone()[0] or 0
 
 
 def last_end() -> int:
-    """Return the highest `end_number` of any episode, deleted ones that a rollup followed included; 0 before the first.
+    """Return the highest `end_number` of any episode, deleted ones that a rollup followed included;
+    0 before the first.
 
     One query.
     """

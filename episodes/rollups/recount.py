@@ -1,17 +1,19 @@
-"""Rebuilds TaskStatistics from the episodes while others end: by the recorder's upkeep and by `rebuild_statistics`.
+"""Rebuilds TaskStatistics from the episodes while others end: by the recorder's upkeep and by
+`rebuild_statistics`.
 
-A recount is due when an environment's `definition` of return and success differs from the one that its statistics
-follow (`counted`): after an override, after another declaration of the class, and for what an earlier version recorded.
-Code that changes a definition also empties `counted`, because a change that is undone at once could be missed
-otherwise.
+A recount is due when an environment's `definition` of return and success differs from the one that
+its statistics follow (`counted`): after an override, after another declaration of the class, and
+for what an earlier version recorded. Code that changes a definition also empties `counted`, because
+a change that is undone at once could be missed otherwise.
 
-Tasks are counted in chunks. Episodes that ended before a boundary no longer change and are read without a lock, however
-long that takes; the few that ended since are added in the short transaction that replaces the rows. On SQLite that
-transaction and the recorder's wait for each other. On PostgreSQL it locks the table against the recorder's counting: an
-episode is then either committed and found, or counted after the new rows are written and added to them.
+Tasks are counted in chunks. Episodes that ended before a boundary no longer change and are read
+without a lock, however long that takes; the few that ended since are added in the short transaction
+that replaces the rows. On SQLite that transaction and the recorder's wait for each other. On
+PostgreSQL it locks the table against the recorder's counting: an episode is then either committed
+and found, or counted after the new rows are written and added to them.
 
-`episodes/recording/upkeep.py` checks whether a recount is due while a server runs. A recount that a stop interrupts is
-due again at the next start.
+`episodes/recording/upkeep.py` checks whether a recount is due while a server runs. A recount that a
+stop interrupts is due again at the next start.
 """
 
 from __future__ import annotations
@@ -42,8 +44,12 @@ MAX_RUNNING = 5000
 """Maximum number of running episodes that a boundary lists."""
 
 _SETTLED = "e.task_id IN ({list}) AND e.id <= %s AND e.id NOT IN ({list})"
-# by id: the plus keeps the database from using the task's index, and with OR instead of UNION SQLite reads all episodes
-_SINCE = "+e.task_id IN ({list}) AND e.id IN (SELECT id FROM episodes_episode WHERE id > %s UNION ALL {list})"
+# by id: the plus keeps the database from using the task's index, and with OR instead of UNION
+# SQLite reads all episodes
+_SINCE = (
+    "+e.task_id IN ({list}) AND e.id IN (SELECT id FROM episodes_episode WHERE id > %s UNION ALL "
+    "{list})"
+)
 
 _COUNTING = "counting "
 """Start of `Environment.counted` while it is counted."""
@@ -94,7 +100,8 @@ Tallies = dict[int, dict[Key, TaskTally]]
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """Divides the episodes: those up to the id `last` that are not in `running` have ended and no longer change."""
+    """Divides the episodes: those up to the id `last` that are not in `running` have ended and no
+    longer change."""
 
     last: int
     running: str
@@ -102,21 +109,30 @@ class _Boundary:
 
 
 def stale() -> list[Environment]:
-    """Return the environments whose statistics do not follow the definition and the thresholds in force."""
+    """Return the environments whose statistics do not follow the definition and the thresholds in
+    force."""
     thresholds, rows = str(conf.thresholds()), Environment.objects.order_by("pk")
     return [row for row in rows if (row.counted, row.bucketed) != (row.definition, thresholds)]
 
 
 def rebuild(
-    environment: Environment, *, stop: threading.Event | None = None, progress: Callable[[int], None] | None = None
+    environment: Environment,
+    *,
+    stop: threading.Event | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> int:
     """Recount all tasks of `environment`, and return how many have episodes or had statistics.
 
-    `progress` is called with that number after each chunk. Ends early, and is due again, when `stop` is set.
+    `progress` is called with that number after each chunk. Ends early, and is due again, when
+    `stop` is set.
     """
     stop, done = stop or threading.Event(), 0
-    row, token = Environment.objects.filter(pk=environment.pk), f"{_COUNTING}{uuid.uuid4().hex[:16]}"
-    row.update(counted=token)  # before the definition is read: a change from now on removes the token
+    row, token = (
+        Environment.objects.filter(pk=environment.pk),
+        f"{_COUNTING}{uuid.uuid4().hex[:16]}",
+    )
+    # before the definition is read: a change from now on removes the token
+    row.update(counted=token)
     definition = row.get().definition
     for tasks in _chunks(environment):
         _recount(tasks, stop)
@@ -132,7 +148,8 @@ def rebuild(
 def recount_tasks(tasks: Sequence[int]) -> None:
     """Recount a few tasks at once, of whose episodes the run or the model has changed.
 
-    Called within the transaction that changed them, which holds the counting. A recount that is under way begins anew.
+    Called within the transaction that changed them, which holds the counting. A recount that is
+    under way begins anew.
     """
     Environment.objects.filter(tasks__in=tasks, counted__startswith=_COUNTING).update(counted="")
     boundary = _boundary()
@@ -164,7 +181,8 @@ def _recount(tasks: Sequence[int], stop: threading.Event) -> None:
 
 
 def _boundary() -> _Boundary:
-    """Return the present boundary. The last id is read first: episodes that start later have higher ids."""
+    """Return the present boundary. The last id is read first: episodes that start later have higher
+    ids."""
     last: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
     ids = Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True)
     running = list(ids[: MAX_RUNNING + 1])
@@ -199,7 +217,8 @@ def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
 
 
 def hold_counting() -> None:
-    """Lock out the recorder's counting until the transaction ends; on SQLite the write lock already does."""
+    """Lock out the recorder's counting until the transaction ends; on SQLite the write lock already
+    does."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("LOCK TABLE environments_taskstatistics IN SHARE ROW EXCLUSIVE MODE")
@@ -222,5 +241,6 @@ def _replace(tasks: Sequence[int], settled: Tallies, since: Tallies) -> None:
 def _mark_seen(tasks: Sequence[int], seen: set[int]) -> None:
     Task.objects.filter(pk__in=set(tasks) - seen, is_unseen=False).update(is_unseen=True)
     wrong = Task.objects.filter(pk__in=seen, is_unseen=True).order_by("pk")
-    unlocked = wrong.select_for_update(skip_locked=True, no_key=True)  # wait for no task, as the recorder does
+    # wait for no task, as the recorder does
+    unlocked = wrong.select_for_update(skip_locked=True, no_key=True)
     Task.objects.filter(pk__in=list(unlocked.values_list("pk", flat=True))).update(is_unseen=False)

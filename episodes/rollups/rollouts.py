@@ -1,8 +1,10 @@
-"""Summarises uploaded rollouts: finds their episodes, counts what their messages report, and indexes their texts.
+"""Summarises uploaded rollouts: finds their episodes, counts what their messages report, and
+indexes their texts.
 
-This happens some time after the commit, so requests that upload pay nothing for it. A rollout is summarised when no
-message of it has arrived for QUIET_SECONDS, and again after anything more has arrived. New messages are found by their
-ids, which rise in the order of their commits because one thread writes them; RolloutScan says how far that has got.
+This happens some time after the commit, so requests that upload pay nothing for it. A rollout is
+summarised when no message of it has arrived for QUIET_SECONDS, and again after anything more has
+arrived. New messages are found by their ids, which rise in the order of their commits because one
+thread writes them; RolloutScan says how far that has got.
 """
 
 from __future__ import annotations
@@ -44,14 +46,22 @@ MAX_ROLLOUTS = 20
 MAX_MESSAGES = 2_000
 """Messages of all rollouts of a transaction together, unless a single one has more."""
 MAX_WAITING = 1_000
-"""Rollouts that are checked for whether they are quiet; those that are not don't keep further ones waiting."""
+"""Rollouts that are checked for whether they are quiet; those that are not don't keep further ones
+waiting."""
 
 
 _MESSAGE_COLUMNS = (
     *("rollout_id", "index", "kind", "name", "call_id", "content", "content_blob_id"),
     *("extra", "extra_blob_id", "reward", "is_finished"),
 )
-SUMMARY_COLUMNS = ("episode_id", "joined_by", "messages_count", "reward", "is_finished", *USAGE_FIELDS)
+SUMMARY_COLUMNS = (
+    "episode_id",
+    "joined_by",
+    "messages_count",
+    "reward",
+    "is_finished",
+    *USAGE_FIELDS,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,9 @@ class RolloutFollowing:
         Raises: django.db.Error; then nothing of the batch is written.
         """
         newest, is_any_waiting = _waiting()
-        return (newest > self._scanned and self._scan(newest)) or (is_any_waiting and self._summarise())
+        return (newest > self._scanned and self._scan(newest)) or (
+            is_any_waiting and self._summarise()
+        )
 
     def _scan(self, newest: int) -> bool:
         """Mark the rollouts of new messages, and return whether there were any."""
@@ -115,9 +127,11 @@ class RolloutFollowing:
 
 
 def _waiting() -> tuple[int, bool]:
-    """Return the id of the newest message, and whether any rollout is not summarised. An idle server asks each second.
+    """Return the id of the newest message, and whether any rollout is not summarised. An idle
+    server asks each second.
 
-    The statement is written by hand, because Django takes longer to compile it than a database to answer it.
+    The statement is written by hand, because Django takes longer to compile it than a database to
+    answer it.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -136,10 +150,19 @@ def start_over() -> None:
 def _batch(quiet_since: Any) -> list[Rollout]:
     """Return rollouts that are not summarised and have been quiet since then, the oldest first."""
     waiting = list(
-        Rollout.objects.filter(is_summarised=False).order_by("pk").values_list("pk", "received")[:MAX_WAITING]
+        Rollout.objects.filter(is_summarised=False)
+        .order_by("pk")
+        .values_list("pk", "received")[:MAX_WAITING]
     )
-    counts = RolloutMessage.objects.filter(rollout__in=[pk for pk, _ in waiting]).order_by().values_list("rollout")
-    found = {pk: (count, last) for pk, count, last in counts.annotate(n=Count("pk"), last=Max("received"))}
+    counts = (
+        RolloutMessage.objects.filter(rollout__in=[pk for pk, _ in waiting])
+        .order_by()
+        .values_list("rollout")
+    )
+    found = {
+        pk: (count, last)
+        for pk, count, last in counts.annotate(n=Count("pk"), last=Max("received"))
+    }
     chosen, total = list[int](), 0
     for pk, received in waiting:
         count, last = found.get(pk, (0, received))
@@ -166,7 +189,8 @@ class _MessageSums:
 
 
 def _summaries(rollouts: Sequence[Rollout]) -> list[RolloutSummary]:
-    """Return the summaries, first of the rollouts that name their session, because their episodes are certain."""
+    """Return the summaries, first of the rollouts that name their session, because their episodes
+    are certain."""
     readings = _readings([one.pk for one in rollouts])
     joined, found = dict[int, str](), list[RolloutSummary]()
     for rollout in rollouts:
@@ -179,11 +203,24 @@ def _summaries(rollouts: Sequence[Rollout]) -> list[RolloutSummary]:
 
 
 def _readings(rollouts: Sequence[int]) -> dict[int, _MessageSums]:
-    """Read the messages of all rollouts in one query, which costs a tenth of several for each rollout."""
+    """Read the messages of all rollouts in one query, which costs a tenth of several for each
+    rollout."""
     readings = {pk: _MessageSums() for pk in rollouts}
     rows = RolloutMessage.objects.filter(rollout__in=rollouts).order_by("rollout_id", "index", "id")
     for row in rows.values_list(*_MESSAGE_COLUMNS).iterator(chunk_size=500):
-        pk, position, kind, name, call_id, content, content_blob, extra, extra_blob, reward, finished = row
+        (
+            pk,
+            position,
+            kind,
+            name,
+            call_id,
+            content,
+            content_blob,
+            extra,
+            extra_blob,
+            reward,
+            finished,
+        ) = row
         one = readings[pk]
         one.count += 1
         one.reward = one.reward if reward is None else reward
@@ -214,7 +251,8 @@ def _summary(rollout: Rollout, reading: _MessageSums, joined: Mapping[int, str])
 
 
 def _ended_episodes(summaries: Sequence[RolloutSummary]) -> set[int]:
-    """Return the ended episodes that the rollouts belong to or belonged to, whose documents change."""
+    """Return the ended episodes that the rollouts belong to or belonged to, whose documents
+    change."""
     episodes = {one.match.episode for one in summaries if one.match}
     episodes |= {one.rollout.episode_id for one in summaries if one.rollout.episode_id is not None}
     return set(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True))
@@ -224,15 +262,26 @@ def _names(summaries: Sequence[RolloutSummary]) -> Iterator[RolloutNames]:
     """Yield what the rollouts whose episodes are certain say of them."""
     for one in summaries:
         if one.certain_episode is not None:
-            yield RolloutNames(one.certain_episode, one.rollout.run_id, model_named(one.rollout.event_object))
+            yield RolloutNames(
+                one.certain_episode, one.rollout.run_id, model_named(one.rollout.event_object)
+            )
 
 
 def _write(summaries: Sequence[RolloutSummary]) -> None:
-    """Store the summaries. Those whose rows the recorder has changed since they were read stay unsummarised."""
-    locked = Rollout.objects.select_for_update(no_key=True).filter(pk__in=[one.rollout.pk for one in summaries])
-    states = {pk: state for pk, *state in locked.order_by("pk").values_list("pk", "info", "is_announced")}
+    """Store the summaries. Those whose rows the recorder has changed since they were read stay
+    unsummarised."""
+    locked = Rollout.objects.select_for_update(no_key=True).filter(
+        pk__in=[one.rollout.pk for one in summaries]
+    )
+    states = {
+        pk: state for pk, *state in locked.order_by("pk").values_list("pk", "info", "is_announced")
+    }
     rows = [
-        (*(one.values[name] for name in SUMMARY_COLUMNS), _is_unchanged(one.rollout, states), one.rollout.pk)
+        (
+            *(one.values[name] for name in SUMMARY_COLUMNS),
+            _is_unchanged(one.rollout, states),
+            one.rollout.pk,
+        )
         for one in summaries
     ]
     BulkWriter(connection).update(Rollout, (*SUMMARY_COLUMNS, "is_summarised"), rows)
@@ -242,25 +291,40 @@ def _write(summaries: Sequence[RolloutSummary]) -> None:
 
 
 def _name_models(summaries: Sequence[RolloutSummary]) -> None:
-    """Give rollouts whose client names no model that of their episode, by which the list of rollouts finds them."""
+    """Give rollouts whose client names no model that of their episode, by which the list of
+    rollouts finds them."""
     unnamed = defaultdict[int, list[int]](list)
     for one in summaries:
         if one.certain_episode is not None and not model_named(one.rollout.event_object):
             unnamed[one.certain_episode].append(one.rollout.pk)
-    models = Episode.objects.filter(pk__in=unnamed).exclude(model="").order_by().values_list("pk", "model")
+    models = (
+        Episode.objects.filter(pk__in=unnamed)
+        .exclude(model="")
+        .order_by()
+        .values_list("pk", "model")
+    )
     for episode, model in models:
         Rollout.objects.filter(pk__in=unnamed[episode]).exclude(model=model).update(model=model)
 
 
 def _name_runs(summaries: Sequence[RolloutSummary]) -> None:
-    """Give rollouts whose client says a title the run of that title which recorded their episode."""
-    certain = [(one.rollout, one.certain_episode) for one in summaries if one.certain_episode is not None]
-    episodes = Episode.objects.filter(pk__in=[episode for _, episode in certain], run__isnull=False).order_by()
+    """Give rollouts whose client says a title the run of that title which recorded their
+    episode."""
+    certain = [
+        (one.rollout, one.certain_episode) for one in summaries if one.certain_episode is not None
+    ]
+    episodes = Episode.objects.filter(
+        pk__in=[episode for _, episode in certain], run__isnull=False
+    ).order_by()
     runs = {pk: (run, title) for pk, run, title in episodes.values_list("pk", "run", "run__title")}
     for rollout, episode in certain:
         run, title = runs.get(episode, (rollout.run_id, ""))
         if run != rollout.run_id and title == shared_title(rollout.event_object):
-            kept = [problem for problem in rollout.problem.split("; ") if not problem.startswith(UNDECIDED)]
+            kept = [
+                problem
+                for problem in rollout.problem.split("; ")
+                if not problem.startswith(UNDECIDED)
+            ]
             Rollout.objects.filter(pk=rollout.pk).update(run=run, problem="; ".join(kept))
 
 

@@ -1,8 +1,10 @@
-"""The interface of a part of the follower, which makes one kind of rows from endings. `part_runner.py` drives it.
+"""The interface of a part of the follower, which makes one kind of rows from endings.
+`part_runner.py` drives it.
 
-A part is used by one thread. What it writes commits together with its Progress, so each ending is written exactly once,
-even if the process dies in between. Another process may follow at the same time (`rebuild_statistics` next to a
-server): then one of the two transactions fails, and that part has to `forget`.
+A part is used by one thread. What it writes commits together with its Progress, so each ending is
+written exactly once, even if the process dies in between. Another process may follow at the same
+time (`rebuild_statistics` next to a server): then one of the two transactions fails, and that part
+has to `forget`.
 """
 
 from __future__ import annotations
@@ -22,28 +24,34 @@ class RollupPart(Protocol):
     name: str
     """Name of the part's row in Progress; 40 characters at most."""
     most_endings: int
-    """Endings followed in one transaction; to write them should take less than 50 ms of SQLite's write lock."""
+    """Endings followed in one transaction; to write them should take less than 50 ms of SQLite's
+    write lock."""
     most_steps: int
-    """Steps of all endings of a transaction together, unless a single ending has more; or NO_LIMIT."""
+    """Steps of all endings of a transaction together, unless a single ending has more; or
+    NO_LIMIT."""
 
     def gather(self, endings: Sequence[Ending]) -> Any:
-        """Return what `write` needs for `endings`, the next one or more in order. Called outside the transaction."""
+        """Return what `write` needs for `endings`, the next one or more in order. Called outside
+        the transaction."""
 
     def write(self, gathered: Any) -> None:
         """Write what `gather` returned. Called within the transaction. Raises: django.db.Error."""
 
     def forget(self) -> None:
-        """Drop what is remembered between batches: the last batch was not written, or another process has followed."""
+        """Drop what is remembered between batches: the last batch was not written, or another
+        process has followed."""
 
     def remove(self, endings: Sequence[Ending]) -> None:
         """Take endings that were followed out of the part's rows.
 
-        Called within the transaction that removes the episodes, before they and their steps are deleted.
+        Called within the transaction that removes the episodes, before they and their steps are
+        deleted.
         Raises: django.db.Error.
         """
 
     def empty(self) -> bool:
-        """Delete some of the part's rows; return whether there may be more. Called within a transaction."""
+        """Delete some of the part's rows; return whether there may be more. Called within a
+        transaction."""
 
 
 NO_LIMIT = 2**62

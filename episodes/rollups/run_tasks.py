@@ -1,4 +1,5 @@
-"""The part that makes RunTask rows, which compare runs at the tasks that they share. Each batch adds to the rows."""
+"""The part that makes RunTask rows, which compare runs at the tasks that they share. Each batch
+adds to the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from episodes.models import RunTask
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
 KEY = ("run_id", "task_id", "split_id", "kind")
-COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))
+COUNTS = (
+    "attempts",
+    *(f"scored_{name}" for name in RETURNS),
+    *(f"total_{name}" for name in RETURNS),
+)
 
 Counts = list[Any]
 """Values in the order of COUNTS."""

@@ -25,18 +25,19 @@ Edges = tuple[float, ...]
 def edges_of_environments() -> dict[int, Edges]:
     """Return, by environment id, the bars at which its summaries count successes exactly.
 
-    These belong to the threshold that the class declares and to the one in force: a summary that is made while the
-    threshold is changed is then exact again when the declared one is restored.
+    These belong to the threshold that the class declares and to the one in force: a summary that is
+    made while the threshold is changed is then exact again when the declared one is restored.
     """
     rows = Environment.objects.values_list("pk", "declared_threshold", "success_threshold")
     return {pk: tuple(sorted({bar_of(one) for one in thresholds})) for pk, *thresholds in rows}
 
 
 def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
-    """Return the endings of each scope in their order; an ending is in every scope that it belongs to.
+    """Return the endings of each scope in their order; an ending is in every scope that it belongs
+    to.
 
-    Those of people are in no environment and split, so that they are not in the curves by which tasks for agents are
-    chosen.
+    Those of people are in no environment and split, so that they are not in the curves by which
+    tasks for agents are chosen.
     """
     found: dict[RollupScope, list[Ending]] = {}
     for ending in endings:

@@ -22,7 +22,8 @@ MAX_OTHERS_COUNTED = 1_000
 def search_note(text: str, seen: Q) -> str:
     """Return what a search for `text` leaves out, in sentences; empty if that is nothing.
 
-    `seen`: the condition on episodes that the reader may see; others are not counted. Five or six queries.
+    `seen`: the condition on episodes that the reader may see; others are not counted. Five or six
+    queries.
     """
     cut = TranscriptText.objects.filter(is_cut=True, part=0).values("episode_id")
     sentences = (
@@ -44,7 +45,8 @@ def search_note(text: str, seen: Q) -> str:
 
 
 def rollout_search_note(text: str, seen: Q, seen_rollouts: Q) -> str:
-    """Return what a search for `text` leaves out of the rollouts that the reader may see. One query more."""
+    """Return what a search for `text` leaves out of the rollouts that the reader may see. One query
+    more."""
     waiting = _counted(
         Rollout.objects.filter(seen_rollouts, is_summarised=False),
         "rollout is not in the search index yet",
@@ -54,7 +56,8 @@ def rollout_search_note(text: str, seen: Q, seen_rollouts: Q) -> str:
 
 
 def _counted(rows: QuerySet[Any], singular: str, plural: str) -> str:
-    """Return a sentence with the number of rows, counted up to MAX_OTHERS_COUNTED; empty if there are none."""
+    """Return a sentence with the number of rows, counted up to MAX_OTHERS_COUNTED; empty if there
+    are none."""
     count = rows.order_by()[: MAX_OTHERS_COUNTED + 1].count()
     if not count:
         return ""
@@ -83,11 +86,16 @@ def _progress(seen: Q) -> str:
 def _limit(text: str) -> str:
     """Return a sentence if more transcripts contain the words than a search considers."""
     number = newest_searched(text)
-    return "" if number is None else f"Only the newest {number:,} transcripts with these words were searched."
+    return (
+        ""
+        if number is None
+        else f"Only the newest {number:,} transcripts with these words were searched."
+    )
 
 
 def _far_from_phrases(text: str, seen: Q) -> str:
-    """Return a sentence if words in a row may be missed in long transcripts, because other words are in other parts."""
+    """Return a sentence if words in a row may be missed in long transcripts, because other words
+    are in other parts."""
     terms = terms_of(text)
     if len(terms) < 2 or all(len(term.words) == 1 for term in terms):
         return ""
@@ -95,6 +103,7 @@ def _far_from_phrases(text: str, seen: Q) -> str:
     if not Episode.objects.filter(seen, pk__in=long).exists():
         return ""
     return (
-        f"In transcripts of more than {PART_CHARACTERS:,} characters, a phrase may be missed if the other words are far"
+        f"In transcripts of more than {PART_CHARACTERS:,} characters, a phrase may be missed if "
+        "the other words are far"
         " from it."
     )

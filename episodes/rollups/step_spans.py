@@ -1,9 +1,11 @@
-"""The part that makes StepSpan rows of environments, splits and runs, from which curves over training steps are drawn.
+"""The part that makes StepSpan rows of environments, splits and runs, from which curves over
+training steps are drawn.
 
-Episodes of runs that train at the same time end in any order, so a span takes the episodes of its training steps
-whenever they end. A span has a row for each place of its episodes: their environment, and of a run their split. Spans
-of a run also count its groups. When a scope has more than MAX_SPANS spans, neighbours are merged. Endings without a
-training step are in no span and cost nothing here.
+Episodes of runs that train at the same time end in any order, so a span takes the episodes of its
+training steps whenever they end. A span has a row for each place of its episodes: their
+environment, and of a run their split. Spans of a run also count its groups. When a scope has more
+than MAX_SPANS spans, neighbours are merged. Endings without a training step are in no span and cost
+nothing here.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ from episodes.attempts.group_states import GroupTally
 from episodes.models import StepGroup, StepSpan
 from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import SCOPES, Edges, Place, RollupScope, by_place, by_scope, edges_of_environments
+from episodes.rollups.scopes import (
+    SCOPES,
+    Edges,
+    Place,
+    RollupScope,
+    by_place,
+    by_scope,
+    edges_of_environments,
+)
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -38,17 +48,27 @@ from episodes.rollups.summaries import (
 MAX_SPANS = 256
 """Maximum number of spans of one scope."""
 MAX_ROWS, MIN_SPANS = 768, 64
-"""Spans are also merged down to MIN_SPANS while they have more than MAX_ROWS rows, one for each place: a curve reads
-them all."""
+"""Spans are also merged down to MIN_SPANS while they have more than MAX_ROWS rows, one for each
+place: a curve reads them all."""
 MERGED_SPANS = 2
 """Neighbours that become one span when a scope has too many."""
 MAX_SCOPES = 1000
-"""Scopes whose layouts are remembered; when there are more, those that were quiet for longest are forgotten."""
+"""Scopes whose layouts are remembered; when there are more, those that were quiet for longest are
+forgotten."""
 _MAX_CONDITIONS = 100
 """Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
 _COLUMNS = (
-    *("scope", "scope_id", "width", "number", "environment_id", "split_id", "step_low", "step_high"),
+    *(
+        "scope",
+        "scope_id",
+        "width",
+        "number",
+        "environment_id",
+        "split_id",
+        "step_low",
+        "step_high",
+    ),
     *("groups", "deviations", *COLUMNS),
 )
 
@@ -73,7 +93,8 @@ class _Layout:
 
 
 class _SpanContent(NamedTuple):
-    """The content of a span in one place: its lowest and highest training step, and a summary of its endings."""
+    """The content of a span in one place: its lowest and highest training step, and a summary of
+    its endings."""
 
     low: int
     high: int
@@ -81,7 +102,9 @@ class _SpanContent(NamedTuple):
 
     def with_groups(self, groups: GroupTally) -> _SpanContent:
         """Return the content with these groups, where it has none yet."""
-        return self._replace(summary=self.summary._replace(summary=self.summary.summary._replace(groups=groups)))
+        return self._replace(
+            summary=self.summary._replace(summary=self.summary.summary._replace(groups=groups))
+        )
 
 
 class _Row(NamedTuple):
@@ -99,7 +122,8 @@ class SpanChange(NamedTuple):
 
 
 class SpansPart:
-    name = "steps"  # as in the Progress rows of existing databases, although these are training steps
+    # as in the Progress rows of existing databases, although these are training steps
+    name = "steps"
     most_endings = 1000
     most_steps = NO_LIMIT
 
@@ -124,7 +148,9 @@ class SpansPart:
             fresh[scope][span][0] = fresh[scope][span][0].with_groups(tally)
         numbers = {scope: {number for number, _ in spans} for scope, spans in fresh.items()}
         for scope, row in _read(numbers, before, self._layouts):
-            fresh[scope][row.content.low // self._layouts[scope].width, row.place].append(row.content)
+            fresh[scope][row.content.low // self._layouts[scope].width, row.place].append(
+                row.content
+            )
             change.stale.append(row.pk)
         writer = BulkWriter(connection)
         for scope, spans in fresh.items():
@@ -146,11 +172,15 @@ class SpansPart:
         self._layouts.clear()
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        for scope, gone in by_scope(ending for ending in endings if ending.run_step is not None).items():
+        for scope, gone in by_scope(
+            ending for ending in endings if ending.run_step is not None
+        ).items():
             spans = StepSpan.objects.filter(scope=scope.kind, scope_id=scope.id)
             parts = by_place(scope.kind, gone)
             held = dict[int, list[Ending]]()
-            for pk, width, number, *values in spans.values_list("pk", "width", "number", "environment_id", "split_id"):
+            for pk, width, number, *values in spans.values_list(
+                "pk", "width", "number", "environment_id", "split_id"
+            ):
                 some = parts.get(Place(*values), ())
                 held[pk] = [one for one in some if (one.run_step or 0) // width == number]
             shrink(StepSpan, {pk: some for pk, some in held.items() if some})
@@ -159,13 +189,16 @@ class SpansPart:
         for (run, step, place), tally in change.differences().items():
             _add_groups(run, step, place, tally)
         change.write()
-        StepSpan.objects.filter(episodes=0, scope__in=SCOPES, scope_id__in=_ids_of(endings)).delete()
+        StepSpan.objects.filter(
+            episodes=0, scope__in=SCOPES, scope_id__in=_ids_of(endings)
+        ).delete()
 
     def empty(self) -> bool:
         return delete_some(StepSpan) or delete_some(StepGroup)
 
     def _learn(self, scopes: Collection[RollupScope]) -> None:
-        """Read the layouts of these scopes that are not remembered, and make all of them the last to be forgotten."""
+        """Read the layouts of these scopes that are not remembered, and make all of them the last
+        to be forgotten."""
         unknown = [(_SCOPE, scope) for scope in scopes if scope not in self._layouts]
         for scope in scopes:
             self._layouts.setdefault(scope, _Layout())
@@ -177,9 +210,11 @@ class SpansPart:
                 layout.width = width
                 layout.rows.add((number, Place(*place)))
 
-    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[tuple[int, Place], list[_SpanContent]]:
-        """Return the contents of new endings by the numbers of their spans and by place, in a layout that has room for
-        them.
+    def _spread(
+        self, scope: RollupScope, endings: Sequence[Ending]
+    ) -> dict[tuple[int, Place], list[_SpanContent]]:
+        """Return the contents of new endings by the numbers of their spans and by place, in a
+        layout that has room for them.
         """
         layout, places = self._layouts[scope], by_place(scope.kind, endings)
         layout.make_room(places)
@@ -194,7 +229,9 @@ class SpansPart:
 def _add_groups(run: int, step: int, place: Place, tally: GroupTally) -> None:
     """Change the groups in the span of a run that holds the training step."""
     environment, split = place
-    of_run = StepSpan.objects.filter(scope="run", scope_id=run, environment_id=environment, split_id=split)
+    of_run = StepSpan.objects.filter(
+        scope="run", scope_id=run, environment_id=environment, split_id=split
+    )
     for span in of_run.filter(step_low__lte=step, step_high__gte=step):
         groups = GroupTally.from_texts(span.groups, span.deviations)
         groups.add(tally)
@@ -223,20 +260,38 @@ def _read(
     before: Mapping[RollupScope, int],
     layouts: Mapping[RollupScope, _Layout],
 ) -> Iterable[tuple[RollupScope, _Row]]:
-    """Yield the stored spans with those numbers, or all spans of a scope whose width differs from `before`."""
+    """Yield the stored spans with those numbers, or all spans of a scope whose width differs from
+    `before`."""
     conditions = list[tuple[str, Sequence[Any]]]()
     for scope, wanted in numbers.items():
         if layouts[scope].width != before[scope]:
             conditions.append((_SCOPE, scope))
         else:
             some = ", ".join(["%s"] * len(wanted))
-            conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
+            conditions.append(
+                (
+                    f"{_SCOPE} AND width = %s AND number IN ({some})",
+                    (*scope, before[scope], *wanted),
+                )
+            )
     columns = (
-        *("scope", "scope_id", "pk", "environment_id", "split_id", "step_low", "step_high", "groups", "deviations"),
+        *(
+            "scope",
+            "scope_id",
+            "pk",
+            "environment_id",
+            "split_id",
+            "step_low",
+            "step_high",
+            "groups",
+            "deviations",
+        ),
         *columns_read(),
     )
     for rows in _queries(conditions):
-        for kind, key, pk, environment, split, low, high, *row in rows_of(rows.values_list(*columns)):
+        for kind, key, pk, environment, split, low, high, *row in rows_of(
+            rows.values_list(*columns)
+        ):
             groups, deviations, *summary = row
             content = _SpanContent(low, high, read_summary(summary))
             content = content.with_groups(GroupTally.from_texts(groups, deviations))

@@ -26,7 +26,8 @@ COLUMNS = (
 
 
 class RollupSummary(NamedTuple):
-    """The content of a row: a summary by every definition of return, and totals that need no definition."""
+    """The content of a row: a summary by every definition of return, and totals that need no
+    definition."""
 
     summary: Summary
     began: float
@@ -40,9 +41,12 @@ class RollupSummary(NamedTuple):
         return self._replace(summary=self.summary.compressed(edges))
 
     def without(self, endings: Sequence[Ending]) -> RollupSummary:
-        """Return the summary without these endings, which are among its own. Its range and times stay."""
+        """Return the summary without these endings, which are among its own. Its range and times
+        stay."""
         gone = summary_of(endings)
-        return self._replace(summary=self.summary.without(gone.summary), steps=self.steps - gone.steps)
+        return self._replace(
+            summary=self.summary.without(gone.summary), steps=self.steps - gone.steps
+        )
 
 
 def summary_of(endings: Sequence[Ending]) -> RollupSummary:
@@ -68,7 +72,9 @@ def _distributions(endings: Sequence[Ending]) -> Distributions:
         "max": returns_sketch([ending.return_max for ending in endings]),
         "mean": returns_sketch([ending.return_mean for ending in endings]),
     }
-    calls = CallCounts(sum([ending.failed for ending in endings]), sum([ending.refused for ending in endings]))
+    calls = CallCounts(
+        sum([ending.failed for ending in endings]), sum([ending.refused for ending in endings])
+    )
     return Distributions(returns, sketch_of([float(ending.steps) for ending in endings]), calls)
 
 
@@ -86,7 +92,9 @@ def shrink(model: type[CurveBlock] | type[StepSpan], rows: Mapping[int, Sequence
     """Take endings out of the rows with these ids, which hold them. Called within a transaction."""
     writer = BulkWriter(connection)
     found = model.objects.filter(pk__in=rows).values_list("pk", *columns_read())
-    fresh = [(*values_of(read_summary(row).without(rows[pk]), writer), pk) for pk, *row in rows_of(found)]
+    fresh = [
+        (*values_of(read_summary(row).without(rows[pk]), writer), pk) for pk, *row in rows_of(found)
+    ]
     writer.update(model, COLUMNS, fresh)
 
 
@@ -97,7 +105,20 @@ def columns_read() -> list[Any]:
 
 def read_summary(row: Sequence[Any]) -> RollupSummary:
     """Return the summary in a row of `columns_read`."""
-    first_end, last_end, began, ended, episodes, causes, steps, *texts, failed, refused, scatters, expired = row
+    (
+        first_end,
+        last_end,
+        began,
+        ended,
+        episodes,
+        causes,
+        steps,
+        *texts,
+        failed,
+        refused,
+        scatters,
+        expired,
+    ) = row
     sketches = [json.loads(text) for text in texts]
     summary = Summary(
         first_end=first_end,
@@ -111,16 +132,24 @@ def read_summary(row: Sequence[Any]) -> RollupSummary:
 
 
 def _read(values: Sequence[Any]) -> Distributions:
-    """Return the distributions with these sketches of returns and lengths, numbers of calls, and scatters."""
+    """Return the distributions with these sketches of returns and lengths, numbers of calls, and
+    scatters."""
     *returns, lengths, failed, refused, scatters = values
-    return Distributions(dict(zip(RETURNS, returns, strict=True)), lengths, CallCounts(failed, refused), scatters)
+    return Distributions(
+        dict(zip(RETURNS, returns, strict=True)), lengths, CallCounts(failed, refused), scatters
+    )
 
 
 def values_of(rollup: RollupSummary, writer: BulkWriter) -> Values:
     """Return the values of COLUMNS."""
     summary = rollup.summary
     return (
-        *(summary.first_end, summary.last_end, writer.time(rollup.began), writer.time(rollup.ended)),
+        *(
+            summary.first_end,
+            summary.last_end,
+            writer.time(rollup.began),
+            writer.time(rollup.ended),
+        ),
         *(summary.episodes, _compact_json(summary.causes), rollup.steps),
         *(_compact_json(sketch) for sketch in _sketches(summary.own)),
         *summary.own.calls,

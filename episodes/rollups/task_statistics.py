@@ -1,11 +1,13 @@
-"""Statements that count rollouts (see `episodes/attempts/rule.py`) of agents and scripted players into TaskStatistics.
+"""Statements that count rollouts (see `episodes/attempts/rule.py`) of agents and scripted players
+into TaskStatistics.
 
 People's are left out, because statistics and buckets choose the tasks for agents.
 
-The recorder counts a rollout in the transaction that ends its episode: once over all, once for its run and once for its
-model, if it has them. The statement itself reads the environment's definition of return and success and its convention,
-so that they are those in force at that moment. Returns beyond 1e290 count as 1e290, so that no sum of them overflows,
-which PostgreSQL would refuse. `recount.py` counts from the beginning when the definition has changed.
+The recorder counts a rollout in the transaction that ends its episode: once over all, once for its
+run and once for its model, if it has them. The statement itself reads the environment's definition
+of return and success and its convention, so that they are those in force at that moment. Returns
+beyond 1e290 count as 1e290, so that no sum of them overflows, which PostgreSQL would refuse.
+`recount.py` counts from the beginning when the definition has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from environments.scoring.task_buckets import Thresholds, bucket_sql
 from episodes.models import Episode
 
 KIND_COLUMNS = ("no_call", "expired", "interrupted", "env_error")
-"""Columns of rollouts by kind, in the order of `Environment.convention`; `env_error` includes failed setups."""
+"""Columns of rollouts by kind, in the order of `Environment.convention`; `env_error` includes
+failed setups."""
 COLUMNS = (
     *("task_id", "environment_id", "by", "key", "attempts", "scored", "successes"),
     *("return_total", "return_low", "return_high", *KIND_COLUMNS, "rate", "bucket"),
@@ -32,8 +35,10 @@ COLUMNS = (
 
 _NOT_BY_PEOPLE = ~Q(player="human")
 _TREATMENT = (
-    "CASE {kind} WHEN 'no_call' THEN SUBSTR(d.convention, 1, 1) WHEN 'expired' THEN SUBSTR(d.convention, 2, 1)"
-    " WHEN 'interrupted' THEN SUBSTR(d.convention, 3, 1) WHEN 'env_error' THEN SUBSTR(d.convention, 4, 1)"
+    "CASE {kind} WHEN 'no_call' THEN SUBSTR(d.convention, 1, 1) WHEN 'expired' THEN "
+    "SUBSTR(d.convention, 2, 1)"
+    " WHEN 'interrupted' THEN SUBSTR(d.convention, 3, 1) WHEN 'env_error' THEN "
+    "SUBSTR(d.convention, 4, 1)"
     " WHEN 'setup_failed' THEN SUBSTR(d.convention, 4, 1) ELSE 'k' END"
 )
 # selects each rollout up to three times: over all, for its run, for its model
@@ -57,7 +62,12 @@ _ROLLOUTS = f"""
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
 """  # nosec B608 # only our own names
-_IS_KIND = ["kind = 'no_call'", "kind = 'expired'", "kind = 'interrupted'", "kind IN ('env_error', 'setup_failed')"]
+_IS_KIND = [
+    "kind = 'no_call'",
+    "kind = 'expired'",
+    "kind = 'interrupted'",
+    "kind IN ('env_error', 'setup_failed')",
+]
 _KINDS = ", ".join(f"CASE WHEN {is_kind} THEN 1 ELSE 0 END" for is_kind in _IS_KIND)
 _EACH = f"""
     SELECT task_id, environment_id, "by", "key",
@@ -106,19 +116,25 @@ _POSTGRESQL_SEEN = f"""
         FOR NO KEY UPDATE OF environments_task SKIP LOCKED
     )
 """  # nosec B608 # only our own names
-# SQLite runs the statement once per row, which is cheaper there than grouping, and each row sees those before it
-_SQLITE_ROW = "(SELECT ? AS id, ? AS kind, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS return_mean) AS g"
+# SQLite runs the statement once per row, which is cheaper there than grouping, and each row sees
+# those before it
+_SQLITE_ROW = (
+    "(SELECT ? AS id, ? AS kind, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS "
+    "return_mean) AS g"
+)
 _POSTGRESQL_ROWS = (
-    "unnest(%s::bigint[], %s::text[], %s::double precision[], %s::double precision[], %s::double precision[],"
+    "unnest(%s::bigint[], %s::text[], %s::double precision[], %s::double precision[], %s::double "
+    "precision[],"
     " %s::double precision[]) AS g (id, kind, return_sum, return_last, return_max, return_mean)"
 )
 
 
 def count(writer: BulkWriter, ends: Collection[Values]) -> None:
-    """Count rollouts that are about to end: id, cause, and the four returns (finite or None): sum, last, max, mean.
+    """Count rollouts that are about to end: id, cause, and the four returns (finite or None): sum,
+    last, max, mean.
 
-    An episode that is not running or does not exist adds nothing: a batch that is written again was counted already.
-    Raises: django.db.Error.
+    An episode that is not running or does not exist adds nothing: a batch that is written again was
+    counted already. Raises: django.db.Error.
     """
     if ends:
         writer.run(_add_sql(writer.is_sqlite, conf.thresholds()), ends)
@@ -127,7 +143,8 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
 
 
 def count_ended(condition: str, values: Sequence[Any]) -> None:
-    """Count recorded rollouts that meet `condition` (SQL that calls the episode `e`) and were not counted before."""
+    """Count recorded rollouts that meet `condition` (SQL that calls the episode `e`) and were not
+    counted before."""
     thresholds, is_sqlite = conf.thresholds(), connection.vendor == "sqlite"
     rows = recorded_sql(condition, bucket_sql("SUM(counts)", _TOGETHER_RATE, thresholds))
     with connection.cursor() as cursor:
@@ -153,15 +170,21 @@ def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     running = Episode.objects.filter(_NOT_BY_PEOPLE, status="running").condition_sql("e")
     source = f"{given} JOIN episodes_episode AS e ON e.id = g.id"
     rollouts = _rollouts("g.kind", "g", source, running, is_sqlite=is_sqlite)
-    rows, count, rate = (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
+    rows, count, rate = (
+        (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
+    )
     return _adding(
-        rows.format(rollouts=rollouts, bucket=bucket_sql(count, rate, thresholds)), thresholds, is_sqlite=is_sqlite
+        rows.format(rollouts=rollouts, bucket=bucket_sql(count, rate, thresholds)),
+        thresholds,
+        is_sqlite=is_sqlite,
     )
 
 
 def _rollouts(kind: str, given: str, source: str, condition: str, *, is_sqlite: bool) -> str:
     """Return _ROLLOUTS, in which returns and thresholds are rounded to decide about success."""
-    threshold, value = (rounded_sql(one, is_sqlite=is_sqlite) for one in ("d.success_threshold", "a.value"))
+    threshold, value = (
+        rounded_sql(one, is_sqlite=is_sqlite) for one in ("d.success_threshold", "a.value")
+    )
     return _ROLLOUTS.format(
         kind=kind, given=given, source=source, condition=condition, threshold=threshold, value=value
     )

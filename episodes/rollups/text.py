@@ -25,16 +25,20 @@ class TextPart:
     most_steps = 1000
 
     def __init__(self) -> None:
-        self._begun = list[int]()  # episodes of which parts may have been written, and `write` has not been committed
+        # episodes of which parts may have been written, and `write` has not been committed
+        self._begun = list[int]()
 
     def gather(self, endings: Sequence[Ending]) -> list[SearchDocument]:
-        """Return the documents. Their later parts are written already, so that the transaction is short."""
+        """Return the documents. Their later parts are written already, so that the transaction is
+        short."""
         began = time.thread_time()
         self._begun = [ending.episode for ending in endings]
         documents = documents_of(self._begun)
         index.write_later_parts(documents)
         spent = time.thread_time() - began
-        self.most_endings = min(MAX_ENDINGS, 1 + int(len(endings) * BATCH_SECONDS / max(spent, 0.001)))
+        self.most_endings = min(
+            MAX_ENDINGS, 1 + int(len(endings) * BATCH_SECONDS / max(spent, 0.001))
+        )
         return documents
 
     def write(self, gathered: list[SearchDocument]) -> None:
@@ -42,10 +46,13 @@ class TextPart:
         transaction.on_commit(self._begun.clear)
 
     def forget(self) -> None:
-        """Delete what was started, as its episodes may have been removed. What another process has indexed stays."""
+        """Delete what was started, as its episodes may have been removed. What another process has
+        indexed stays."""
         with contextlib.suppress(Error):  # then the next to index these episodes replaces it
             indexed = set(
-                TranscriptText.objects.filter(episode_id__in=self._begun, part=0).values_list("episode_id", flat=True)
+                TranscriptText.objects.filter(episode_id__in=self._begun, part=0).values_list(
+                    "episode_id", flat=True
+                )
             )
             index.remove([episode for episode in self._begun if episode not in indexed])
         self._begun = []

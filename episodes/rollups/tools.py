@@ -1,7 +1,7 @@
 """The part that makes ToolUse rows from the steps of ended episodes.
 
-The database groups the steps, so none of them is read into Python. Calls of tools that do not exist are counted
-together as the tool "", because agents can invent any number of names.
+The database groups the steps, so none of them is read into Python. Calls of tools that do not exist
+are counted together as the tool "", because agents can invent any number of names.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class ToolsPart:
     most_steps = 20_000
 
     def gather(self, endings: Sequence[Ending]) -> dict[ToolKey, Use]:
-        places = {one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings}
+        places = {
+            one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings
+        }
         found: dict[ToolKey, Use] = defaultdict(Use)
         for episode, tool, *figures in rows_among(_SQL, [], places):
             environment, day = places[episode]
@@ -68,8 +70,8 @@ class ToolsPart:
         return found
 
     def write(self, gathered: dict[ToolKey, Use]) -> None:
-        """Add to the existing rows, which are read within the transaction: it holds the part's Progress, so no other
-        process writes them.
+        """Add to the existing rows, which are read within the transaction: it holds the part's
+        Progress, so no other process writes them.
         """
         for key, row in _present(gathered):
             _add_present(gathered[key], row)

@@ -1,8 +1,10 @@
-"""The number of changes to descriptions of runs, by which the recorder knows that it has to read runs again.
+"""The number of changes to descriptions of runs, by which the recorder knows that it has to read
+runs again.
 
-A server that has its database alone changes descriptions only in the process that also records. Its recorder compares
-one number per batch and reads a run again only after a change, which costs an episode nothing. Several servers of a
-database count in a sequence too, which each reads with what it asks at the beginning of a transaction.
+A server that has its database alone changes descriptions only in the process that also records. Its
+recorder compares one number per batch and reads a run again only after a change, which costs an
+episode nothing. Several servers of a database count in a sequence too, which each reads with what
+it asks at the beginning of a transaction.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ _current = 0
 
 
 def changes() -> int:
-    """Return a number that differs from an earlier one if this server committed a description in between."""
+    """Return a number that differs from an earlier one if this server committed a description in
+    between."""
     return _current
 
 
 def advance() -> None:
-    """Note that a description was committed. Call it after the commit and before the trainer gets its answer."""
+    """Note that a description was committed. Call it after the commit and before the trainer gets
+    its answer."""
     global _current
     _current = next(_numbers)
     if conf.is_one_of_several():

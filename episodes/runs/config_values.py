@@ -1,4 +1,5 @@
-"""The values in the configuration of a run by name, and conditions on them such as `temperature>0.7`."""
+"""The values in the configuration of a run by name, and conditions on them such as
+`temperature>0.7`."""
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ from environments.database.storable import double_of, number_in, storable_json
 from episodes.filtering.parameters import BadFilter, trimmed, words
 
 MAX_VALUES = 500
-"""Values of one configuration that have a name; the others can be neither columns nor in conditions."""
+"""Values of one configuration that have a name; the others can be neither columns nor in
+conditions."""
 Scalar = str | float | int | bool | None
-_CONDITION = re.compile(r"[ \t]*([^<>=!\s][^<>=!]*?)[ \t]*(>=|<=|!=|=|>|<)[ \t]*(\S.*?)[ \t]*", re.DOTALL)
+_CONDITION = re.compile(
+    r"[ \t]*([^<>=!\s][^<>=!]*?)[ \t]*(>=|<=|!=|=|>|<)[ \t]*(\S.*?)[ \t]*", re.DOTALL
+)
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -27,7 +31,8 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def config_values(config: str) -> dict[str, Scalar]:
-    """Return the values of a stored configuration, in order. A value within an object is named `optimizer.lr`.
+    """Return the values of a stored configuration, in order. A value within an object is named
+    `optimizer.lr`.
 
     A list is one value, its JSON text.
     """
@@ -39,7 +44,9 @@ def config_values(config: str) -> dict[str, Scalar]:
         if isinstance(value, dict):
             open_objects += [(f"{name}.{inner}", one) for inner, one in reversed(value.items())]
         else:
-            found[name] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+            found[name] = (
+                json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+            )
     return found
 
 
@@ -56,7 +63,8 @@ class ConfigCondition:
     sign: str
     """One of = != > >= < <=."""
     text: str
-    """What the value is compared with: a number, or, for = and !=, a text or several with commas between them."""
+    """What the value is compared with: a number, or, for = and !=, a text or several with commas
+    between them."""
 
     @classmethod
     def parse(cls, parameter: str, text: str) -> ConfigCondition:
@@ -64,15 +72,21 @@ class ConfigCondition:
         found = _CONDITION.fullmatch(words(parameter, text))
         if found is None:
             raise BadFilter(
-                parameter, text, "it has to be a name, a sign and a value: temperature>0.7, optimizer=adam,sgd"
+                parameter,
+                text,
+                "it has to be a name, a sign and a value: temperature>0.7, optimizer=adam,sgd",
             )
         name, sign, value = found.groups()
         if wrong := next(filter(_is_other_number, [value, *map(trimmed, value.split(","))]), ""):
             raise BadFilter(
-                parameter, text, f"{wrong} is no number that a configuration has; write it as in 17, -0.5 or 1e-5"
+                parameter,
+                text,
+                f"{wrong} is no number that a configuration has; write it as in 17, -0.5 or 1e-5",
             )
         if sign in _ORDERS and number_in(value) is None:
-            raise BadFilter(parameter, text, f"{sign} compares numbers; for texts there are = and !=")
+            raise BadFilter(
+                parameter, text, f"{sign} compares numbers; for texts there are = and !="
+            )
         return cls(name, sign, value)
 
     def is_met(self, config: Mapping[str, Scalar]) -> bool:
@@ -90,7 +104,8 @@ class ConfigCondition:
 
 
 def _is_other_number(text: str) -> bool:
-    """Return whether Python reads a number in the text and JSON none: NaN, infinity, 1_000, digits of other scripts."""
+    """Return whether Python reads a number in the text and JSON none: NaN, infinity, 1_000, digits
+    of other scripts."""
     with suppress(ValueError):
         return number_in(text) is None and float(text) is not None
     return False
@@ -101,15 +116,18 @@ def _equals(value: Scalar, text: str) -> bool:
 
 
 def _order(value: Scalar, text: str) -> int | None:
-    """Return -1, 0 or 1 for a value that is less than the number in the text, equal or greater; None without numbers.
+    """Return -1, 0 or 1 for a value that is less than the number in the text, equal or greater;
+    None without numbers.
 
-    Whole numbers are equal only if all of their digits are. Where a side has a point or an exponent, nearly is enough:
-    3 * 1e-5 was computed and 3e-5 is written.
+    Whole numbers are equal only if all of their digits are. Where a side has a point or an
+    exponent, nearly is enough: 3 * 1e-5 was computed and 3e-5 is written.
     """
     number = number_in(text)
     if number is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
     is_exact = isinstance(value, int) and isinstance(number, int)
-    if value == number or (not is_exact and math.isclose(double_of(value), double_of(number), rel_tol=1e-9)):
+    if value == number or (
+        not is_exact and math.isclose(double_of(value), double_of(number), rel_tol=1e-9)
+    ):
         return 0
     return 1 if value > number else -1

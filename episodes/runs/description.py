@@ -1,4 +1,5 @@
-"""What a trainer says about its run: the members of a description, what each may contain, and how it is stored."""
+"""What a trainer says about its run: the members of a description, what each may contain, and how
+it is stored."""
 
 from __future__ import annotations
 
@@ -24,26 +25,40 @@ STATES = tuple(name for name, _ in Run.STATES)
 
 
 def run_name(text: str) -> str:
-    """Return the name without blanks around it, as the recorder stores it for episodes that name the run.
+    """Return the name without blanks around it, as the recorder stores it for episodes that name
+    the run.
 
-    Raises: BadFilter, also for a name that no database stores as it is, because that would become another run's.
+    Raises: BadFilter, also for a name that no database stores as it is, because that would become
+    another run's.
     """
     name = text.strip()
     if not is_storable(name):
-        raise BadFilter("name", shorten(text, 80), "the name of a run cannot contain NUL or half of a surrogate pair")
+        raise BadFilter(
+            "name",
+            shorten(text, 80),
+            "the name of a run cannot contain NUL or half of a surrogate pair",
+        )
     if not name or len(name) > MAX_NAME_CHARACTERS:
-        legal = f"the name of a run has 1 to {MAX_NAME_CHARACTERS} characters, not counting blanks around it"
+        legal = (
+            f"the name of a run has 1 to {MAX_NAME_CHARACTERS} characters, not counting blanks "
+            "around it"
+        )
         raise BadFilter("name", shorten(text, 80), legal)
     return name
 
 
 def parsed_description(given: Any) -> dict[str, Any]:
-    """Return the values of a description by member, as they are stored; `tags` is a list. Raises: BadFilter."""
+    """Return the values of a description by member, as they are stored; `tags` is a list. Raises:
+    BadFilter."""
     if not isinstance(given, Mapping):
-        raise BadFilter("body", _brief(given), 'the body has to be a JSON object, such as {"step": 12}')
+        raise BadFilter(
+            "body", _brief(given), 'the body has to be a JSON object, such as {"step": 12}'
+        )
     for name, value in given.items():
         if name not in _PARSERS:
-            raise unknown_name(name, _brief(value), tuple(_PARSERS), "member of a run", "members of a run")
+            raise unknown_name(
+                name, _brief(value), tuple(_PARSERS), "member of a run", "members of a run"
+            )
     return {name: _PARSERS[name](name, value) for name, value in given.items()}
 
 
@@ -63,7 +78,9 @@ def _text(limit: int) -> Callable[[str, Any], str]:
         if value is None:
             return ""
         if not isinstance(value, str) or len(value) > limit:
-            raise BadFilter(name, _brief(value), f"it has to be a text of at most {limit:,} characters, or null")
+            raise BadFilter(
+                name, _brief(value), f"it has to be a text of at most {limit:,} characters, or null"
+            )
         return storable(value)
 
     return parse
@@ -74,7 +91,9 @@ def _config(name: str, value: Any) -> str:
         return ""
     text = storable_json(value_json(value))
     if not isinstance(value, Mapping) or len(text) > MAX_CONFIG_CHARACTERS:
-        legal = f"it has to be a JSON object of at most {MAX_CONFIG_CHARACTERS:,} characters, or null"
+        legal = (
+            f"it has to be a JSON object of at most {MAX_CONFIG_CHARACTERS:,} characters, or null"
+        )
         raise BadFilter(name, _brief(value), legal)
     return text
 
@@ -85,7 +104,10 @@ def _tags(name: str, value: Any) -> list[str]:
     is_list = isinstance(value, list) and len(value) <= MAX_TAGS
     tags = [tag.strip() if isinstance(tag, str) else "" for tag in value] if is_list else [""]
     if not all(0 < len(tag) <= MAX_TAG_CHARACTERS for tag in tags):
-        legal = f"it has to be a list of at most {MAX_TAGS} texts with 1 to {MAX_TAG_CHARACTERS} characters each"
+        legal = (
+            f"it has to be a list of at most {MAX_TAGS} texts with 1 to {MAX_TAG_CHARACTERS} "
+            "characters each"
+        )
         raise BadFilter(name, _brief(value), legal)
     return list(dict.fromkeys(map(storable, tags)))
 
@@ -99,7 +121,11 @@ def _state(name: str, value: Any) -> str:
 def _own_id(name: str, value: Any) -> str:
     text = value.strip() if isinstance(value, str) and is_storable(value) else ""
     if value is not None and not 0 < len(text) <= MAX_ID_CHARACTERS:
-        raise BadFilter(name, _brief(value), f"it has to be a text of 1 to {MAX_ID_CHARACTERS} characters, or null")
+        raise BadFilter(
+            name,
+            _brief(value),
+            f"it has to be a text of 1 to {MAX_ID_CHARACTERS} characters, or null",
+        )
     return text
 
 

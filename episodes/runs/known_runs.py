@@ -2,7 +2,8 @@
 
 An episode says a title, and perhaps a step, a model, an id of its client's own, or that it resumes.
 It goes to the newest run of that title that it continues, or begins the next one
-(docs/decisions/0048-runs-are-executions.md). What is remembered is forgotten when a trainer describes
+(docs/decisions/0048-runs-are-executions.md). What is remembered is forgotten when a trainer
+describes
 a run or another server begins one, and, beside other servers, after REREAD_SECONDS.
 """
 
@@ -24,9 +25,11 @@ from episodes.models.runs import MAX_RUN_NAME_CHARACTERS
 from episodes.runs.change_counter import advance
 
 MAX_LATE_STEPS = 8
-"""How many steps an episode may be behind the newest one of its run: trainers play several at once."""
+"""How many steps an episode may be behind the newest one of its run: trainers play several at
+once."""
 QUIET_SECONDS = 600.0
-"""After this time without an episode, any step back begins the next run, and an older run is over."""
+"""After this time without an episode, any step back begins the next run, and an older run is
+over."""
 MAX_CANDIDATES = 20
 """Runs of a title, the newest ones, that an episode may belong to."""
 REREAD_SECONDS = 1.0
@@ -76,9 +79,11 @@ class KnownRun:
 
 
 def is_late(run: int, step: int, reached: int) -> bool:
-    """Return whether `step` is so few steps before the one that a run has reached that it came late.
+    """Return whether `step` is so few steps before the one that a run has reached that it came
+    late.
 
-    Trainers that count in tens are late by more than MAX_LATE_STEPS: theirs is the step that the run played before.
+    Trainers that count in tens are late by more than MAX_LATE_STEPS: theirs is the step that the
+    run played before.
     """
     if reached - step <= MAX_LATE_STEPS:
         return True
@@ -103,7 +108,8 @@ class KnownRuns:
         self._runs.clear()
 
     def run_of(self, about: RunInfo, started: float) -> KnownRun | None:
-        """Return the run of an episode that started at this moment; None if its client names none."""
+        """Return the run of an episode that started at this moment; None if its client names
+        none."""
         title = storable(about.name, MAX_RUN_NAME_CHARACTERS)
         if not title:
             return None
@@ -125,7 +131,9 @@ class KnownRuns:
 
     def _named(self, title: str, own_id: str) -> list[KnownRun]:
         read_at, runs = self._runs.get((title, own_id), (0.0, None))
-        if runs is None or (conf.is_one_of_several() and time.monotonic() > read_at + REREAD_SECONDS):
+        if runs is None or (
+            conf.is_one_of_several() and time.monotonic() > read_at + REREAD_SECONDS
+        ):
             runs = runs_named(title, own_id)
             self._runs[title, own_id] = time.monotonic(), runs
         return runs
@@ -148,8 +156,11 @@ class KnownRuns:
         return run
 
 
-def _continued(runs: Sequence[KnownRun], step: int | None, model: str, now: float) -> KnownRun | None:
-    """Return the run of `runs`, newest first, that an episode continues; None if it begins another."""
+def _continued(
+    runs: Sequence[KnownRun], step: int | None, model: str, now: float
+) -> KnownRun | None:
+    """Return the run of `runs`, newest first, that an episode continues; None if it begins
+    another."""
     runs = [run for run in runs if not run.is_over]
     if model:
         same = [run for run in runs if run.model == model]
@@ -160,14 +171,16 @@ def _continued(runs: Sequence[KnownRun], step: int | None, model: str, now: floa
     for run in fitting:
         if not run.is_near(step):
             continue
-        # an older one only while it plays, and unless the newest may have got there at the same pace
+        # an older one only while it plays, and unless the newest may have got there at the same
+        # pace
         if run is runs[0] or not (run.is_quiet(now) or runs[0].is_near(step, run.pace())):
             return run
     return fitting[0] if fitting else None
 
 
 def runs_named(title: str, own_id: str) -> list[KnownRun]:
-    """Return the newest runs of a title, newest first, or the one of this name; `own_id`: only those with it."""
+    """Return the newest runs of a title, newest first, or the one of this name; `own_id`: only
+    those with it."""
     rows = Run.objects.named(title)
     if own_id:
         rows = rows.filter(own_id=own_id)

@@ -1,8 +1,9 @@
 """Creates and changes runs as their trainers describe them, and ends what an ended run left open.
 
-Several trainers' processes may describe one run at the same time: each change is one transaction that locks the run's
-row, so none is lost. A training step never goes back by accident: setting a lower one needs the ETag of what the
-trainer has read, so a late message of another process is refused.
+Several trainers' processes may describe one run at the same time: each change is one transaction
+that locks the run's row, so none is lost. A training step never goes back by accident: setting a
+lower one needs the ETag of what the trainer has read, so a late message of another process is
+refused.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ ANY_VERSION = "*"
 
 
 class RunConflict(OrsError):
-    """A description was refused because of what the run contains; the trainer has to read it first."""
+    """A description was refused because of what the run contains; the trainer has to read it
+    first."""
 
 
 class RunNotFound(OrsError):
@@ -45,7 +47,8 @@ class RunNotFound(OrsError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"There is no run {name!r} that you can see. PUT creates it, unless a run of another key has this name."
+            f"There is no run {name!r} that you can see. PUT creates it, unless a run of another "
+            "key has this name."
         )
 
 
@@ -56,7 +59,8 @@ class SteeredRun:
 
 
 def runs_of(viewer: Viewer) -> RunQuerySet:
-    """Return the runs that a viewer may see; of a key, those that hold an episode of its own, and those it created."""
+    """Return the runs that a viewer may see; of a key, those that hold an episode of its own, and
+    those it created."""
     runs, key_label = Run.objects.seen_by(viewer), viewer.key_label
     if key_label is None:
         return runs
@@ -65,7 +69,8 @@ def runs_of(viewer: Viewer) -> RunQuerySet:
 
 
 def run_by_name(name: str, viewer: Viewer) -> Run:
-    """Return the newest run of this title, or the run of this name, with its tags. Raises: RunNotFound."""
+    """Return the newest run of this title, or the run of this name, with its tags. Raises:
+    RunNotFound."""
     run = runs_of(viewer).named(name).prefetch_related("tags").first()
     if run is None:
         raise RunNotFound(name)
@@ -74,7 +79,16 @@ def run_by_name(name: str, viewer: Viewer) -> Run:
 
 def etag_of(run: Run) -> str:
     """Return the ETag of everything that a description may change, with its quotation marks."""
-    values = [run.pk, run.step, run.state, run.model, run.config, run.git_commit, run.notes, run.tag_names]
+    values = [
+        run.pk,
+        run.step,
+        run.state,
+        run.model,
+        run.config,
+        run.git_commit,
+        run.notes,
+        run.tag_names,
+    ]
     digest = blake2b(json.dumps([*values, str(run.updated)]).encode(), digest_size=12)
     return f'"{digest.hexdigest()}"'
 
@@ -87,15 +101,17 @@ def steer(
 ) -> SteeredRun:
     """Change the members of the run that `description` has; all others keep their values.
 
-    That is the newest run of the title `name`, or the one with its `run_id`; or the next one, if the
+    That is the newest run of the title `name`, or the one with its `run_id`; or the next one, if
+    the
     trainer begins another execution and doesn't `resume`. A model becomes that of the episodes of
     the run that name none, recorded ones included.
 
-    `expected`: ETags of which the run must have one; empty for an unconditional change. If the description ends the
-    run, its live sessions that the same key opened are closed, for a person those of all keys.
+    `expected`: ETags of which the run must have one; empty for an unconditional change. If the
+    description ends the run, its live sessions that the same key opened are closed, for a person
+    those of all keys.
 
-    Raises: RunConflict for another ETag and for a training step that goes back without one; RunNotFound for another
-    key's run.
+    Raises: RunConflict for another ETag and for a training step that goes back without one;
+    RunNotFound for another key's run.
     """
     values = dict(description)
     own_id, is_resumed = values.pop("run_id", ""), values.pop("resume", False)
@@ -103,7 +119,9 @@ def steer(
     with transaction.atomic():
         run, is_new = _newest(name, own_id), False
         if expected and (run is None or not runs_of(viewer).filter(pk=run.pk).exists()):
-            raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
+            raise RunConflict(
+                f"If-Match was sent, but there is no run {name!r}; leave it out to create the run."
+            )
         if run is None:
             run, is_new = _begin(name, None if own_id else 1, new)
         if not is_new and not runs_of(viewer).filter(pk=run.pk).exists():
@@ -126,17 +144,20 @@ def steer(
 
 
 def _newest(name: str, own_id: str) -> Run | None:
-    """Return the newest run of the title, or the one with the id, locked until the end of the transaction."""
+    """Return the newest run of the title, or the one with the id, locked until the end of the
+    transaction."""
     rows = Run.objects.named(name)
     rows = rows.filter(own_id=own_id) if own_id else rows
     run = rows.select_for_update().first()
-    while run is not None and run != (newest := rows.first()):  # another began while this one waited
+    # another began while this one waited
+    while run is not None and run != (newest := rows.first()):
         run = newest and rows.select_for_update().filter(pk=newest.pk).first()
     return run
 
 
 def _begin(title: str, number: int | None, values: Mapping[str, Any]) -> tuple[Run, bool]:
-    """Return the run of the title with this number, locked until the end of the transaction, and whether it is new."""
+    """Return the run of the title with this number, locked until the end of the transaction, and
+    whether it is new."""
     run, is_new = Run.objects.begin(title, number, **values)
     return (run if is_new else Run.objects.select_for_update().get(pk=run.pk)), is_new
 
@@ -170,28 +191,34 @@ def _says_another(run: Run, description: Mapping[str, Any]) -> bool:
     model, config = description.get("model"), description.get("config")
     if model and run.model and model != run.model:
         return True
-    return bool(config and run.config and json.loads(config) != json.loads(storable_json(run.config)))
+    return bool(
+        config and run.config and json.loads(config) != json.loads(storable_json(run.config))
+    )
 
 
 def _check_etag(run: Run, expected: Collection[str]) -> None:
     current = etag_of(run)
     if expected and ANY_VERSION not in expected and current not in expected:
         raise RunConflict(
-            f"The run has changed: its ETag is {current}, and If-Match has {', '.join(expected)}. Read it again."
+            f"The run has changed: its ETag is {current}, and If-Match has {', '.join(expected)}. "
+            "Read it again."
         )
 
 
 def _check_step(run: Run, step: int | None) -> None:
     if step is not None and run.step is not None and step < run.step:
         raise RunConflict(
-            f"step={step} is before the current step {run.step} of {run.name!r}, and a step goes back only on "
-            f'purpose. Send "resume": true to go on with this run, "state": "running" to begin the next one, '
+            f"step={step} is before the current step {run.step} of {run.name!r}, and a step goes "
+            "back only on "
+            'purpose. Send "resume": true to go on with this run, "state": "running" to begin the '
+            "next one, "
             f"If-Match: {etag_of(run)} to correct this one, or leave step out."
         )
 
 
 def _close_sessions(run: Run, key_label: str | None) -> None:
-    """End the live sessions of the run, and wait until this is recorded, also by other servers of the database."""
+    """End the live sessions of the run, and wait until this is recorded, also by other servers of
+    the database."""
     running = Episode.objects.filter(run=run, status="running")
     if key_label is not None:
         running = running.filter(key_label=key_label)
@@ -206,10 +233,13 @@ def _close_sessions(run: Run, key_label: str | None) -> None:
 
 
 def _name_model(run: Run) -> None:
-    """Give the run's model to its episodes that name none, in batches, and have their environments counted again."""
+    """Give the run's model to its episodes that name none, in batches, and have their environments
+    counted again."""
     unnamed, environments = Episode.objects.filter(run=run).order_by("pk"), set[int]()
     last = 0
-    while rows := list(unnamed.filter(pk__gt=last).values_list("pk", "environment_id", "model")[:BATCH_EPISODES]):
+    while rows := list(
+        unnamed.filter(pk__gt=last).values_list("pk", "environment_id", "model")[:BATCH_EPISODES]
+    ):
         last = rows[-1][0]
         if found := [(pk, environment) for pk, environment, model in rows if not model]:
             Episode.objects.filter(pk__in=[pk for pk, _ in found], model="").update(model=run.model)

@@ -1,12 +1,13 @@
-"""The searchable words of the transcripts of episodes, and of uploaded messages. `index.py`, `rollouts.py` store them.
+"""The searchable words of the transcripts of episodes, and of uploaded messages. `index.py`,
+`rollouts.py` store them.
 
-A document of an episode holds the prompt, then for each step the name of the tool, the input, the texts of the output
-and the error; then what the client uploaded about the model's side of it, except the calls and their results. Images
-are left out, and terminal sequences are removed as where texts are shown. Values that are masked in the record are
-masked here too.
+A document of an episode holds the prompt, then for each step the name of the tool, the input, the
+texts of the output and the error; then what the client uploaded about the model's side of it,
+except the calls and their results. Images are left out, and terminal sequences are removed as where
+texts are shown. Values that are masked in the record are masked here too.
 
-A long document has several parts. All words of a search must be in one part, so the first part also has the words that
-only later ones contain.
+A long document has several parts. All words of a search must be in one part, so the first part also
+has the words that only later ones contain.
 """
 
 from __future__ import annotations
@@ -30,23 +31,38 @@ MAX_CHARACTERS = 32 * 1024 * 1024
 NEAR_CHARACTERS = 200
 """Number of characters before the end of a part in which an end between words is looked for."""
 PART_CHARACTERS = 64 * 1024
-"""Number of characters of one part: about as many words as PostgreSQL stores positions of (16,383)."""
+"""Number of characters of one part: about as many words as PostgreSQL stores positions of
+(16,383)."""
 MAX_OTHER_BYTES = 256 * 1024
-"""Size of the words of later parts that the first part has, too. PostgreSQL allows 1 MB with its own words."""
+"""Size of the words of later parts that the first part has, too. PostgreSQL allows 1 MB with its
+own words."""
 MAX_BLOB_BYTES = 4 * 1024 * 1024
-"""Size of a prompt, input or output; a larger one is left out, because it would have to be read whole."""
+"""Size of a prompt, input or output; a larger one is left out, because it would have to be read
+whole."""
 SMALL_BLOB_BYTES = 16 * 1024
 """Blobs up to this size are read many at a time."""
 MAX_STEPS_PER_QUERY = 1_000
 MAX_TEXTS_AT_ONCE = 100
-_EPISODES = "SELECT id, steps_count + refused_count, prompt_id FROM episodes_episode WHERE id {among} ORDER BY id"
+_EPISODES = (
+    "SELECT id, steps_count + refused_count, prompt_id FROM episodes_episode WHERE id {among} "
+    "ORDER BY id"
+)
 _ROLLOUTS = "SELECT id, episode_id FROM episodes_rollout WHERE episode_id {among}"
 _STEPS = """
     SELECT episode_id, "index", tool, input, input_blob_id, output, output_blob_id, error FROM episodes_step
     WHERE "index" >= %s AND "index" < %s AND episode_id {among} ORDER BY episode_id, "index"
 """
 
-STEP_FACTS = ("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "error")
+STEP_FACTS = (
+    "episode_id",
+    "index",
+    "tool",
+    "input",
+    "input_blob_id",
+    "output",
+    "output_blob_id",
+    "error",
+)
 StepFacts = tuple[int, int, str, str, str | None, str, str | None, str]
 
 
@@ -67,7 +83,8 @@ class SearchDocument:
     subject: int
     """Id of the episode or rollout."""
     is_cut: bool = False
-    """Whether some of the text is not found, because it is too long or has too many different words."""
+    """Whether some of the text is not found, because it is too long or has too many different
+    words."""
     has_later_parts_written: bool = False
     """Whether all parts but the first are stored already."""
     characters_left: int = MAX_CHARACTERS
@@ -92,7 +109,8 @@ class SearchDocument:
         self.add_all([text])
 
     def add_all(self, texts: Iterable[str]) -> None:
-        """Add texts in order. Those for which the first part has room are split into words later, together."""
+        """Add texts in order. Those for which the first part has room are split into words later,
+        together."""
         found = [plain(text) if "\x1b" in text else text for text in texts if text]
         size = sum(map(len, found))
         if len(self._texts) == 1 and size <= min(self._room, self.characters_left):
@@ -145,12 +163,15 @@ class SearchDocument:
 
 
 def pieces_of(text: str) -> Iterator[str]:
-    """Yield `text` in pieces of up to PART_CHARACTERS, which end between words where one is near."""
+    """Yield `text` in pieces of up to PART_CHARACTERS, which end between words where one is
+    near."""
     start = 0
     while start < len(text):
         end = start + PART_CHARACTERS
         if end < len(text):
-            end = 1 + max(text.rfind(between, end - NEAR_CHARACTERS, end) for between in " \n") or end
+            end = (
+                1 + max(text.rfind(between, end - NEAR_CHARACTERS, end) for between in " \n") or end
+            )
         yield text[start:end]
         start = end
 
@@ -176,12 +197,12 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     return list(documents.values())
 
 
-# --- texts of JSON values --------------------------------------------------------------------------------------------
+# --- texts of JSON values -------------------------------------------------------------------------
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return the texts of blocks or of messages with blocks; of other values what `values_in` returns. Images are
-    skipped.
+    """Return the texts of blocks or of messages with blocks; of other values what `values_in`
+    returns. Images are skipped.
     """
     if not isinstance(value, list):
         return values_in(value)
@@ -202,7 +223,8 @@ def texts_in(value: Any) -> list[str]:
 
 
 def values_in(value: Any) -> list[str]:
-    """Return the scalars of a value as text, in order, and the names of members below the first level.
+    """Return the scalars of a value as text, in order, and the names of members below the first
+    level.
 
     The names at the first level are left out, because they belong to the tool.
     """
@@ -229,11 +251,12 @@ def _add_values(value: Any, found: list[str], depth: int = 0) -> None:
         found.append(str(value))
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 
 def _parts(calls: Mapping[int, int]) -> Iterator[list[int]]:
-    """Yield groups of episodes whose steps are read together: up to MAX_STEPS_PER_QUERY, or a single longer episode."""
+    """Yield groups of episodes whose steps are read together: up to MAX_STEPS_PER_QUERY, or a
+    single longer episode."""
     part, total = list[int](), 0
     for episode, count in calls.items():
         if part and total + count > MAX_STEPS_PER_QUERY:
@@ -246,7 +269,8 @@ def _parts(calls: Mapping[int, int]) -> Iterator[list[int]]:
 
 
 def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> None:
-    """Add the steps to the documents, page by page, until each document is complete, or cut because it is full."""
+    """Add the steps to the documents, page by page, until each document is complete, or cut because
+    it is full."""
     first = 0
     while documents:
         steps: list[Any] = rows_among(_STEPS, [first, first + MAX_STEPS_PER_QUERY], documents)
@@ -255,7 +279,9 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> Non
             _add_calls(documents[episode], calls, blobs)
         first += MAX_STEPS_PER_QUERY
         unfinished = {step[0] for step in steps if step[1] == first - 1}
-        documents = {pk: one for pk, one in documents.items() if pk in unfinished and not one.is_full}
+        documents = {
+            pk: one for pk, one in documents.items() if pk in unfinished and not one.is_full
+        }
 
 
 def _add_calls(document: SearchDocument, steps: Iterable[StepFacts], blobs: BlobTexts) -> None:
@@ -263,7 +289,8 @@ def _add_calls(document: SearchDocument, steps: Iterable[StepFacts], blobs: Blob
     texts = list[str]()
     for step in steps:
         texts += texts_of_step(step, document, blobs)
-        if step[4] or step[6] or len(texts) > MAX_TEXTS_AT_ONCE:  # or large texts would wait in memory
+        # or large texts would wait in memory
+        if step[4] or step[6] or len(texts) > MAX_TEXTS_AT_ONCE:
             document.add_all(texts)
             texts = []
     document.add_all(texts)
@@ -289,7 +316,7 @@ def texts_of_step(step: StepFacts, document: SearchDocument, blobs: BlobTexts) -
     return texts
 
 
-# --- uploaded messages -----------------------------------------------------------------------------------------------
+# --- uploaded messages ----------------------------------------------------------------------------
 
 CALLS = ("tool_call", "tool_result")
 MESSAGE_FACTS = ("rollout_id", "name", "content", "content_blob_id", "summary", "summary_blob_id")
@@ -298,10 +325,14 @@ MESSAGE_FACTS = ("rollout_id", "name", "content", "content_blob_id", "summary", 
 def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) -> None:
     """Add the messages of each rollout, given by id, to its document. One query."""
     blobs = BlobTexts()
-    rows = RolloutMessage.objects.filter(rollout__in=documents).order_by("rollout_id", "index", "id")
+    rows = RolloutMessage.objects.filter(rollout__in=documents).order_by(
+        "rollout_id", "index", "id"
+    )
     if not has_calls:
         rows = rows.exclude(kind__in=CALLS)
-    for rollout, name, content, content_blob, summary, summary_blob in rows.values_list(*MESSAGE_FACTS).iterator(500):
+    for rollout, name, content, content_blob, summary, summary_blob in rows.values_list(
+        *MESSAGE_FACTS
+    ).iterator(500):
         document = documents[rollout]
         document.add(name)
         document.add(blobs.read(document, summary_blob, summary))
@@ -309,13 +340,15 @@ def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) ->
 
 
 def _add_conversations(documents: Mapping[int, SearchDocument]) -> None:
-    """Add to the documents of episodes what clients uploaded, except calls and results, which the steps hold."""
+    """Add to the documents of episodes what clients uploaded, except calls and results, which the
+    steps hold."""
     if rollouts := {pk: documents[episode] for pk, episode in rows_among(_ROLLOUTS, [], documents)}:
         add_messages(rollouts, has_calls=False)
 
 
 class BlobTexts:
-    """Contents of blobs. Small ones are read together in advance, others one by one and not stored."""
+    """Contents of blobs. Small ones are read together in advance, others one by one and not
+    stored."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -326,7 +359,8 @@ class BlobTexts:
         self._texts = dict(texts_of_blobs(wanted, SMALL_BLOB_BYTES, len(wanted)) if wanted else ())
 
     def read(self, document: SearchDocument, digest: str | None, text: str = "") -> str:
-        """Return `text`, or that of a blob; empty if that is too large, which the document then says."""
+        """Return `text`, or that of a blob; empty if that is too large, which the document then
+        says."""
         if digest is None:
             return text
         if digest in self._texts:

@@ -1,8 +1,9 @@
-"""The full-text index of transcripts. The follower fills it as episodes end; filters of episodes search it.
+"""The full-text index of transcripts. The follower fills it as episodes end; filters of episodes
+search it.
 
-The document of each episode (`documents.py`) has a row of TranscriptText for each of its parts, stored as
-`word_table.py` says. Plain words are found together wherever they are in a transcript. A phrase is found in one part,
-and on SQLite only with words of the same part.
+The document of each episode (`documents.py`) has a row of TranscriptText for each of its parts,
+stored as `word_table.py` says. Plain words are found together wherever they are in a transcript. A
+phrase is found in one part, and on SQLite only with words of the same part.
 """
 
 from __future__ import annotations
@@ -19,21 +20,24 @@ from episodes.search.word_table import WordTable
 from episodes.search.words import Term, terms_of
 
 MAX_MATCHES = 50_000
-"""Number of matches of one search, the newest ones. Words that nearly every transcript contains do not filter."""
+"""Number of matches of one search, the newest ones. Words that nearly every transcript contains do
+not filter."""
 MAX_LOOKED_AT = 20_000
-"""Number of documents that PostgreSQL reads to check that the words of a phrase follow each other: the newest with all
-words. The index does not store the order. Reading so many takes 0.2 to 0.7 s, depending on their length."""
+"""Number of documents that PostgreSQL reads to check that the words of a phrase follow each other:
+the newest with all words. The index does not store the order. Reading so many takes 0.2 to 0.7 s,
+depending on their length."""
 TABLE = WordTable(TranscriptText, "episode_id", "episodes_transcriptwords", has_blocks=True)
 
 
-# --- searching -------------------------------------------------------------------------------------------------------
+# --- searching ------------------------------------------------------------------------------------
 
 
 def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptText, int]:
-    """Return the ids of up to `most` episodes whose transcripts contain all terms of `text`, newest first.
+    """Return the ids of up to `most` episodes whose transcripts contain all terms of `text`, newest
+    first.
 
-    Terms are words, "words in a row" and prefix*. Any text is allowed; one without a letter or digit matches nothing.
-    None for `most` returns all matches, however long that takes.
+    Terms are words, "words in a row" and prefix*. Any text is allowed; one without a letter or
+    digit matches nothing. None for `most` returns all matches, however long that takes.
     """
     rows = TranscriptText.objects.order_by("-episode_id")
     if not (terms := terms_of(text)):
@@ -48,13 +52,15 @@ def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptTe
 def transcript_contains(text: str, most: int | None = MAX_MATCHES) -> Q:
     """Return the condition that an episode is one of those that `matching` returns."""
     terms = terms_of(text)
-    if terms and connection.vendor == "postgresql":  # without the table between, which takes as long as the search
+    # without the table between, which takes as long as the search
+    if terms and connection.vendor == "postgresql":
         return Q(pk__in=_in_postgresql(terms, most))
     return Q(pk__in=matching(text, most))
 
 
 def newest_searched(text: str) -> int | None:
-    """Return the number of transcripts to which a search for `text` is limited; None if no more contain its words.
+    """Return the number of transcripts to which a search for `text` is limited; None if no more
+    contain its words.
 
     PostgreSQL looks for a phrase only in the newest of the transcripts with all of its words.
     """
@@ -65,7 +71,9 @@ def newest_searched(text: str) -> int | None:
         return None
     if has_phrase:
         terms = [Term((word,)) for term in terms for word in term.words]
-    found = _in_sqlite(terms, most) if connection.vendor == "sqlite" else _in_postgresql(terms, most)
+    found = (
+        _in_sqlite(terms, most) if connection.vendor == "sqlite" else _in_postgresql(terms, most)
+    )
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT COUNT(*) FROM ({found.sql}) AS found", found.params)  # nosec B608 # only our own names
         return most if cursor.fetchone()[0] >= most else None
@@ -83,13 +91,16 @@ def fts_query(terms: Sequence[Term]) -> str:
 
 
 def tsquery(terms: Sequence[Term]) -> str:
-    """Return the query of PostgreSQL's full-text search for all terms, with the words of a phrase in a row."""
+    """Return the query of PostgreSQL's full-text search for all terms, with the words of a phrase
+    in a row."""
     return " & ".join(f"({' <-> '.join(_lexemes(term))})" for term in terms)
 
 
 def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
     wanted = " & ".join(lexeme for term in terms for lexeme in _lexemes(term))
-    phrases = " & ".join(f"({' <-> '.join(_lexemes(term))})" for term in terms if len(term.words) > 1)
+    phrases = " & ".join(
+        f"({' <-> '.join(_lexemes(term))})" for term in terms if len(term.words) > 1
+    )
     looked_at = None if most is None else MAX_LOOKED_AT
     sql = (
         "SELECT episodes_transcripts_with("
@@ -100,16 +111,18 @@ def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
 
 
 def _lexemes(term: Term) -> list[str]:
-    """Return the lexemes of a term. Words consist of letters and digits, so nothing has to be escaped."""
+    """Return the lexemes of a term. Words consist of letters and digits, so nothing has to be
+    escaped."""
     *words, last = (f"'{word}'" for word in term.words)
     return [*words, f"{last}:*" if term.is_prefix else last]
 
 
-# --- filling ---------------------------------------------------------------------------------------------------------
+# --- filling --------------------------------------------------------------------------------------
 
 
 def index(episodes: Collection[int]) -> None:
-    """Add the ended `episodes` to the index, or replace them there, within the transaction of the caller."""
+    """Add the ended `episodes` to the index, or replace them there, within the transaction of the
+    caller."""
     write(documents_of(episodes))
 
 
@@ -119,20 +132,24 @@ def write(documents: Sequence[SearchDocument]) -> None:
 
 
 def write_later_parts(documents: Sequence[SearchDocument]) -> None:
-    """Store all parts but the first of long documents, in several transactions. `write` has to follow."""
+    """Store all parts but the first of long documents, in several transactions. `write` has to
+    follow."""
     TABLE.write_later_parts(documents)
 
 
 def remove(episodes: Collection[int]) -> None:
-    """Delete the documents of the episodes. On SQLite their words stay in the full-text table, where nothing finds
-    them, until `empty`.
+    """Delete the documents of the episodes. On SQLite their words stay in the full-text table,
+    where nothing finds them, until `empty`.
     """
     TABLE.remove(episodes)
 
 
 def erase(episodes: Collection[int]) -> None:
-    """Delete the documents of `episodes` with their words. Call it before what they contain is changed."""
-    indexed = TranscriptText.objects.filter(episode_id__in=episodes, part=0).values_list("episode_id", flat=True)
+    """Delete the documents of `episodes` with their words. Call it before what they contain is
+    changed."""
+    indexed = TranscriptText.objects.filter(episode_id__in=episodes, part=0).values_list(
+        "episode_id", flat=True
+    )
     TABLE.erase(documents_of(list(indexed)))
 
 

@@ -1,9 +1,11 @@
-"""The full-text index of rollouts without an episode. The follower fills it; the list of rollouts searches it.
+"""The full-text index of rollouts without an episode. The follower fills it; the list of rollouts
+searches it.
 
-A document holds the texts of a rollout's messages: visible texts, reasoning with its summary, and tool calls with their
-results. Rollouts with an episode are found by the document of the episode, which contains what the model and the user
-wrote. Words are stored as in `index.py`, but PostgreSQL reads all documents with the words instead of the newest
-blocks, since clients rarely play elsewhere.
+A document holds the texts of a rollout's messages: visible texts, reasoning with its summary, and
+tool calls with their results. Rollouts with an episode are found by the document of the episode,
+which contains what the model and the user wrote. Words are stored as in `index.py`, but PostgreSQL
+reads all documents with the words instead of the newest blocks, since clients rarely play
+elsewhere.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ TABLE = WordTable(RolloutText, "rollout_id", "episodes_rolloutwords")
 
 
 def rollouts_matching(text: str) -> Q:
-    """Return the condition that a rollout, or the episode that it belongs to, contains all terms of `text`."""
+    """Return the condition that a rollout, or the episode that it belongs to, contains all terms of
+    `text`."""
     # one list of ids, because with an OR of two, PostgreSQL goes through all rollouts
-    with_episode = Rollout.objects.filter(episode__in=matching(text)).order_by().values_list("pk", flat=True)
+    with_episode = (
+        Rollout.objects.filter(episode__in=matching(text)).order_by().values_list("pk", flat=True)
+    )
     return Q(pk__in=_alone(text).union(with_episode, all=True))
 
 
@@ -38,8 +43,12 @@ def _alone(text: str) -> QuerySet[RolloutText, int]:
         sql = f"SELECT rowid FROM {TABLE.words} WHERE {TABLE.words} MATCH %s ORDER BY rowid DESC LIMIT %s"  # nosec B608 # only our own names
         found: RawSQL = RawSQL(sql, [fts_query(terms), MAX_MATCHES])  # nosec B611 # the values are parameters
         return rows.filter(pk__in=found).values_list("rollout_id", flat=True)
-    sql = "SELECT id FROM episodes_rollouttext WHERE words @@ CAST(%s AS tsquery) ORDER BY rollout_id DESC LIMIT %s"
-    return rows.filter(pk__in=RawSQL(sql, [tsquery(terms), MAX_MATCHES])).values_list("rollout_id", flat=True)  # nosec B611 # the values are parameters
+    sql = (
+        "SELECT id FROM episodes_rollouttext WHERE words @@ CAST(%s AS tsquery) ORDER BY "
+        "rollout_id DESC LIMIT %s"
+    )
+    matches = RawSQL(sql, [tsquery(terms), MAX_MATCHES])  # nosec B611 # the values are parameters
+    return rows.filter(pk__in=matches).values_list("rollout_id", flat=True)
 
 
 def documents_of_rollouts(rollouts: Collection[int]) -> list[SearchDocument]:
@@ -51,7 +60,8 @@ def documents_of_rollouts(rollouts: Collection[int]) -> list[SearchDocument]:
 
 
 def write(documents: Sequence[SearchDocument], without: Collection[int] = ()) -> None:
-    """Store the documents in place of those of the same rollouts, and delete those of the rollouts in `without`."""
+    """Store the documents in place of those of the same rollouts, and delete those of the rollouts
+    in `without`."""
     with transaction.atomic():
         TABLE.remove(without)
         if documents:
@@ -59,8 +69,11 @@ def write(documents: Sequence[SearchDocument], without: Collection[int] = ()) ->
 
 
 def erase(rollouts: Collection[int]) -> None:
-    """Delete the documents of `rollouts` with their words. Call it before what they contain is changed."""
-    indexed = RolloutText.objects.filter(rollout_id__in=rollouts, part=0).values_list("rollout_id", flat=True)
+    """Delete the documents of `rollouts` with their words. Call it before what they contain is
+    changed."""
+    indexed = RolloutText.objects.filter(rollout_id__in=rollouts, part=0).values_list(
+        "rollout_id", flat=True
+    )
     TABLE.erase(documents_of_rollouts(list(indexed)))
 
 

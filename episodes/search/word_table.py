@@ -1,7 +1,9 @@
-"""Stores the words of documents: a row for each part of a document, and its words under the id of that row.
+"""Stores the words of documents: a row for each part of a document, and its words under the id of
+that row.
 
-On SQLite the words are in a full-text table (FTS5) without a second copy of the text, on PostgreSQL in a column `words`
-with a GIN index. Rows are never changed, so words that remain after their row was deleted are never found.
+On SQLite the words are in a full-text table (FTS5) without a second copy of the text, on PostgreSQL
+in a column `words` with a GIN index. Rows are never changed, so words that remain after their row
+was deleted are never found.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ MERGED_PAGES = 500
 """Pages that one step of `merge` writes, for about 20 ms."""
 MAX_MERGES = 100_000
 BLOCK_SUBJECTS = 16_384
-"""Number of subjects in a block, the unit of the function of PostgreSQL that searches the newest blocks first."""
+"""Number of subjects in a block, the unit of the function of PostgreSQL that searches the newest
+blocks first."""
 _APART = "\N{MIDDLE DOT}"
 """Stands between words in no order, so that they are no phrase. No word contains it."""
 _MAX_POSITIONS = 255
-"""Number of positions of one word in a tsvector. PostgreSQL drops the others and clips those beyond 16,383."""
+"""Number of positions of one word in a tsvector. PostgreSQL drops the others and clips those beyond
+16,383."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,11 @@ class WordTable:
             )
 
     def write_later_parts(self, documents: Sequence[SearchDocument]) -> None:
-        """Store all parts but the first of long documents, a few in a transaction, so that nobody waits long for them.
+        """Store all parts but the first of long documents, a few in a transaction, so that nobody
+        waits long for them.
 
-        `write` has to follow, in which the documents replace those of the same subjects. Raises: django.db.Error.
+        `write` has to follow, in which the documents replace those of the same subjects. Raises:
+        django.db.Error.
         """
         for one in documents:
             later = [(one, number, part) for number, part in enumerate(one.parts()) if number]
@@ -71,24 +77,33 @@ class WordTable:
 
     def _fill(self, parts: Iterable[tuple[SearchDocument, int, DocumentPart]]) -> None:
         with transaction.atomic():
-            (self._fill_sqlite if connection.vendor == "sqlite" else self._fill_postgresql)(list(parts))
+            (self._fill_sqlite if connection.vendor == "sqlite" else self._fill_postgresql)(
+                list(parts)
+            )
 
     def _fill_sqlite(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
         sql = (
             f"INSERT INTO {self.model._meta.db_table} ({self.subject}, part, is_cut)"  # nosec B608 # only our own names
-            f" SELECT value->>0, value->>1, value->>2 FROM json_each(%s) RETURNING id, {self.subject}, part"
+            " SELECT value->>0, value->>1, value->>2 FROM json_each(%s) RETURNING id, "
+            f"{self.subject}, part"
         )
         words = {(one.subject, number): part for one, number, part in parts}
         with connection.cursor() as cursor:
-            cursor.execute(sql, [json.dumps([(one.subject, number, one.is_cut) for one, number, _ in parts])])
-            values = [(pk, _indexed(words[subject, number])) for pk, subject, number in cursor.fetchall()]
-            cursor.executemany(f"INSERT INTO {self.words} (rowid, words) VALUES (%s, %s)", sorted(values))  # nosec B608 # only our own names
+            cursor.execute(
+                sql, [json.dumps([(one.subject, number, one.is_cut) for one, number, _ in parts])]
+            )
+            values = [
+                (pk, _indexed(words[subject, number])) for pk, subject, number in cursor.fetchall()
+            ]
+            statement = f"INSERT INTO {self.words} (rowid, words) VALUES (%s, %s)"  # nosec B608 # only our own names
+            cursor.executemany(statement, sorted(values))
 
     def _fill_postgresql(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
         sql = (
             f"INSERT INTO {self.model._meta.db_table} ({self.subject}, part, is_cut, words)"  # nosec B608 # only our own names
             " SELECT subject, part, is_cut, CAST(words AS tsvector)"
-            " FROM unnest(%s::bigint[], %s::smallint[], %s::boolean[], %s::text[]) AS d (subject, part, is_cut, words)"
+            " FROM unnest(%s::bigint[], %s::smallint[], %s::boolean[], %s::text[]) AS d (subject, "
+            "part, is_cut, words)"
         )
         subjects, numbers = [one.subject for one, _, _ in parts], [number for _, number, _ in parts]
         words = [f"{self._block(one.subject)}{_tsvector(part)}" for one, _, part in parts]
@@ -99,19 +114,30 @@ class WordTable:
         return f"'B{subject // BLOCK_SUBJECTS}' " if self.has_blocks else ""
 
     def remove(self, subjects: Collection[int]) -> None:
-        """Delete the documents. On SQLite their words stay where nothing finds them, until `empty`."""
+        """Delete the documents. On SQLite their words stay where nothing finds them, until
+        `empty`."""
         self._rows(subjects).delete()
 
     def erase(self, documents: Sequence[SearchDocument]) -> None:
-        """Delete the documents with their words, which have to be the same as when they were written."""
+        """Delete the documents with their words, which have to be the same as when they were
+        written."""
         found = self._rows([one.subject for one in documents])
-        rows = {(subject, part): pk for pk, subject, part in found.values_list("pk", self.subject, "part")}
-        parts = {(one.subject, number): part for one in documents for number, part in enumerate(one.parts())}
+        rows = {
+            (subject, part): pk
+            for pk, subject, part in found.values_list("pk", self.subject, "part")
+        }
+        parts = {
+            (one.subject, number): part
+            for one in documents
+            for number, part in enumerate(one.parts())
+        }
         with transaction.atomic():
-            if connection.vendor == "sqlite":  # it keeps no text and so has to be told which words they are
+            # it keeps no text and so has to be told which words they are
+            if connection.vendor == "sqlite":
                 with connection.cursor() as cursor:
                     cursor.executemany(
-                        f"INSERT INTO {self.words} ({self.words}, rowid, words) VALUES ('delete', %s, %s)",  # nosec B608 # only our own names
+                        f"INSERT INTO {self.words} ({self.words}, rowid, words) VALUES ('delete', "
+                        "%s, %s)",  # nosec B608 # only our own names
                         [(pk, _indexed(parts[key])) for key, pk in rows.items() if key in parts],
                     )
             found.delete()
@@ -128,12 +154,14 @@ class WordTable:
                     cursor.execute(f"INSERT INTO {self.words} ({self.words}) VALUES ('delete-all')")  # nosec B608 # only our own names
 
     def merge(self) -> None:
-        """Write SQLite's full-text table again in small portions, without the words that were erased."""
+        """Write SQLite's full-text table again in small portions, without the words that were
+        erased."""
         with connection.cursor() as cursor:
             for number in range(MAX_MERGES):
                 before = _changes(cursor)
                 pages = -MERGED_PAGES if number == 0 else MERGED_PAGES
-                cursor.execute(f"INSERT INTO {self.words} ({self.words}, rank) VALUES ('merge', %s)", [pages])  # nosec B608 # only our own names
+                statement = f"INSERT INTO {self.words} ({self.words}, rank) VALUES ('merge', %s)"  # nosec B608 # only our own names
+                cursor.execute(statement, [pages])
                 if _changes(cursor) - before < 2:  # SQLite's sign that nothing is left to merge
                     return
                 give_way()
@@ -154,5 +182,7 @@ def _tsvector(part: DocumentPart) -> str:
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(part.text.split(), 1):
         places[word].append(place)
-    found = [f"'{word}':{','.join(map(str, them[:_MAX_POSITIONS]))}" for word, them in places.items()]
+    found = [
+        f"'{word}':{','.join(map(str, them[:_MAX_POSITIONS]))}" for word, them in places.items()
+    ]
     return " ".join([*found, *(f"'{word}'" for word in part.others)])

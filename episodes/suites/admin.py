@@ -1,4 +1,5 @@
-"""Admin of suites: their list, and deleting one with all of its versions. The pages of the dashboard publish them."""
+"""Admin of suites: their list, and deleting one with all of its versions. The pages of the
+dashboard publish them."""
 
 from __future__ import annotations
 
@@ -27,22 +28,30 @@ class SuiteAdmin(ReadOnlyAdmin):
     empty = "No suites yet. Curators publish them on the page Suites."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Suite]:
-        rows: QuerySet[Suite] = super().get_queryset(request).filter(visible_suites(viewer_of(request.user)))
+        rows: QuerySet[Suite] = (
+            super().get_queryset(request).filter(visible_suites(viewer_of(request.user)))
+        )
         return rows.annotate(latest=Max("versions__number"))
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        return (*self.list_display, "removal") if self.has_delete_permission(request) else self.list_display
+        return (
+            (*self.list_display, "removal")
+            if self.has_delete_permission(request)
+            else self.list_display
+        )
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return bool(ModelAdmin.has_delete_permission(self, request, obj))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what deleting them deletes: in words, because a version may have thousands of tasks.
+        """Return what deleting them deletes: in words, because a version may have thousands of
+        tasks.
 
         A suite whose tasks a study has can't be deleted.
         """
         words = [
-            f"{suite}, with all of its versions: scores that were published can't be looked up any more"
+            f"{suite}, with all of its versions: scores that were published can't be looked up any "
+            "more"
             for suite in objs
         ]
         studies = Study.objects.filter(member__version__suite__in=objs).order_by("name")
@@ -72,7 +81,9 @@ class SuiteAdmin(ReadOnlyAdmin):
 
     @admin.display(description="")
     def removal(self, suite: Suite) -> SafeString:
-        return format_html('<a href="{}">Delete</a>', reverse("admin:episodes_suite_delete", args=[suite.pk]))
+        return format_html(
+            '<a href="{}">Delete</a>', reverse("admin:episodes_suite_delete", args=[suite.pk])
+        )
 
 
 admin.site.register(Suite, SuiteAdmin)

@@ -1,4 +1,5 @@
-"""Two models or runs compared over a version of a suite: task by task, in each member, and over all of them.
+"""Two models or runs compared over a version of a suite: task by task, in each member, and over all
+of them.
 
 Only tasks that both attempted count, each once, so neither gains by easier tasks.
 """
@@ -86,26 +87,39 @@ class SuiteComparison:
 
 
 def compared(
-    version: SuiteVersion, by: Players, names: tuple[str, str], most: int, viewer: Viewer = UNRESTRICTED
+    version: SuiteVersion,
+    by: Players,
+    names: tuple[str, str],
+    most: int,
+    viewer: Viewer = UNRESTRICTED,
 ) -> SuiteComparison:
-    """Compare the second of two players with the first; the result has `most` tasks at most. Raises: BadFilter.
+    """Compare the second of two players with the first; the result has `most` tasks at most.
+    Raises: BadFilter.
 
     Runs that do not exist for the viewer cannot be compared.
     """
     if names[0] == names[1]:
-        raise BadFilter("second", names[1], f"it is the {by} that it is compared with; choose another one")
+        raise BadFilter(
+            "second", names[1], f"it is the {by} that it is compared with; choose another one"
+        )
     members = members_of(version)
     figures = _figures(members, by, names, cast(Score, version.score))
     seen = set(names)
     if by == "run":
-        seen = set(Run.objects.seen_by(viewer).filter(name__in=names).values_list("name", flat=True))
+        seen = set(
+            Run.objects.seen_by(viewer).filter(name__in=names).values_list("name", flat=True)
+        )
     for place, name in zip(("first", "second"), names, strict=True):
         if name not in seen or not any(figures[name].values()):
-            raise BadFilter(place, name, f"no {by} of that name has an attempt at a task of this suite")
+            raise BadFilter(
+                place, name, f"no {by} of that name has an attempt at a task of this suite"
+            )
     found = _pairs(members, figures, names)
     evidence = None
     if all(one.evidence for one in found):
-        evidence = evidence_over([(one.share, [pair.difference for pair in one.pairs]) for one in found])
+        evidence = evidence_over(
+            [(one.share, [pair.difference for pair in one.pairs]) for one in found]
+        )
     every = [pair for one in found for pair in one.pairs if pair.difference]
     largest = heapq.nlargest(most, every, key=lambda pair: abs(pair.difference))
     return SuiteComparison(names, found, evidence, largest, notes_of(members))
@@ -118,30 +132,42 @@ def _pairs(
     shares = shares_of([member.weight for member in members])
     for member, share in zip(members, shares, strict=True):
         first, second = (figures[name].get(member.pk, {}) for name in names)
-        pairs = [TaskPair(member, task, first[task], second[task]) for task in sorted(first.keys() & second.keys())]
+        pairs = [
+            TaskPair(member, task, first[task], second[task])
+            for task in sorted(first.keys() & second.keys())
+        ]
         differences = [pair.difference for pair in pairs]
-        found.append(MemberPair(member, share, pairs, evidence_of(differences) if len(pairs) > 1 else None))
+        found.append(
+            MemberPair(member, share, pairs, evidence_of(differences) if len(pairs) > 1 else None)
+        )
     return found
 
 
 def _figures(
     members: Sequence[SuiteMember], by: Players, names: Sequence[str], score: Score
 ) -> dict[str, dict[int, dict[int, float]]]:
-    """Return the figure of each task by name, member and task. One query, and two for each member read one by one."""
-    found: dict[str, dict[int, dict[int, float]]] = {name: {member.pk: {} for member in members} for name in names}
+    """Return the figure of each task by name, member and task. One query, and two for each member
+    read one by one."""
+    found: dict[str, dict[int, dict[int, float]]] = {
+        name: {member.pk: {} for member in members} for name in names
+    }
 
     def keep(name: str, member: int, task: int, counts: TaskCounts) -> None:
         if (figure := counts.figure(score)) is not None:
             found[name][member][task] = figure
 
     own = [member for member in members if is_in_force(member)]
-    listed = SuiteTask.objects.filter(member__in=own, task__statistics__by=by, task__statistics__key__in=names)
+    listed = SuiteTask.objects.filter(
+        member__in=own, task__statistics__by=by, task__statistics__key__in=names
+    )
     columns = (f"task__statistics__{name}" for name in ("key", *_COLUMNS))
     for member, task, name, *counts in listed.order_by().values_list("member", "task", *columns):
         keep(name, member, task, TaskCounts(*counts))
     for one in members:
         if one not in own:
-            for (name, task), counts_of_task in _read(one, by, names, definition_of_member(one)).items():
+            for (name, task), counts_of_task in _read(
+                one, by, names, definition_of_member(one)
+            ).items():
                 keep(name, one.pk, task, counts_of_task)
     return found
 

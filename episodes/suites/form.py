@@ -45,12 +45,16 @@ _OWN = "as the environment defines"
 
 class SuiteSplitChoice(RowField):
     def label_from_instance(self, obj: Any) -> str:
-        return f"{obj.environment.name} / {obj.name} ({obj.size:,} task{'' if obj.size == 1 else 's'})"
+        return (
+            f"{obj.environment.name} / {obj.name} ({obj.size:,} task{'' if obj.size == 1 else 's'})"
+        )
 
 
 class SuiteForm(forms.Form):
     name = forms.CharField(max_length=MAX_NAME_CHARACTERS)
-    description = forms.CharField(required=False, max_length=MAX_DESCRIPTION_CHARACTERS, widget=forms.Textarea)
+    description = forms.CharField(
+        required=False, max_length=MAX_DESCRIPTION_CHARACTERS, widget=forms.Textarea
+    )
     score = forms.ChoiceField(choices=SuiteVersion.SCORES, initial="success")
 
     def __init__(self, *args: Any, is_new: bool, **kwargs: Any) -> None:
@@ -70,18 +74,27 @@ class SuiteForm(forms.Form):
 class SuiteMemberForm(forms.Form):
     split = SuiteSplitChoice(Split.objects.none(), required=False, empty_label="no split")
     weight = NumberField(required=False, initial=1)
-    return_ = forms.ChoiceField(required=False, choices=[("", _OWN), *((name, name) for name in RETURNS)])
+    return_ = forms.ChoiceField(
+        required=False, choices=[("", _OWN), *((name, name) for name in RETURNS)]
+    )
     threshold = NumberField(required=False)
     no_call, expired, interrupted, env_error = (
-        forms.ChoiceField(required=False, choices=[("", _OWN), *((value, value) for value in allowed)])
+        forms.ChoiceField(
+            required=False, choices=[("", _OWN), *((value, value) for value in allowed)]
+        )
         for allowed in CONVENTION_PARTS.values()
     )
 
     def __init__(self, *args: Any, splits: list[Split], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field: Any = self.fields["split"]
-        field.queryset = Split.objects.filter(pk__in=[split.pk for split in splits]).select_related("environment")
-        field.choices = [("", "no split"), *((split.pk, field.label_from_instance(split)) for split in splits)]
+        field.queryset = Split.objects.filter(pk__in=[split.pk for split in splits]).select_related(
+            "environment"
+        )
+        field.choices = [
+            ("", "no split"),
+            *((split.pk, field.label_from_instance(split)) for split in splits),
+        ]
 
     def asked(self) -> MemberAsked | None:
         """Return the member; None for a row without a split."""
@@ -110,7 +123,8 @@ def suite_new(request: HttpRequest) -> HttpResponse:
 @never_cache
 @takes()
 def suite_edit(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the form of the next version, filled with the latest; a POST publishes it. Raises: Http404."""
+    """Return the form of the next version, filled with the latest; a POST publishes it. Raises:
+    Http404."""
     return _answer(request, asked_version(request, name))
 
 
@@ -119,7 +133,12 @@ def _answer(request: HttpRequest, latest: SuiteVersion | None) -> HttpResponse:
     splits = [split for split in splits if not split.is_generated]
     form, rows = _forms(request, latest, splits)
     trouble, leaks = "", list[str]()
-    if request.method == "POST" and "more" not in request.POST and form.is_valid() and rows.is_valid():
+    if (
+        request.method == "POST"
+        and "more" not in request.POST
+        and form.is_valid()
+        and rows.is_valid()
+    ):
         members = [member for row in rows if (member := row.asked()) is not None]
         leaks = leaks_of_members(members)
         try:
@@ -127,15 +146,26 @@ def _answer(request: HttpRequest, latest: SuiteVersion | None) -> HttpResponse:
                 return HttpResponseRedirect(_publish(request, latest, form, members))
         except SuiteRefused as refusal:
             trouble = str(refusal)
-    is_wrong = bool(trouble or leaks or form.errors or any(row.errors for row in rows)) and "more" not in request.POST
+    is_wrong = (
+        bool(trouble or leaks or form.errors or any(row.errors for row in rows))
+        and "more" not in request.POST
+    )
     context = {
-        **{"latest": latest, "form": form, "rows": rows, "trouble": trouble, "has_splits": bool(splits)},
+        **{
+            "latest": latest,
+            "form": form,
+            "rows": rows,
+            "trouble": trouble,
+            "has_splits": bool(splits),
+        },
         **{"leaks": leaks, "seen": mark_of(leaks)},
     }
     return render(request, "suites/suite_form.html", context, status=400 if is_wrong else 200)
 
 
-def _forms(request: HttpRequest, latest: SuiteVersion | None, splits: list[Split]) -> tuple[SuiteForm, Any]:
+def _forms(
+    request: HttpRequest, latest: SuiteVersion | None, splits: list[Split]
+) -> tuple[SuiteForm, Any]:
     kwargs = {"form_kwargs": {"splits": splits}, "prefix": "member"}
     initial = _initial(latest)
     if request.method == "POST":
@@ -156,7 +186,8 @@ def _initial(latest: SuiteVersion | None) -> dict[str, Any]:
 
 
 def _row(member: Any, splits: list[Split]) -> dict[str, Any]:
-    """Return the values of a row for a member of the latest version, with the parts that the environment differs in."""
+    """Return the values of a row for a member of the latest version, with the parts that the
+    environment differs in."""
     definition, own = definition_of_member(member), definition_of(member.environment)
     return {
         "split": member.split_id if any(split.pk == member.split_id for split in splits) else None,
@@ -167,7 +198,9 @@ def _row(member: Any, splits: list[Split]) -> dict[str, Any]:
     }
 
 
-def _publish(request: HttpRequest, latest: SuiteVersion | None, form: SuiteForm, members: list[MemberAsked]) -> str:
+def _publish(
+    request: HttpRequest, latest: SuiteVersion | None, form: SuiteForm, members: list[MemberAsked]
+) -> str:
     """Publish the version and return the address of its page. Raises: SuiteRefused."""
     given, author = form.cleaned_data, request.user.get_username()[:150]
     suite = latest.suite if latest else Suite(name=given["name"], author=author)

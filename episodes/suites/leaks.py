@@ -1,4 +1,5 @@
-"""What to know of lists of tasks before they are published: tasks of training splits in them, and copies.
+"""What to know of lists of tasks before they are published: tasks of training splits in them, and
+copies.
 
 Called by the forms of suites and studies, which show it and publish only once somebody has seen it.
 """
@@ -27,7 +28,8 @@ def leaks_of_list(split: Split, tasks: frozenset[int] | None = None) -> list[str
 
 
 def leaks_of_members(members: Sequence[MemberAsked]) -> list[str]:
-    """Return the sentences about the members of a suite, and about tasks that count in two of them."""
+    """Return the sentences about the members of a suite, and about tasks that count in two of
+    them."""
     splits = {member.split.pk: member.split for member in members}
     whole = {member.split.pk for member in members if member.only is None}
     sentences = [sentence for pk in splits if pk in whole for sentence in leaks_of_list(splits[pk])]
@@ -37,7 +39,13 @@ def leaks_of_members(members: Sequence[MemberAsked]) -> list[str]:
     for one, other in combinations(splits.values(), 2):
         if one.environment_id != other.environment_id or one.type != other.type:
             continue
-        both = served(one).filter(task__in=served(other).values("task")).values("task").distinct().count()
+        both = (
+            served(one)
+            .filter(task__in=served(other).values("task"))
+            .values("task")
+            .distinct()
+            .count()
+        )
         if both:
             which = "1 task is" if both == 1 else f"{both:,} tasks are"
             sentences.append(f"{which} both in {one} and in {other}, and so count twice.")

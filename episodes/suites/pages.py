@@ -1,4 +1,5 @@
-"""The pages of suites: the list, the leaderboard of a version, and two models or runs compared over it."""
+"""The pages of suites: the list, the leaderboard of a version, and two models or runs compared over
+it."""
 
 from __future__ import annotations
 
@@ -40,9 +41,14 @@ _WHISKER = 120
 def suites(request: HttpRequest) -> HttpResponse:
     """Return the list of suites, each with its latest version."""
     versions = SuiteVersion.objects.order_by("-number").prefetch_related("members__environment")
-    rows = Suite.objects.seen_by(viewer_of(request.user)).prefetch_related(Prefetch("versions", versions))[:MAX_SUITES]
+    rows = Suite.objects.seen_by(viewer_of(request.user)).prefetch_related(
+        Prefetch("versions", versions)
+    )[:MAX_SUITES]
     lines = [(row, row.versions.all()[0], row.versions.all()[0].members.all()) for row in rows]
-    shown = [(row, version, members, sum(one.tasks_count for one in members)) for row, version, members in lines]
+    shown = [
+        (row, version, members, sum(one.tasks_count for one in members))
+        for row, version, members in lines
+    ]
     may_publish = request.user.has_perm(PUBLISH_SUITES)
     return render(request, "suites/suites.html", {"lines": shown, "may_publish": may_publish})
 
@@ -51,7 +57,8 @@ def suites(request: HttpRequest) -> HttpResponse:
 @never_cache
 @takes("by", "cite", "format")
 def suite(request: HttpRequest, name: str, version_number: int | None = None) -> HttpResponse:
-    """Return the page of a version, the latest one unless `version_number` is given, or its leaderboard as CSV.
+    """Return the page of a version, the latest one unless `version_number` is given, or its
+    leaderboard as CSV.
 
     Raises: Http404, BadRequest.
     """
@@ -67,8 +74,13 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
     if request.GET.get("format") == "csv":
         file = f"{version.suite.name}-v{version.number}.csv"
-        headers = {"Content-Disposition": f'attachment; filename="{file}"', "X-Suite-Hash": version.hash}
-        return HttpResponse("".join(_csv(found)), content_type="text/csv; charset=utf-8", headers=headers)
+        headers = {
+            "Content-Disposition": f'attachment; filename="{file}"',
+            "X-Suite-Hash": version.hash,
+        }
+        return HttpResponse(
+            "".join(_csv(found)), content_type="text/csv; charset=utf-8", headers=headers
+        )
     return render(request, "suites/suite.html", _context(request, found, cite))
 
 
@@ -81,7 +93,9 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     try:
         by = given(request.GET, "by", chosen(BY)) or "model"
         names = tuple(given(request.GET, place, words) or "" for place in ("first", "second"))
-        found = compared(version, by, cast(tuple[str, str], names), SHOWN_TASKS, viewer_of(request.user))
+        found = compared(
+            version, by, cast(tuple[str, str], names), SHOWN_TASKS, viewer_of(request.user)
+        )
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     tasks = tasks_shown([pair.task for pair in found.tasks], viewer_of(request.user))
@@ -91,7 +105,11 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "by": by,
         "found": found,
         "counted": rows_named(version, by, found.names),
-        "rows": [(pair, places[pair.task], line_of(tasks[pair.task])) for pair in found.tasks if pair.task in tasks],
+        "rows": [
+            (pair, places[pair.task], line_of(tasks[pair.task]))
+            for pair in found.tasks
+            if pair.task in tasks
+        ],
     }
     return render(request, "suites/suite_compare.html", context)
 
@@ -108,8 +126,12 @@ def _context(request: HttpRequest, found: SuiteStandings, cite: str | None) -> d
     version = found.version
     numbers = list(version.suite.versions.order_by("number").values_list("number", flat=True))
     ranked = found.ranked
-    cited = next((row for row in ranked if row.key == cite), ranked[0] if ranked and cite is None else None)
-    runs = dict(Run.objects.filter(name__in=[row.key for row in found.rows]).values_list("name", "pk"))
+    cited = next(
+        (row for row in ranked if row.key == cite), ranked[0] if ranked and cite is None else None
+    )
+    runs = dict(
+        Run.objects.filter(name__in=[row.key for row in found.rows]).values_list("name", "pk")
+    )
     run_of = runs if found.by == "run" else {}
     shares = shares_of([member.weight for member in found.members])
     definitions = [definition_of_member(member) for member in found.members]
@@ -119,10 +141,14 @@ def _context(request: HttpRequest, found: SuiteStandings, cite: str | None) -> d
         "numbers": numbers,
         "latest": numbers[-1],
         "members": list(zip(found.members, shares, definitions, strict=True)),
-        "ranked": [(row, run_of.get(row.key), _whisker(row), list(_columns(found, row))) for row in ranked],
+        "ranked": [
+            (row, run_of.get(row.key), _whisker(row), list(_columns(found, row))) for row in ranked
+        ],
         "others": [(row, run_of.get(row.key), list(_columns(found, row))) for row in found.others],
         "cited": cited,
-        "citation": citation_of(found, cited, request.build_absolute_uri(_address(version))) if cited else "",
+        "citation": citation_of(found, cited, request.build_absolute_uri(_address(version)))
+        if cited
+        else "",
         "width": _WHISKER,
         "may_publish": request.user.has_perm(PUBLISH_SUITES),
         "sees_salt": request.user.has_perm(SEE_HIDDEN),

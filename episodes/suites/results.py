@@ -1,7 +1,8 @@
-"""What models or runs reached at the tasks of a suite's members, as sums, and by what it is counted.
+"""What models or runs reached at the tasks of a suite's members, as sums, and by what it is
+counted.
 
-Members whose definition is the one in force in their environment are read from TaskStatistics, so that all attempts
-count. For another definition the newest episodes of the environment are read.
+Members whose definition is the one in force in their environment are read from TaskStatistics, so
+that all attempts count. For another definition the newest episodes of the environment are read.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ _STATISTICS = "task__statistics__"
 
 
 def is_in_force(member: SuiteMember) -> bool:
-    """Return whether the member's definition is the one by which the environment counts all of its attempts."""
+    """Return whether the member's definition is the one by which the environment counts all of its
+    attempts."""
     return definition_of(member.environment) == definition_of_member(member)
 
 
 def notes_of(members: Sequence[SuiteMember]) -> list[str]:
-    """Return what readers have to know about the scores: which members are not counted from all of their attempts, and
-    which environments' episodes different code played.
+    """Return what readers have to know about the scores: which members are not counted from all of
+    their attempts, and which environments' episodes different code played.
     """
     found = []
     for one in members:
         environment = one.environment
         if not is_in_force(one):
             found.append(
-                f"{one.label} counts by another definition than {environment.name} does now: only its newest "
+                f"{one.label} counts by another definition than {environment.name} does now: only "
+                "its newest "
                 f"{MAX_ENDINGS:,} episodes are read."
             )
         elif environment.counted != environment.definition:
@@ -50,22 +53,28 @@ def notes_of(members: Sequence[SuiteMember]) -> list[str]:
 
 def _poolings(environments: Collection[int]) -> list[str]:
     """Return a sentence for each environment of which different code played episodes. One query."""
-    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by("environment__name", "-pk")
+    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by(
+        "environment__name", "-pk"
+    )
     labels = defaultdict[str, dict[str, str]](dict)
     for row in rows.select_related("environment").only("code", "environment__name"):
         labels[row.environment.name].setdefault(row.code, row.label)
     return [
-        f"Scores in {name} pool episodes that different code of it played: revisions {', '.join(codes.values())}."
+        f"Scores in {name} pool episodes that different code of it played: revisions "
+        f"{', '.join(codes.values())}."
         for name, codes in labels.items()
         if len(codes) > 1
     ]
 
 
 def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:
-    """Return the episodes of the member's tasks among the newest MAX_ENDINGS of its environment. One query."""
+    """Return the episodes of the member's tasks among the newest MAX_ENDINGS of its environment.
+    One query."""
     environment = Episode.objects.filter(environment=member.environment)
     floor = floor_of(filtered(environment, "", environment))
-    return environment.filter(pk__gt=floor, task__in=SuiteTask.objects.filter(member=member).values("task"))
+    return environment.filter(
+        pk__gt=floor, task__in=SuiteTask.objects.filter(member=member).values("task")
+    )
 
 
 class TaskCounts(NamedTuple):
@@ -91,7 +100,9 @@ class TaskCounts(NamedTuple):
         return self.total / self.scored if self.scored else None
 
 
-def counted(members: Sequence[SuiteMember], by: Players, score: Score) -> dict[int, dict[str, TaskSums]]:
+def counted(
+    members: Sequence[SuiteMember], by: Players, score: Score
+) -> dict[int, dict[str, TaskSums]]:
     """Return the sums by member and name over all attempts. One query."""
     found: dict[int, dict[str, TaskSums]] = {member.pk: {} for member in members}
     conventions = {member.pk: Convention.from_code(member.convention) for member in members}
@@ -100,7 +111,9 @@ def counted(members: Sequence[SuiteMember], by: Players, score: Score) -> dict[i
     for member, key, tasks, total, squares, largest, attempts, *kinds in rows:
         parts = dict(zip(CONVENTION_PARTS, kinds, strict=True))
         counted = kinds_counted(attempts, parts, conventions[member])
-        found[member][key] = TaskSums(tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted)
+        found[member][key] = TaskSums(
+            tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted
+        )
     return found
 
 

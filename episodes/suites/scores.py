@@ -1,13 +1,16 @@
-"""The score of a player over a suite, with its interval, computed from sums over the tasks of each member. Pure.
+"""The score of a player over a suite, with its interval, computed from sums over the tasks of each
+member. Pure.
 
-A task's figure is the success rate of the attempts at it, or their mean return. A member's score is the mean over its
-tasks, the suite's the mean of the members' scores by their weights.
+A task's figure is the success rate of the attempts at it, or their mean return. A member's score is
+the mean over its tasks, the suite's the mean of the members' scores by their weights.
 
-Every task is one observation. The interval of a member's success rate is Wilson's, with the number of attempts at new
-tasks that the attempts are worth: the number of tasks if there is one attempt at each, at most that of all attempts.
-The interval of a mean return is the normal one. The members' intervals make the suite's by the method of variance
-estimates recovery, which for normal intervals is the stratified one, and keeps those of rates within 0 and 1.
-Source: Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine 27.
+Every task is one observation. The interval of a member's success rate is Wilson's, with the number
+of attempts at new tasks that the attempts are worth: the number of tasks if there is one attempt at
+each, at most that of all attempts. The interval of a mean return is the normal one. The members'
+intervals make the suite's by the method of variance estimates recovery, which for normal intervals
+is the stratified one, and keeps those of rates within 0 and 1.
+Source: Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics
+in Medicine 27.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class TaskSums:
     attempts: int = 0
     """Attempts at them."""
     kinds: dict[str, int] = field(default_factory=dict)
-    """Rollouts at all tasks of the member by kind of ending; "" for those that finished or were abandoned."""
+    """Rollouts at all tasks of the member by kind of ending; "" for those that finished or were
+    abandoned."""
 
     def add(self, figure: float, attempts: int) -> None:
         self.tasks += 1
@@ -55,7 +59,8 @@ class TaskSums:
         return max(0.0, self.squares / self.tasks - (self.total / self.tasks) ** 2)
 
     def interval(self, score: Score) -> Interval | None:
-        """Return the 95 % interval of the mean; None if it cannot be said: without tasks, or of a single return."""
+        """Return the 95 % interval of the mean; None if it cannot be said: without tasks, or of a
+        single return."""
         if not self.tasks:
             return None
         return self._of_rates() if score == "success" else self._of_returns()
@@ -82,7 +87,9 @@ class SuiteScore:
     """95 % interval; None if that of a member cannot be said."""
 
 
-def score_of(members: Sequence[TaskSums], weights: Sequence[float], score: Score) -> SuiteScore | None:
+def score_of(
+    members: Sequence[TaskSums], weights: Sequence[float], score: Score
+) -> SuiteScore | None:
     """Return the score over all members; None if there is no task of one of them."""
     means = [one.mean for one in members]
     values = [mean for mean in means if mean is not None]
@@ -91,7 +98,9 @@ def score_of(members: Sequence[TaskSums], weights: Sequence[float], score: Score
     shares = shares_of(weights)
     value = math.fsum(share * mean for share, mean in zip(shares, values, strict=True))
     intervals = [one.interval(score) for one in members]
-    return SuiteScore(value, _together(value, shares, values, [one for one in intervals if one is not None]))
+    return SuiteScore(
+        value, _together(value, shares, values, [one for one in intervals if one is not None])
+    )
 
 
 def shares_of(weights: Sequence[float]) -> list[float]:

@@ -16,7 +16,9 @@ class SuiteVersionSerializer(s.Serializer[Any]):
     """A version of a suite without its members."""
 
     number = s.IntegerField()
-    score = s.ChoiceField(SCORES, help_text="Figure of a task that the score averages: success rate or mean return")
+    score = s.ChoiceField(
+        SCORES, help_text="Figure of a task that the score averages: success rate or mean return"
+    )
     hash = s.CharField(help_text="sha256 of `document`")
     author = s.CharField()
     created = s.DateTimeField()
@@ -31,7 +33,9 @@ class SuiteSerializer(s.Serializer[Any]):
 
 
 class SuiteMemberSerializer(s.Serializer[Any]):
-    number = s.IntegerField(help_text="From 1 on; `suite=<name>/v<version>/<number>` finds the episodes of its tasks")
+    number = s.IntegerField(
+        help_text="From 1 on; `suite=<name>/v<version>/<number>` finds the episodes of its tasks"
+    )
     environment = s.CharField(source="environment.name")
     split = s.CharField(source="split_name")
     tasks = s.IntegerField(source="tasks_count")
@@ -45,17 +49,25 @@ class MemberScoreSerializer(s.Serializer[Any]):
     missing = s.IntegerField(help_text="Tasks without one")
     attempts = s.IntegerField()
     score = s.FloatField(allow_null=True, help_text="Mean over the tasks; null without any")
-    low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said")
+    low = s.FloatField(
+        allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said"
+    )
     high = s.FloatField(allow_null=True)
     rollouts = CoverageSerializer(source="coverage")
-    episodes = s.CharField(source="query", help_text="Query string of `/api/episodes` that lists the attempts")
+    episodes = s.CharField(
+        source="query", help_text="Query string of `/api/episodes` that lists the attempts"
+    )
 
 
 class SuiteRowSerializer(s.Serializer[Any]):
     key = s.CharField(help_text="Name of the model or run")
     rank = s.IntegerField(allow_null=True, help_text="Null unless every task was attempted")
-    score = s.FloatField(source="value", allow_null=True, help_text="Null without an attempt at some member")
-    low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said")
+    score = s.FloatField(
+        source="value", allow_null=True, help_text="Null without an attempt at some member"
+    )
+    low = s.FloatField(
+        allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said"
+    )
     high = s.FloatField(allow_null=True)
     tasks = s.IntegerField(help_text="Tasks with an attempt")
     attempts = s.IntegerField()
@@ -69,12 +81,19 @@ class SuiteStandingsSerializer(s.Serializer[Any]):
     version = SuiteVersionSerializer()
     versions = s.ListField(child=s.IntegerField(), help_text="Numbers of all versions")
     document = s.CharField(help_text="JSON that the hash identifies, exactly as it was hashed")
-    salt = s.CharField(allow_null=True, help_text="Of the digests of tasks; null unless you see hidden fields of tasks")
+    salt = s.CharField(
+        allow_null=True,
+        help_text="Of the digests of tasks; null unless you see hidden fields of tasks",
+    )
     tasks = s.IntegerField()
     members = SuiteMemberSerializer(many=True)
     by = s.ChoiceField(["model", "run"])
-    notes = s.ListField(child=s.CharField(), help_text="Sentences about members that are not counted as usual")
-    known = s.IntegerField(help_text="Number of models or runs, of which there may be more than rows")
+    notes = s.ListField(
+        child=s.CharField(), help_text="Sentences about members that are not counted as usual"
+    )
+    known = s.IntegerField(
+        help_text="Number of models or runs, of which there may be more than rows"
+    )
     rows = SuiteRowSerializer(many=True, help_text="Ranked ones first")
 
 
@@ -85,7 +104,9 @@ def standings_content(found: SuiteStandings, *, sees_salt: bool) -> dict[str, An
         "name": version.suite.name,
         "description": version.suite.description,
         "version": version,
-        "versions": list(version.suite.versions.order_by("number").values_list("number", flat=True)),
+        "versions": list(
+            version.suite.versions.order_by("number").values_list("number", flat=True)
+        ),
         "document": version.document,
         "salt": version.salt if sees_salt else None,
         "tasks": found.tasks,

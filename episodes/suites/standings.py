@@ -1,6 +1,8 @@
-"""The leaderboard of a version of a suite: the score of each model or run, and its place among those that are complete.
+"""The leaderboard of a version of a suite: the score of each model or run, and its place among
+those that are complete.
 
-A player is ranked once it has an attempt that counts at every task of every member: nobody gains by leaving out tasks.
+A player is ranked once it has an attempt that counts at every task of every member: nobody gains by
+leaving out tasks.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class SuiteRow:
     members: Sequence[MemberScore]
     """In the order of the version."""
     missing: Sequence[tuple[str, int]]
-    """Label of each member with tasks that lack an attempt, and the number of these; empty for complete players."""
+    """Label of each member with tasks that lack an attempt, and the number of these; empty for
+    complete players."""
     query: str
     """Query string of the Episodes page that lists all of its episodes."""
 
@@ -114,15 +117,20 @@ class SuiteStandings:
         return sum(member.tasks_count for member in self.members)
 
 
-def standings(version: SuiteVersion, by: Players = "model", viewer: Viewer = UNRESTRICTED) -> SuiteStandings:
-    """Return the leaderboard of a version. Three queries, and two for each member whose definition is not in force.
+def standings(
+    version: SuiteVersion, by: Players = "model", viewer: Viewer = UNRESTRICTED
+) -> SuiteStandings:
+    """Return the leaderboard of a version. Three queries, and two for each member whose definition
+    is not in force.
 
     Runs that do not exist for the viewer have no row.
     """
     members, score = members_of(version), cast(Score, version.score)
     played = _played(members, by, score)
     if viewer.hidden_environments and by == "run":
-        seen = set(Run.objects.seen_by(viewer).filter(name__in=list(played)).values_list("name", flat=True))
+        seen = set(
+            Run.objects.seen_by(viewer).filter(name__in=list(played)).values_list("name", flat=True)
+        )
         played = {key: sums for key, sums in played.items() if key in seen}
     order = _ranks(played, members, score)
     rows = [_row(version, members, by, (key, rank), played[key]) for key, rank in order[:MAX_ROWS]]
@@ -130,7 +138,8 @@ def standings(version: SuiteVersion, by: Players = "model", viewer: Viewer = UNR
 
 
 def rows_named(version: SuiteVersion, by: Players, keys: Sequence[str]) -> list[SuiteRow]:
-    """Return the rows of these players without their ranks, in this order. As many queries as `standings`."""
+    """Return the rows of these players without their ranks, in this order. As many queries as
+    `standings`."""
     members = members_of(version)
     played = _played(members, by, cast(Score, version.score))
     return [_row(version, members, by, (key, None), played[key]) for key in keys]
@@ -154,9 +163,14 @@ def citation_of(found: SuiteStandings, row: SuiteRow, address: str) -> str:
     if score is None:
         return ""
     figure = "success rate" if version.score == "success" else "mean return"
-    ends = score.interval and f" (95% interval {score.interval.low:.3f} to {score.interval.high:.3f})"
+    ends = (
+        score.interval and f" (95% interval {score.interval.low:.3f} to {score.interval.high:.3f})"
+    )
     counts = f"{found.tasks:,} task{'' if found.tasks == 1 else 's'}, {row.attempts:,} attempts"
-    return f"{version}, sha256:{version.hash}: {row.key}, {figure} {score.value:.3f}{ends or ''}, {counts}. {address}"
+    return (
+        f"{version}, sha256:{version.hash}: {row.key}, {figure} {score.value:.3f}{ends or ''}, "
+        f"{counts}. {address}"
+    )
 
 
 def _row(
@@ -186,19 +200,30 @@ def _row(
         rank=rank,
         score=score_of(sums, [member.weight for member in members], score),
         members=found,
-        missing=[(member.label, one.missing) for member, one in zip(members, found, strict=True) if one.missing],
+        missing=[
+            (member.label, one.missing)
+            for member, one in zip(members, found, strict=True)
+            if one.missing
+        ],
         query=EpisodeFilter(**_named(version, by, key)).to_query(),
     )
 
 
-def _named(version: SuiteVersion, by: Players, key: str, member: int | None = None) -> dict[str, Any]:
-    """Return the fields of the filter that finds the episodes of a player at a suite's tasks, or at a member's."""
+def _named(
+    version: SuiteVersion, by: Players, key: str, member: int | None = None
+) -> dict[str, Any]:
+    """Return the fields of the filter that finds the episodes of a player at a suite's tasks, or at
+    a member's."""
     return {by: key, "suite": SuitePart(version.suite.name, version.number, member)}
 
 
 def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) -> str:
-    """Return the query string that lists the attempts of a model or run at the tasks of a member."""
-    names = _named(version, by, key, member.number) | {"environment": member.environment.name, "ending": "attempt"}
+    """Return the query string that lists the attempts of a model or run at the tasks of a
+    member."""
+    names = _named(version, by, key, member.number) | {
+        "environment": member.environment.name,
+        "ending": "attempt",
+    }
     definition, own = definition_of_member(member), definition_of(member.environment)
     differing = definition.convention.parameters(own.convention)
     return_ = definition.return_ if definition.return_ != own.return_ else ""
@@ -208,8 +233,12 @@ def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) 
 def _ranks(
     played: Mapping[str, Sequence[TaskSums]], members: Sequence[SuiteMember], score: Score
 ) -> list[tuple[str, int | None]]:
-    """Return the players in order with their ranks: the complete ones, best first, then the others without a rank."""
-    weights, whole = [member.weight for member in members], sum(member.tasks_count for member in members)
+    """Return the players in order with their ranks: the complete ones, best first, then the others
+    without a rank."""
+    weights, whole = (
+        [member.weight for member in members],
+        sum(member.tasks_count for member in members),
+    )
     tasks = {key: sum(one.tasks for one in sums) for key, sums in played.items()}
     scores = {
         key: found.value
@@ -219,4 +248,6 @@ def _ranks(
     best = sorted(scores.values(), reverse=True)
     complete = sorted(scores, key=lambda key: (-scores[key], key))
     others = sorted(played.keys() - scores.keys(), key=lambda key: (-tasks[key], key))
-    return [(key, best.index(scores[key]) + 1) for key in complete] + [(key, None) for key in others]
+    return [(key, best.index(scores[key]) + 1) for key in complete] + [
+        (key, None) for key in others
+    ]

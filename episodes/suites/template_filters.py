@@ -15,10 +15,13 @@ register = template.Library()
 
 @register.filter
 def suite_score(value: float | None, score: str) -> SafeString:
-    """Return a score as people read it, a success rate in percent; the exact value is shown on hover."""
+    """Return a score as people read it, a success rate in percent; the exact value is shown on
+    hover."""
     if value is None:
         return NONE
-    return format_html('<span class="number" title="{}">{}</span>', repr(value), _figure(value, score))
+    return format_html(
+        '<span class="number" title="{}">{}</span>', repr(value), _figure(value, score)
+    )
 
 
 @register.filter

@@ -1,8 +1,9 @@
 """Versions of suites: publishing one, what its hash identifies, and checking that.
 
-The hash is the sha256 of a JSON document with the score, the members, their definitions and weights, and for each
-member a digest of its tasks. The digest begins with a salt, which only people who see hidden fields learn: without it
-nobody can try out answers that are hidden from them until the hash is right. docs/suites.md says how to check a hash.
+The hash is the sha256 of a JSON document with the score, the members, their definitions and
+weights, and for each member a digest of its tasks. The digest begins with a salt, which only people
+who see hidden fields learn: without it nobody can try out answers that are hidden from them until
+the hash is right. docs/suites.md says how to check a hash.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _TAKEN = ("new",)
 
 
 class SuiteRefused(OrsError):
-    """A suite cannot be published as it was asked for. The message says why, and what is allowed."""
+    """A suite cannot be published as it was asked for. The message says why, and what is
+    allowed."""
 
 
 class UnchangedSuite(SuiteRefused):
@@ -66,32 +68,44 @@ class SuiteAsked:
 
 def splits_for_suites(viewer: Viewer) -> QuerySet[Split]:
     """Return the splits whose tasks a person can put into a version, with their environments."""
-    served_ones = Split.objects.seen_by(viewer).filter(is_served=True, size__gt=0).select_related("environment")
+    served_ones = (
+        Split.objects.seen_by(viewer)
+        .filter(is_served=True, size__gt=0)
+        .select_related("environment")
+    )
     return served_ones.order_by("environment__position", "environment__name", "position", "name")
 
 
 def quoted_in(split: Split) -> str:
     """Return a sentence if a suite uses this split, else an empty string."""
-    first = SuiteMember.objects.filter(split=split).select_related("version").order_by("-pk").first()
+    first = (
+        SuiteMember.objects.filter(split=split).select_related("version").order_by("-pk").first()
+    )
     return f"a suite has listed its tasks since {first.version.created:%Y-%m-%d}" if first else ""
 
 
 def version_named(name: str, number: int | None, viewer: Viewer) -> SuiteVersion | str:
-    """Return a version with its suite, the latest without a number; or a sentence that there is none."""
+    """Return a version with its suite, the latest without a number; or a sentence that there is
+    none."""
     rows = Suite.objects.seen_by(viewer)
     suite = rows.filter(name=name).first() if "\0" not in name else None
     if suite is None:
-        return f"There is no suite {name!r}.{nearest(name, list(rows.values_list('name', flat=True)[:MAX_NAMES]))}"
+        return (
+            "There is no suite "
+            f"{name!r}.{nearest(name, list(rows.values_list('name', flat=True)[:MAX_NAMES]))}"
+        )
     versions = SuiteVersion.objects.filter(suite=suite).select_related("suite").order_by("-number")
     found = versions.first() if number is None else versions.filter(number=number).first()
     return found or f"There is no v{number} of the suite {name}. Its page lists all versions."
 
 
 def check_spelling(name: str, what: str) -> None:
-    """Raises: SuiteRefused unless something whose name is part of addresses, a suite or a study, may be spelt so."""
+    """Raises: SuiteRefused unless something whose name is part of addresses, a suite or a study,
+    may be spelt so."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         raise SuiteRefused(
-            f"A {what}'s name has 1 to {MAX_NAME_CHARACTERS} letters, digits, and - _ . between them; {name[:120]!r} "
+            f"A {what}'s name has 1 to {MAX_NAME_CHARACTERS} letters, digits, and - _ . between "
+            f"them; {name[:120]!r} "
             "has not."
         )
 
@@ -104,7 +118,8 @@ def check_name(name: str) -> None:
 
 
 def publish(suite: Suite, asked: SuiteAsked, author: str) -> SuiteVersion:
-    """Freeze what is asked for as the next version of the suite, which is saved if it is new. Raises: SuiteRefused."""
+    """Freeze what is asked for as the next version of the suite, which is saved if it is new.
+    Raises: SuiteRefused."""
     _check(asked)
     lists = [_tasks_of(one) for one in asked.members]
     count = sum(map(len, lists))
@@ -119,10 +134,14 @@ def publish(suite: Suite, asked: SuiteAsked, author: str) -> SuiteVersion:
         if suite.pk is None:
             check_name(suite.name)
             suite.save()
-        Suite.objects.select_for_update().get(pk=suite.pk)  # makes two who publish at once wait for each other
+        # makes two who publish at once wait for each other
+        Suite.objects.select_for_update().get(pk=suite.pk)
         latest = suite.versions.order_by("-number").first()
         if latest is not None and _is_same(latest, asked.score, members, lists):
-            raise UnchangedSuite(f"Nothing has changed since v{latest.number}, so there is no new version to publish.")
+            raise UnchangedSuite(
+                f"Nothing has changed since v{latest.number}, so there is no new "
+                "version to publish."
+            )
         return _save(suite, asked.score, salt, members, lists, author)
 
 
@@ -140,12 +159,15 @@ def document_of(score: str, members: Iterable[SuiteMember]) -> str:
         for one in members
     ]
     return json.dumps(
-        {"format": "orsweb suite 1", "members": listed, "score": score}, sort_keys=True, separators=(",", ":")
+        {"format": "orsweb suite 1", "members": listed, "score": score},
+        sort_keys=True,
+        separators=(",", ":"),
     )
 
 
 def tasks_digest(salt: str, hashes: Iterable[str]) -> str:
-    """Return the sha256 of the salt and the content hash of each task in order, each followed by a newline."""
+    """Return the sha256 of the salt and the content hash of each task in order, each followed by a
+    newline."""
     return hashlib.sha256("".join(f"{line}\n" for line in (salt, *hashes)).encode()).hexdigest()
 
 
@@ -155,7 +177,9 @@ def digest(text: str) -> str:
 
 def definition_of_member(member: SuiteMember) -> Definition:
     """Return the definition of return and success that the member's figures follow."""
-    return Definition(cast(Return, member.return_name), member.threshold, Convention.from_code(member.convention))
+    return Definition(
+        cast(Return, member.return_name), member.threshold, Convention.from_code(member.convention)
+    )
 
 
 def members_of(version: SuiteVersion) -> list[SuiteMember]:
@@ -164,7 +188,8 @@ def members_of(version: SuiteVersion) -> list[SuiteMember]:
 
 
 def problems_of(version: SuiteVersion) -> list[str]:
-    """Return a sentence for everything in the rows of a version that its hash does not identify; empty if all is right.
+    """Return a sentence for everything in the rows of a version that its hash does not identify;
+    empty if all is right.
 
     It reads all of its tasks.
     """
@@ -186,20 +211,28 @@ def _check(asked: SuiteAsked) -> None:
     if asked.score not in SCORES:
         raise SuiteRefused(f"The score {asked.score!r} is unknown; use {' or '.join(SCORES)}.")
     if not 0 < len(asked.members) <= MAX_MEMBERS:
-        raise SuiteRefused(f"A suite has 1 to {MAX_MEMBERS} members; this one has {len(asked.members)}.")
+        raise SuiteRefused(
+            f"A suite has 1 to {MAX_MEMBERS} members; this one has {len(asked.members)}."
+        )
     for one in asked.members:
         if not 0 < one.weight <= MAX_WEIGHT:
             raise SuiteRefused(
-                f"The weight of {one.split} is {plain(one.weight)}; it must be above 0 and at most {plain(MAX_WEIGHT)}."
+                f"The weight of {one.split} is {plain(one.weight)}; it must be above 0 and at most "
+                f"{plain(MAX_WEIGHT)}."
             )
         if one.split.is_generated:
             raise SuiteRefused(
-                f"The class generates the tasks of {one.split}, so there is no list to freeze. Save or import tasks "
+                f"The class generates the tasks of {one.split}, so there is no list to freeze. "
+                "Save or import tasks "
                 "as a new split and choose that."
             )
     keys = [(one.split.pk, one.definition) for one in asked.members]
-    if twice := next((one for one in asked.members if keys.count((one.split.pk, one.definition)) > 1), None):
-        raise SuiteRefused(f"{twice.split} is there twice with the same definition. Give it a weight instead.")
+    if twice := next(
+        (one for one in asked.members if keys.count((one.split.pk, one.definition)) > 1), None
+    ):
+        raise SuiteRefused(
+            f"{twice.split} is there twice with the same definition. Give it a weight instead."
+        )
 
 
 def _tasks_of(asked: MemberAsked) -> dict[int, str]:
@@ -209,7 +242,9 @@ def _tasks_of(asked: MemberAsked) -> dict[int, str]:
     if asked.only is not None:
         found = {pk: digest for pk, digest in found.items() if pk in asked.only}
     if not found:
-        raise SuiteRefused(f"{asked.split} has no {'such ' if asked.only is not None else ''}tasks now.")
+        raise SuiteRefused(
+            f"{asked.split} has no {'such ' if asked.only is not None else ''}tasks now."
+        )
     return found
 
 
@@ -230,13 +265,27 @@ def _member(number: int, asked: MemberAsked, salt: str, tasks: dict[int, str]) -
     )
 
 
-def _is_same(latest: SuiteVersion, score: str, members: Sequence[SuiteMember], lists: Sequence[dict[int, str]]) -> bool:
-    """Return whether the latest version has the same score, and members that differ in nothing but their salt."""
+def _is_same(
+    latest: SuiteVersion,
+    score: str,
+    members: Sequence[SuiteMember],
+    lists: Sequence[dict[int, str]],
+) -> bool:
+    """Return whether the latest version has the same score, and members that differ in nothing but
+    their salt."""
     before = members_of(latest)
     if len(before) != len(members) or latest.score != score:
         return False
     for old, new, tasks in zip(before, members, lists, strict=True):
-        same = ("split_id", "split_name", "return_name", "threshold", "convention", "weight", "tasks_count")
+        same = (
+            "split_id",
+            "split_name",
+            "return_name",
+            "threshold",
+            "convention",
+            "weight",
+            "tasks_count",
+        )
         if any(getattr(old, name) != getattr(new, name) for name in same):
             return False
         if list(old.tasks.order_by("position").values_list("task", flat=True)) != list(tasks):
@@ -255,11 +304,20 @@ def _save(
     number = (suite.versions.aggregate(last=Max("number"))["last"] or 0) + 1
     document = document_of(score, members)
     version = SuiteVersion.objects.create(
-        suite=suite, number=number, score=score, salt=salt, document=document, hash=digest(document), author=author
+        suite=suite,
+        number=number,
+        score=score,
+        salt=salt,
+        document=document,
+        hash=digest(document),
+        author=author,
     )
     for member, tasks in zip(members, lists, strict=True):
         member.version = version
         member.save()
-        rows = [SuiteTask(member=member, position=position, task_id=pk) for position, pk in enumerate(tasks)]
+        rows = [
+            SuiteTask(member=member, position=position, task_id=pk)
+            for position, pk in enumerate(tasks)
+        ]
         SuiteTask.objects.bulk_create(rows, batch_size=1000)
     return version

@@ -1,4 +1,5 @@
-"""Template tags for bars as inline SVG: activity per minute, hour or day, and the shares of endings."""
+"""Template tags for bars as inline SVG: activity per minute, hour or day, and the shares of
+endings."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Share(NamedTuple):
 
 @register.inclusion_tag("episodes/activity_bars.html")
 def bars(points: Sequence[ActivityPoint], figure: str, episodes_url: str) -> dict[str, Any]:
-    """Return the context of the bars of `figure` ("episodes" or "steps"). Each bar links to its time's episodes."""
+    """Return the context of the bars of `figure` ("episodes" or "steps"). Each bar links to its
+    time's episodes."""
     values = [getattr(point, figure) for point in points]
     return {
         "bars": list(_bars(points, values, figure)),
@@ -57,15 +59,22 @@ def _bars(points: Sequence[ActivityPoint], values: Sequence[int], figure: str) -
     most = max(values) or 1
     for number, (point, value) in enumerate(zip(points, values, strict=True)):
         height = max(value * HEIGHT / most, MIN_HEIGHT) if value else 0.0
-        since, until = (datetime.fromtimestamp(at, UTC) for at in (point.start, point.start + point.seconds))
-        query = urlencode({"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"})
+        since, until = (
+            datetime.fromtimestamp(at, UTC) for at in (point.start, point.start + point.seconds)
+        )
+        query = urlencode(
+            {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
+        )
         title = f"{value:,} {figure}, {since:%b %d %H:%M} to {until:%H:%M} UTC"
-        yield Bar(number * BAR_WIDTH, HEIGHT - height, height, query if point.episodes else "", title)
+        yield Bar(
+            number * BAR_WIDTH, HEIGHT - height, height, query if point.episodes else "", title
+        )
 
 
 @register.simple_tag
 def shares(causes: Mapping[str, int]) -> list[Share]:
-    """Return each ending's share along a line of SHARES_WIDTH. Small shares are widened so that they are visible."""
+    """Return each ending's share along a line of SHARES_WIDTH. Small shares are widened so that
+    they are visible."""
     total = sum(causes.values())
     wide = [max(count / total * SHARES_WIDTH, MIN_SHARE_WIDTH) for count in causes.values()]
     scale = SHARES_WIDTH / (sum(wide) or 1)

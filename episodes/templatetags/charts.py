@@ -1,4 +1,5 @@
-"""Template tags for small line charts as inline SVG, in the colour of the text and without scripts."""
+"""Template tags for small line charts as inline SVG, in the colour of the text and without
+scripts."""
 
 from __future__ import annotations
 
@@ -26,27 +27,35 @@ def sparkline(
     width: int = 96,
     height: int = 20,
 ) -> SafeString:
-    """Return a line through `points`, oldest first, with gaps where they are None and a dot at the end.
+    """Return a line through `points`, oldest first, with gaps where they are None and a dot at the
+    end.
 
-    `low` and `high` fix the scale, such as an environment's range of rewards; points outside widen it. Without them the
-    scale is that of the points. Screen readers read `label`; without a label the chart is hidden from them, because the
-    page shows its figures as text. Classes: `spark`, and within it `spark-line` and `spark-end`.
+    `low` and `high` fix the scale, such as an environment's range of rewards; points outside widen
+    it. Without them the scale is that of the points. Screen readers read `label`; without a label
+    the chart is hidden from them, because the page shows its figures as text. Classes: `spark`, and
+    within it `spark-line` and `spark-end`.
     """
     thinned = _thinned([None if value is None else _finite(value) for value in points])
     present = [value for value in thinned if value is not None]
     if not present:
-        return format_html('<svg class="spark" width="{}" height="{}" aria-hidden="true"></svg>', width, height)
+        return format_html(
+            '<svg class="spark" width="{}" height="{}" aria-hidden="true"></svg>', width, height
+        )
     bottom = min(present) if low is None else min(low, *present)
     top = max(present) if high is None else max(high, *present)
     places = list(_places(thinned, bottom, top, width, height))
     return format_html(
-        '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" {}>{}<circle class="spark-end" cx="{}" cy="{}"'
+        '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" {}>{}<circle '
+        'class="spark-end" cx="{}" cy="{}"'
         ' r="1.5" fill="currentColor"/></svg>',
         *(width, height, width, height),
-        format_html('role="img" aria-label="{}"', label) if label else format_html('aria-hidden="{}"', "true"),
+        format_html('role="img" aria-label="{}"', label)
+        if label
+        else format_html('aria-hidden="{}"', "true"),
         format_html_join(
             "",
-            '<polyline class="spark-line" points="{}" fill="none" stroke="currentColor" stroke-width="1.25"/>',
+            '<polyline class="spark-line" points="{}" fill="none" stroke="currentColor" '
+            'stroke-width="1.25"/>',
             ((" ".join(f"{x},{y}" for x, y in line),) for line in _lines(places)),
         ),
         *next(place for place in reversed(places) if place is not None),
@@ -76,7 +85,10 @@ def _places(
     across = (width - 2 * _EDGE) / max(1, len(points) - 1)
     for number, value in enumerate(points):
         share = 0.5 if value is None or top == bottom else (value - bottom) / (top - bottom)
-        place = round(_EDGE + number * across, 1), round(height - _EDGE - share * (height - 2 * _EDGE), 1)
+        place = (
+            round(_EDGE + number * across, 1),
+            round(height - _EDGE - share * (height - 2 * _EDGE), 1),
+        )
         yield None if value is None else place
 
 

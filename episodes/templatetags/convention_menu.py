@@ -34,31 +34,44 @@ class ConventionChoice:
 def convention_switches(context: template.Context) -> list[tuple[str, list[ConventionChoice]]]:
     """Return the label and the choices of each part of the convention, the default first marked.
 
-    Reads `convention` (a Convention, or a DefinitionAsked on pages with many environments) and `own_convention`.
+    Reads `convention` (a Convention, or a DefinitionAsked on pages with many environments) and
+    `own_convention`.
     """
     chosen, own = context.get("convention"), context.get("own_convention") or Convention()
-    return [(_LABELS[name], _choices(name, chosen, getattr(own, name))) for name in CONVENTION_PARTS]
+    return [
+        (_LABELS[name], _choices(name, chosen, getattr(own, name))) for name in CONVENTION_PARTS
+    ]
 
 
 def _choices(name: str, chosen: Any, default: str) -> list[ConventionChoice]:
     current = getattr(chosen, name, None) or default
     return [
-        ConventionChoice(name, None if value == default else value, _WORDS[value], value == current, value == default)
+        ConventionChoice(
+            name,
+            None if value == default else value,
+            _WORDS[value],
+            value == current,
+            value == default,
+        )
         for value in CONVENTION_PARTS[name]
     ]
 
 
 @register.simple_tag(takes_context=True)
 def convention_changes(context: template.Context) -> str:
-    """Return the parts of the convention that differ from the default of the page, such as "no_call=out"."""
+    """Return the parts of the convention that differ from the default of the page, such as
+    "no_call=out"."""
     switches = convention_switches(context)
-    given = [one for _, choices in switches for one in choices if one.is_chosen and not one.is_default]
+    given = [
+        one for _, choices in switches for one in choices if one.is_chosen and not one.is_default
+    ]
     return ", ".join(f"{one.parameter}={one.value}" for one in given)
 
 
 @register.simple_tag(takes_context=True)
 def querystring_with(context: template.Context, name: str, value: str | None) -> str:
-    """Return the query string of the page with one parameter set, or removed if `value` is None; the page restarts."""
+    """Return the query string of the page with one parameter set, or removed if `value` is None;
+    the page restarts."""
     query = context["request"].GET.copy()
     for parameter in (name, "after", "part"):
         query.pop(parameter, None)

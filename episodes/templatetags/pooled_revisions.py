@@ -1,4 +1,5 @@
-"""Template tag for the revisions of an environment whose episodes figures pool, used by the admin's list of tasks."""
+"""Template tag for the revisions of an environment whose episodes figures pool, used by the admin's
+list of tasks."""
 
 from __future__ import annotations
 
@@ -16,5 +17,6 @@ register = template.Library()
 
 @register.simple_tag
 def pooled_revisions(environment: Environment) -> Sequence[EnvironmentRevision]:
-    """Return one revision for each code that played in the environment, latest first; empty if it was one alone."""
+    """Return one revision for each code that played in the environment, latest first; empty if it
+    was one alone."""
     return pooled_in([scope_of(environment)])

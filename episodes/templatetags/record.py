@@ -1,4 +1,5 @@
-"""Template filters for what is recorded: endings, players, rewards, times. The admin's columns call them too."""
+"""Template filters for what is recorded: endings, players, rewards, times. The admin's columns call
+them too."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ register.simple_tag(coverage)
 
 ERRORS = {
     "returns": "Standard error of the mean; every return is one observation",
-    "tasks": "Standard error of the mean; every task is one observation, because attempts at one task are alike",
+    "tasks": "Standard error of the mean; every task is one observation, because attempts at one "
+    "task are alike",
     "difference": "95% interval of the difference; every shared task is one observation",
 }
 """What the number after ± means, by what it is about."""
@@ -68,7 +70,8 @@ ERRORS = {
 
 @register.simple_tag
 def plus_minus(value: float | str | None, of: str = "returns") -> SafeString:
-    """Return ± with an error of the kind `of`, and its meaning as a title; nothing without a number."""
+    """Return ± with an error of the kind `of`, and its meaning as a title; nothing without a
+    number."""
     if not isinstance(value, float):  # Django passes an empty text where a variable is missing
         return SafeString()
     return format_html('<span title="{}">± {}</span>', ERRORS[of], unsigned(value))
@@ -76,7 +79,8 @@ def plus_minus(value: float | str | None, of: str = "returns") -> SafeString:
 
 @register.simple_tag
 def mean_return(figures: ScopeFigures, environment: Environment | None) -> SafeString:
-    """Return the mean return with its error. `environment`: that of all episodes, whose range of rewards colours it."""
+    """Return the mean return with its error. `environment`: that of all episodes, whose range of
+    rewards colours it."""
     if figures.mean is None:
         return NONE
     mean = reward(figures.mean, environment) if environment else signed(figures.mean)
@@ -113,7 +117,13 @@ def run_swatch(run: int) -> SafeString:
 @register.filter
 def cost(value: float) -> str:
     """Return a cost with as many digits as it takes to see it: 1,234.50, 0.0021."""
-    return f"{value:,.2f}" if value >= 1 or value == 0 else f"{value:.2g}" if value < 1e-4 else f"{value:.4f}"
+    return (
+        f"{value:,.2f}"
+        if value >= 1 or value == 0
+        else f"{value:.2g}"
+        if value < 1e-4
+        else f"{value:.4f}"
+    )
 
 
 @register.filter
@@ -135,7 +145,8 @@ def ending(episode: Episode) -> SafeString:
 
 @register.filter
 def ending_named(name: str) -> SafeString:
-    """Return the ending with that name (a cause, "probe", "continued" or "running") as mark and label."""
+    """Return the ending with that name (a cause, "probe", "continued" or "running") as mark and
+    label."""
     return format_html(
         '<span class="ending" data-ending="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
@@ -161,27 +172,40 @@ def player(episode: Episode) -> SafeString:
 
 @register.filter
 def continues(episode: Episode) -> SafeString:
-    """Return a link to the episode that this one continues, or why else no figure counts it; else empty.
+    """Return a link to the episode that this one continues, or why else no figure counts it; else
+    empty.
 
     Reads `episode.play` of people.
     """
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
     if play is not None and play.is_excluded:
-        title = "The player was excluded from their study, so it isn't counted as an attempt in any figure"
+        title = (
+            "The player was excluded from their study, so it isn't counted as an attempt in any "
+            "figure"
+        )
         return format_html('<span class="hint" title="{}">excluded</span>', title)
-    if play is None or (kind_of(episode) != "continued" and play.parent_step is None and not play.is_repeat):
+    if play is None or (
+        kind_of(episode) != "continued" and play.parent_step is None and not play.is_repeat
+    ):
         return SafeString()
     if play.parent_step is None and not play.is_repeat:
         title = "The player left it, and its study doesn't count it as an attempt in any figure"
         return format_html('<span class="hint" title="{}">left, not counted</span>', title)
     if play.parent_step is None:
-        title = "The player had played or seen this task before, so it isn't counted as an attempt in any figure"
+        title = (
+            "The player had played or seen this task before, so it isn't counted as an attempt in "
+            "any figure"
+        )
         return format_html('<span class="hint" title="{}">further attempt</span>', title)
     title = "Continues another episode, so it isn't counted as an attempt in any figure"
     if play.parent_id is None:
-        return format_html('<span class="hint" title="{}">continues a deleted episode</span>', title)
+        return format_html(
+            '<span class="hint" title="{}">continues a deleted episode</span>', title
+        )
     where = f"{reverse('episode', args=[play.parent_id])}#step-{play.parent_step}"
-    return format_html('<a class="hint" href="{}" title="{}">continues {}</a>', where, title, play.parent_id)
+    return format_html(
+        '<a class="hint" href="{}" title="{}">continues {}</a>', where, title, play.parent_id
+    )
 
 
 @register.filter
@@ -203,7 +227,9 @@ def since(when: datetime | None, start: datetime) -> SafeString:
     if when is None:
         return NONE
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
-    return format_html('<span title="{}">+{}</span>', exact, seconds((when - start).total_seconds()))
+    return format_html(
+        '<span title="{}">+{}</span>', exact, seconds((when - start).total_seconds())
+    )
 
 
 @register.filter
@@ -221,13 +247,18 @@ def steps(episode: Episode) -> SafeString:
     if episode.status == "running":
         return NONE
     refused = episode.refused_count
-    suffix = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
+    suffix = (
+        format_html(' <span class="refused" title="refused">({})</span>', refused)
+        if refused
+        else ""
+    )
     return format_html('<span class="number">{}{}</span>', episode.steps_count, suffix)
 
 
 @register.filter
 def calls(episode: Episode) -> SafeString:
-    """Return an ended episode's calls in words. Failed calls are among the steps; refused ones are counted apart."""
+    """Return an ended episode's calls in words. Failed calls are among the steps; refused ones are
+    counted apart."""
     if episode.status == "running":
         return SafeString()
     ran, failed, refused = episode.steps_count, episode.failed_count, episode.refused_count
@@ -242,7 +273,8 @@ def calls(episode: Episode) -> SafeString:
 
 @register.filter
 def task_name(episode: Episode) -> str:
-    """Return `split #index` as the client named it, else what `name_tasks` found, else `task` and its number."""
+    """Return `split #index` as the client named it, else what `name_tasks` found, else `task` and
+    its number."""
     if episode.split is not None and episode.task_index is not None:
         return f"{episode.split.name} #{episode.task_index}"
     return episode.task_place or f"task {episode.task_id}"
@@ -250,7 +282,8 @@ def task_name(episode: Episode) -> str:
 
 @register.filter
 def own_return(episode: Episode) -> SafeString:
-    """Return the return by the environment's own definition; none where the set-up failed, before any step.
+    """Return the return by the environment's own definition; none where the set-up failed, before
+    any step.
 
     `episode` has its environment.
     """
@@ -260,7 +293,14 @@ def own_return(episode: Episode) -> SafeString:
     return reward(episode.returns[environment.default_return], environment)
 
 
-_KEY_SIGNS = {"ArrowUp": "↑", "ArrowDown": "↓", "ArrowLeft": "←", "ArrowRight": "→", " ": "Space", "Shift": "⇧"}
+_KEY_SIGNS = {
+    "ArrowUp": "↑",
+    "ArrowDown": "↓",
+    "ArrowLeft": "←",
+    "ArrowRight": "→",
+    " ": "Space",
+    "Shift": "⇧",
+}
 
 
 @register.filter

@@ -23,7 +23,8 @@ _QUOTED = re.compile("`([^`<>\\n]+)`")
 
 @register.filter
 def without_backticks(text: str) -> SafeString:
-    """Return a text, or HTML, with bold type for what is between backticks, which only people who program know."""
+    """Return a text, or HTML, with bold type for what is between backticks, which only people who
+    program know."""
     return mark_safe(_QUOTED.sub(r"<b>\1</b>", conditional_escape(text)))  # nosec B308 # escaped, or HTML already
 
 
@@ -45,7 +46,8 @@ STACK_HUES = 8
 
 @register.filter
 def component_stack(components: Sequence[tuple[str, float]]) -> SafeString:
-    """Return the components as one bar, within 0 … 100: negative ones to the left of zero, positive ones to the right.
+    """Return the components as one bar, within 0 … 100: negative ones to the left of zero, positive
+    ones to the right.
 
     Its size is the sum of their absolute values. Components that are 0 have no part.
     """
@@ -60,7 +62,9 @@ def component_stack(components: Sequence[tuple[str, float]]) -> SafeString:
         ends[is_minus] = start if is_minus else start + width
         found.append((place % STACK_HUES, round(start, 2), round(width, 2), name, value))
     rects = format_html_join(
-        "", '<rect class="part-{}" x="{}" y="0" width="{}" height="8"><title>{} {}</title></rect>', found
+        "",
+        '<rect class="part-{}" x="{}" y="0" width="{}" height="8"><title>{} {}</title></rect>',
+        found,
     )
     zero = format_html('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="8"/>', round(negative, 2))
     return rects + zero

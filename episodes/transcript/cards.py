@@ -1,7 +1,9 @@
-"""Steps and prompts as cards: facts and rendered texts, for replay, comparison, player and their templates.
+"""Steps and prompts as cards: facts and rendered texts, for replay, comparison, player and their
+templates.
 
-Every text is rendered as the kind that its content suggests: text, code, Markdown and so on. It keeps its place
-(`input-0`, `output-2`, `prompt-0`), by which a page can request the text as another kind or load an image.
+Every text is rendered as the kind that its content suggests: text, code, Markdown and so on. It
+keeps its place (`input-0`, `output-2`, `prompt-0`), by which a page can request the text as another
+kind or load an image.
 """
 
 from __future__ import annotations
@@ -28,13 +30,23 @@ MAX_TOOL_CHARACTERS = 200
 """Maximum number of characters of a tool's name that are shown."""
 MAX_UNFOLDED_LINES = 16
 MAX_UNFOLDED_CHARACTERS = 1_600
-"""Maximum number of characters of a text that is shown unfolded; a longer one is folded to that size."""
+"""Maximum number of characters of a text that is shown unfolded; a longer one is folded to that
+size."""
 
 _CODE = {
     **{"command": "bash", "cmd": "bash", "bash": "bash", "shell": "bash", "commands": "bash"},
-    **{"sql": "sql", "patch": "diff", "diff": "diff", "code": "", "script": "", "source": "", "program": "python"},
+    **{
+        "sql": "sql",
+        "patch": "diff",
+        "diff": "diff",
+        "code": "",
+        "script": "",
+        "source": "",
+        "program": "python",
+    },
 }
-"""Name of an input field that holds code -> its language; "" where the language has to be guessed."""
+"""Name of an input field that holds code -> its language; "" where the language has to be
+guessed."""
 
 
 class UnknownKind(ValueError):
@@ -92,7 +104,8 @@ class Card:
 
     @property
     def widest(self) -> float:
-        """The largest absolute value of a component, which scales the bars of all of them; 1 without components."""
+        """The largest absolute value of a component, which scales the bars of all of them; 1
+        without components."""
         return max((abs(value) for _, value in self.components), default=0.0) or 1.0
 
 
@@ -100,7 +113,8 @@ class Card:
 def _options(kinds: tuple[Kind, ...], chosen: str) -> SafeString:
     """Return the `<option>` elements of the kinds.
 
-    They are cached, because there are few combinations and rendering them takes longer than the rest of a short text.
+    They are cached, because there are few combinations and rendering them takes longer than the
+    rest of a short text.
     """
     options = ((" selected" if kind == chosen else "", kind) for kind in kinds)
     return format_html_join("", "<option{}>{}</option>", options)
@@ -131,7 +145,8 @@ def message_cards(parts: Sequence[Part], side: str) -> list[MessageCard]:
 
 
 def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -> MessageCard:
-    """Return the card of one part, shown as `kind` or, without it, as the kind that its content suggests."""
+    """Return the card of one part, shown as `kind` or, without it, as the kind that its content
+    suggests."""
     language = _language(part, side)
     chosen = kind or _kind(part, language)
     text = part.text
@@ -144,14 +159,16 @@ def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -
         kinds=_kinds(part),
         omitted=part.omitted,
         is_short=part.is_short and chosen in ("text", "code") and bool(part.label),
-        is_long=not is_image and (text.count("\n") >= MAX_UNFOLDED_LINES or len(text) > MAX_UNFOLDED_CHARACTERS),
+        is_long=not is_image
+        and (text.count("\n") >= MAX_UNFOLDED_LINES or len(text) > MAX_UNFOLDED_CHARACTERS),
         number=number,
         uri=text if is_image else "",
     )
 
 
 def message_card_at(sides: Mapping[str, Sequence[Part]], place: str, kind: str) -> MessageCard:
-    """Return the card of the part at `place`, shown as `kind` or, if empty, as the kind that its content suggests.
+    """Return the card of the part at `place`, shown as `kind` or, if empty, as the kind that its
+    content suggests.
 
     Raises: UnknownKind, NoSuchPart.
     """
@@ -174,7 +191,8 @@ def image_response(found: Sequence[Part], number: int) -> HttpResponse:
 
 
 def _language(part: Part, side: str) -> str | None:
-    """Return the language of a part that holds code, else None. The name of an input field says more than its text."""
+    """Return the language of a part that holds code, else None. The name of an input field says
+    more than its text."""
     if part.kind == "json":
         return "json"
     if side == "input" and part.label.lower() in _CODE:
@@ -185,10 +203,16 @@ def _language(part: Part, side: str) -> str | None:
 def _kind(part: Part, language: str | None) -> Kind:
     if language is not None:
         return "code"
-    return "text" if part.is_short and "\x1b" not in part.text and part.label else kind_of(part.text)
+    return (
+        "text" if part.is_short and "\x1b" not in part.text and part.label else kind_of(part.text)
+    )
 
 
 def _kinds(part: Part) -> tuple[Kind, ...]:
     if part.kind == "image":
         return ()
-    return ("code", "text", "raw") if part.kind == "json" else ("text", "markdown", "code", "ansi", "latex", "raw")
+    return (
+        ("code", "text", "raw")
+        if part.kind == "json"
+        else ("text", "markdown", "code", "ansi", "latex", "raw")
+    )

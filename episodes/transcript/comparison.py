@@ -1,7 +1,9 @@
-"""Two episodes side by side: their steps aligned by tool and input, and a window of the rows as cards.
+"""Two episodes side by side: their steps aligned by tool and input, and a window of the rows as
+cards.
 
-Used by the dashboard's page that compares two episodes. Steps that call the same tool with the same input (the order of
-keys does not matter) are matched like lines in `diff`; the steps between two matches are paired in order.
+Used by the dashboard's page that compares two episodes. Steps that call the same tool with the same
+input (the order of keys does not matter) are matched like lines in `diff`; the steps between two
+matches are paired in order.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from episodes.transcript.steps import TranscriptView, lines_at
 MAX_COMPARED = 1_000
 """Steps of each episode, from the first: matching takes time in the square of their number."""
 MAX_READ_BYTES, MAX_READ = 32 * 1024 * 1024, 100
-"""Size and number of large inputs and outputs that are read to learn whether they are the same under different keys."""
+"""Size and number of large inputs and outputs that are read to learn whether they are the same
+under different keys."""
 ROWS = 40
 """Number of rows of a window."""
 
 Verdict = Literal["same", "answer", "call", "left", "right"]
-"""same call and answer; same call, different answer; different call; step only on the left; step only on the right"""
+"""same call and answer; same call, different answer; different call; step only on the left; step
+only on the right"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,11 @@ class EpisodeComparison:
         return self.first + ROWS if self.first + ROWS < self.total else None
 
 
-def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: int = 0) -> EpisodeComparison:
-    """Return the window that contains row `place`. At most eight queries, independent of the number of steps.
+def comparison_of(
+    left: Episode, right: Episode, view: TranscriptView, place: int = 0
+) -> EpisodeComparison:
+    """Return the window that contains row `place`. At most eight queries, independent of the number
+    of steps.
 
     Large inputs and outputs may take some more.
     """
@@ -76,16 +83,28 @@ def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: in
     place = min(max(0, place), max(0, len(rows) - 1))
     first = place - place % ROWS
     shown = rows[first : first + ROWS]
-    lefts, rights = _cards(left, (row.left for row in shown), view), _cards(right, (row.right for row in shown), view)
+    lefts, rights = (
+        _cards(left, (row.left for row in shown), view),
+        _cards(right, (row.right for row in shown), view),
+    )
     compared = [_compared(first + n, row, lefts, rights, divergence) for n, row in enumerate(shown)]
     counts = Counter[str](row.verdict for row in rows)
     return EpisodeComparison(
-        compared, first, len(rows), divergence, counts, len(rows) < MAX_COMPARED or _is_all(left, right)
+        compared,
+        first,
+        len(rows),
+        divergence,
+        counts,
+        len(rows) < MAX_COMPARED or _is_all(left, right),
     )
 
 
 def _compared(
-    place: int, row: ComparisonRow, lefts: dict[int, Card], rights: dict[int, Card], divergence: int | None
+    place: int,
+    row: ComparisonRow,
+    lefts: dict[int, Card],
+    rights: dict[int, Card],
+    divergence: int | None,
 ) -> ComparedSteps:
     left = None if row.left is None else lefts.get(row.left)
     right = None if row.right is None else rights.get(row.right)
@@ -119,7 +138,9 @@ def _names_of_contents(keys: Collection[str]) -> dict[str, str]:
     if not keys:
         return {}
     sizes = dict(
-        Blob.objects.filter(among("pk", keys), size_bytes__gt=MAX_DIGESTED_BYTES).values_list("pk", "size_bytes")
+        Blob.objects.filter(among("pk", keys), size_bytes__gt=MAX_DIGESTED_BYTES).values_list(
+            "pk", "size_bytes"
+        )
     )
     counts = Counter(sizes.values())
     same = [key for key, size in sizes.items() if counts[size] > 1][:MAX_READ]
@@ -138,7 +159,9 @@ def _trace(
 ) -> Trace:
     """Return the trace of a step. `names`: what stands for a key."""
     call = names.get(given_key, given_key) if given_key else _canonical(given)
-    return Trace((tool, call), (status, error, names.get(answer_key, answer_key) if answer_key else answer))
+    return Trace(
+        (tool, call), (status, error, names.get(answer_key, answer_key) if answer_key else answer)
+    )
 
 
 def _canonical(text: str) -> str:
@@ -150,15 +173,20 @@ def _canonical(text: str) -> str:
         return text
 
 
-def _cards(episode: Episode, indexes: Iterable[int | None], view: TranscriptView) -> dict[int, Card]:
+def _cards(
+    episode: Episode, indexes: Iterable[int | None], view: TranscriptView
+) -> dict[int, Card]:
     """Return the card of each of `indexes`."""
     wanted = [index for index in indexes if index is not None]
     if not wanted:
         return {}
-    return {line.step.index: card_of(line) for line in lines_at(episode, min(wanted), max(wanted) + 1, view)}
+    return {
+        line.step.index: card_of(line)
+        for line in lines_at(episode, min(wanted), max(wanted) + 1, view)
+    }
 
 
-# --- alignment --------------------------------------------------------------------------------------------------------
+# --- alignment ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +210,27 @@ def align(left: Sequence[Trace], right: Sequence[Trace]) -> list[ComparisonRow]:
     """Return the rows that contain every step of both sequences once and in order."""
     start = _common(left, right)
     matcher = SequenceMatcher(
-        None, [one.call for one in left[start:]], [one.call for one in right[start:]], autojunk=False
+        None,
+        [one.call for one in left[start:]],
+        [one.call for one in right[start:]],
+        autojunk=False,
     )
     rows = [_row(left, right, n, n) for n in range(start)]
     for _, left_from, left_to, right_from, right_to in matcher.get_opcodes():
         for n, m in _side_by_side(range(left_from, left_to), range(right_from, right_to)):
-            rows.append(_row(left, right, None if n is None else start + n, None if m is None else start + m))
+            rows.append(
+                _row(
+                    left, right, None if n is None else start + n, None if m is None else start + m
+                )
+            )
     return rows
 
 
 def first_divergence(rows: Sequence[ComparisonRow]) -> int | None:
     """Return the place of the first row with different calls; None if there is none."""
-    return next((place for place, row in enumerate(rows) if row.verdict in ("call", "left", "right")), None)
+    return next(
+        (place for place, row in enumerate(rows) if row.verdict in ("call", "left", "right")), None
+    )
 
 
 def _common(left: Sequence[Trace], right: Sequence[Trace]) -> int:
@@ -210,7 +247,9 @@ def _side_by_side(left: range, right: range) -> Iterator[tuple[int | None, int |
         yield left[n] if n < len(left) else None, right[n] if n < len(right) else None
 
 
-def _row(left: Sequence[Trace], right: Sequence[Trace], n: int | None, m: int | None) -> ComparisonRow:
+def _row(
+    left: Sequence[Trace], right: Sequence[Trace], n: int | None, m: int | None
+) -> ComparisonRow:
     if n is None or m is None:
         return ComparisonRow(n, m, "left" if m is None else "right")
     if left[n].call != right[m].call:

@@ -24,16 +24,22 @@ class StepsFound:
 
 
 def steps_with(episode: Episode, text: str) -> StepsFound:
-    """Return the steps whose tool, input, output or error contains `text`, in whatever case and accents."""
+    """Return the steps whose tool, input, output or error contains `text`, in whatever case and
+    accents."""
     holds = holding(episode.steps.all(), text, ("tool", "error"), ("input", "output"))
-    found = set(episode.steps.filter(holds).order_by("index").values_list("index", flat=True)[: MAX_FOUND + 1])
+    found = set(
+        episode.steps.filter(holds)
+        .order_by("index")
+        .values_list("index", flat=True)[: MAX_FOUND + 1]
+    )
     large, is_all = _in_blobs(episode, fold_term(text))
     steps = sorted(found | large)
     return StepsFound(steps[:MAX_FOUND], is_all and len(steps) <= MAX_FOUND)
 
 
 def _in_blobs(episode: Episode, folded: str) -> tuple[set[int], bool]:
-    """Return the steps whose large input or output contains what is folded, and whether all blobs were searched."""
+    """Return the steps whose large input or output contains what is folded, and whether all blobs
+    were searched."""
     used: dict[str, list[int]] = {}
     for side in ("input", "output"):
         rows = episode.steps.filter(**{f"{side}_blob__isnull": False}).order_by("index")

@@ -1,4 +1,5 @@
-"""What a replay sends at first of an episode that may be huge: as many steps, texts, tools and notes as fit.
+"""What a replay sends at first of an episode that may be huge: as many steps, texts, tools and
+notes as fit.
 
 Everything else is loaded when the reader comes to it, or is behind a link.
 """
@@ -48,14 +49,19 @@ class PageBudget:
         return found, others
 
     def cards(self, parts: Sequence[Part], side: str, most: int) -> tuple[list[MessageCard], int]:
-        """Return the first parts that fit into `most` bytes together as cards, and how many others there are.
+        """Return the first parts that fit into `most` bytes together as cards, and how many others
+        there are.
 
         A part that does not fit is shortened.
         """
         found, room = list[MessageCard](), min(most, self.left)
         for number, part in enumerate(parts):
             card = message_card(part, side, number)
-            while (needed := size_of_card(card)) > room and len(part.text) > MIN_CHARACTERS and part.kind != "image":
+            while (
+                (needed := size_of_card(card)) > room
+                and len(part.text) > MIN_CHARACTERS
+                and part.kind != "image"
+            ):
                 part = _halved(part)
                 card = message_card(part, side, number)
             if needed > room:
@@ -72,7 +78,8 @@ def _halved(part: Part) -> Part:
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes of HTML: of `text` itself if it is HTML, otherwise of `text` when it is escaped."""
+    """Return the number of bytes of HTML: of `text` itself if it is HTML, otherwise of `text` when
+    it is escaped."""
     return len((text if isinstance(text, SafeString) else escape(text)).encode())
 
 
@@ -81,14 +88,16 @@ def size_of_card(card: MessageCard) -> int:
     return 1_000 + size_of(card.html) + size_of(card.label)
 
 
-# --- a window of steps and messages ----------------------------------------------------------------------------------
+# --- a window of steps and messages ---------------------------------------------------------------
 
 
-def window_html(items: Sequence[Item], options: dict[str, Any], most: int | None = None) -> SafeString:
+def window_html(
+    items: Sequence[Item], options: dict[str, Any], most: int | None = None
+) -> SafeString:
     """Return steps and the messages between them as HTML. `options`: those of `step_html`.
 
-    Once `most` bytes are full, steps have only their heads, and messages are left out. Both are marked by `data-later`;
-    the page loads the window again when the reader comes to them.
+    Once `most` bytes are full, steps have only their heads, and messages are left out. Both are
+    marked by `data-later`; the page loads the window again when the reader comes to them.
     """
     pieces, left = list[str](), most
     for place, item in enumerate(items):
@@ -104,7 +113,9 @@ def item_html(item: Item, options: dict[str, Any]) -> SafeString:
     if isinstance(item, StepLine):
         return step_html(card_of(item), options)
     if isinstance(item, HiddenMessages):
-        return render_to_string("episodes/hidden_messages.html", {"hidden": item, "episode": options["episode"]})
+        return render_to_string(
+            "episodes/hidden_messages.html", {"hidden": item, "episode": options["episode"]}
+        )
     return render_to_string("episodes/message_card.html", {"view": item})
 
 
@@ -118,7 +129,8 @@ def _later(items: Sequence[Item], options: dict[str, Any]) -> Iterable[str]:
         if messages:
             sentence = f"Show {messages:,} message{'' if messages == 1 else 's'}"
             yield format_html(
-                '<div class="message more-messages" data-later><a class="button" href="{}">{}</a></div>',
+                '<div class="message more-messages" data-later><a class="button" '
+                'href="{}">{}</a></div>',
                 *(address, sentence),
             )
             messages = 0
@@ -128,5 +140,7 @@ def _later(items: Sequence[Item], options: dict[str, Any]) -> Iterable[str]:
 
 def _head_of(line: StepLine) -> Card:
     """Return the card of a step without its texts."""
-    card = card_of(replace(line, input=[], output=[], metadata="", raw="", components=[], is_whole=False))
+    card = card_of(
+        replace(line, input=[], output=[], metadata="", raw="", components=[], is_whole=False)
+    )
     return replace(card, error="")

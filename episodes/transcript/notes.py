@@ -29,15 +29,22 @@ def notes_of(episode: Episode, author: str | None = None) -> QuerySet[Note]:
 
 
 def add_note(episode: Episode, author: str, text: str, step: str = "") -> Note:
-    """Save a note. `step` is an index as a form sends it, or empty for the whole episode. Raises: BadNote."""
+    """Save a note. `step` is an index as a form sends it, or empty for the whole episode. Raises:
+    BadNote."""
     text = text.replace("\0", "").replace("\r\n", "\n").strip()
     if not text:
         raise BadNote("The note is empty. Write a few words.")
     if len(text) > MAX_CHARACTERS:
-        raise BadNote(f"The note has {len(text):,} characters; at most {MAX_CHARACTERS:,} are allowed. Shorten it.")
+        raise BadNote(
+            f"The note has {len(text):,} characters; at most {MAX_CHARACTERS:,} are "
+            "allowed. Shorten it."
+        )
     index = _index(episode, step.strip())
     if Note.objects.filter(episode=episode).count() >= MAX_NOTES:
-        raise BadNote(f"Episode {episode.pk} already has {MAX_NOTES} notes, the maximum. Delete one of yours first.")
+        raise BadNote(
+            f"Episode {episode.pk} already has {MAX_NOTES} notes, the maximum. Delete "
+            "one of yours first."
+        )
     return Note.objects.create(episode=episode, step=index, author=author, text=text)
 
 
@@ -53,5 +60,8 @@ def _index(episode: Episode, step: str) -> int | None:
         return None
     index = index_in(step)
     if index is None or not episode.steps.filter(index=index).exists():
-        raise BadNote(f"Episode {episode.pk} has no step {shorten(step, 40)!r}. Leave it empty for the whole episode.")
+        raise BadNote(
+            f"Episode {episode.pk} has no step {shorten(step, 40)!r}. Leave it empty for "
+            "the whole episode."
+        )
     return index

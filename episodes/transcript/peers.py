@@ -1,4 +1,5 @@
-"""The other attempts at an episode's task, how kinds of players did at it, and an episode's neighbours. For pages."""
+"""The other attempts at an episode's task, how kinds of players did at it, and an episode's
+neighbours. For pages."""
 
 from __future__ import annotations
 
@@ -35,18 +36,28 @@ class Peers:
     mean: float | None
     """Mean return; None if no attempt has a return."""
     rank: int | None
-    """Rank of the episode, 1 for the highest return, equal for equal returns; None if it is no attempt or has none."""
+    """Rank of the episode, 1 for the highest return, equal for equal returns; None if it is no
+    attempt or has none."""
 
 
 def peers_of(episode: Episode, definition: Definition, viewer: Viewer) -> Peers:
     """Return the attempts at the task of `episode`, itself included, by `definition`. One query."""
     rows = rows_of(
-        _newest_rollouts(episode.task_id, viewer).values_list("pk", KIND, definition.column)[: MAX_PEERS + 1]
+        _newest_rollouts(episode.task_id, viewer).values_list("pk", KIND, definition.column)[
+            : MAX_PEERS + 1
+        ]
     )
     endings: list[EndedReturn] = [(kind, value) for _, kind, value in rows[:MAX_PEERS]]
     counted = returns_counted(endings, definition.convention)
     returns = [value for value in counted if value is not None]
-    own = next((_counted(kind, value, definition.convention) for pk, kind, value in rows if pk == episode.pk), None)
+    own = next(
+        (
+            _counted(kind, value, definition.convention)
+            for pk, kind, value in rows
+            if pk == episode.pk
+        ),
+        None,
+    )
     return Peers(
         attempts=len(counted),
         coverage=coverage_from(endings, definition.convention),
@@ -70,16 +81,23 @@ class PeerStanding(Figures):
 
 
 def standings(task: int, environment: Environment, viewer: Viewer) -> list[PeerStanding]:
-    """Return the results of each kind of player at the task, by its newest rollouts, agents first. One query.
+    """Return the results of each kind of player at the task, by its newest rollouts, agents first.
+    One query.
 
-    Agents are listed even without a rollout. `environment`: that of the task, whose definition in force is used.
+    Agents are listed even without a rollout. `environment`: that of the task, whose definition in
+    force is used.
     """
     definition = definition_of(environment)
     endings: dict[str, list[EndedReturn]] = defaultdict(list, {"agent": []})
-    rows = rows_of(_newest_rollouts(task, viewer).values_list("player", KIND, definition.column)[:MAX_PEERS])
+    rows = rows_of(
+        _newest_rollouts(task, viewer).values_list("player", KIND, definition.column)[:MAX_PEERS]
+    )
     for player, kind, value in rows:
         endings[player].append((kind, value))
-    return [PeerStanding(player=player, **figures_from(endings[player], definition)) for player in sorted(endings)]
+    return [
+        PeerStanding(player=player, **figures_from(endings[player], definition))
+        for player in sorted(endings)
+    ]
 
 
 def _newest_rollouts(task: int, viewer: Viewer) -> QuerySet[Episode]:
@@ -89,7 +107,8 @@ def _newest_rollouts(task: int, viewer: Viewer) -> QuerySet[Episode]:
 def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
     """Return ids of two attempts at one task, one that failed and one that succeeded, newest first.
 
-    At most MAX_PAIRS among the newest MAX_SEARCHED attempts of `episodes`, one for each task. Two queries.
+    At most MAX_PAIRS among the newest MAX_SEARCHED attempts of `episodes`, one for each task. Two
+    queries.
     """
     named = ("pk", "task_id", "environment_id", *(f"return_{name}" for name in RETURNS))
     rows = list(episodes.filter(IS_ATTEMPT).order_by("-pk").values(*named)[:MAX_SEARCHED])
@@ -108,10 +127,11 @@ def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
 
 
 def with_neighbours(episodes: QuerySet[Episode], viewer: Viewer) -> QuerySet[Episode]:
-    """Return `episodes` annotated with the ids of their neighbours, without probes; None where there is no neighbour.
+    """Return `episodes` annotated with the ids of their neighbours, without probes; None where
+    there is no neighbour.
 
-    `task_previous` and `task_next` belong to the same task, `run_previous` and `run_next` to the same run. Each takes
-    one step along an index.
+    `task_previous` and `task_next` belong to the same task, `run_previous` and `run_next` to the
+    same run. Each takes one step along an index.
     """
     others = Episode.objects.filter(outside_hidden_parts(viewer), is_probe=False)
     found: dict[str, Subquery] = {}

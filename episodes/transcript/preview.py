@@ -1,4 +1,5 @@
-"""A preview of an episode: its prompt, first and last steps in a few lines of text, next to a table of episodes.
+"""A preview of an episode: its prompt, first and last steps in a few lines of text, next to a table
+of episodes.
 
 Texts are cut to MAX_SHOWN_CHARACTERS, and large blobs are left to the replay.
 """
@@ -46,7 +47,9 @@ class EpisodePreview:
 
 def preview_of(episode: Episode) -> EpisodePreview:
     """Return the preview of `episode`. Three queries, and one for each blob of the six steps."""
-    rows = episode.steps.select_related("input_blob", "output_blob").defer("input_blob__data", "output_blob__data")
+    rows = episode.steps.select_related("input_blob", "output_blob").defer(
+        "input_blob__data", "output_blob__data"
+    )
     first = list(rows.order_by("index")[:STEPS_AT_EACH_END])
     after = first[-1].index if first else -1
     last = list(rows.filter(index__gt=after).order_by("-index")[:STEPS_AT_EACH_END])[::-1]
@@ -72,11 +75,16 @@ def _preview_of_step(step: Step) -> PreviewText:
 def _read(blob: Blob | None, text: str) -> str:
     if blob is None:
         return text
-    return blob.text if blob.size_bytes <= MAX_BLOB_BYTES else f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
+    return (
+        blob.text
+        if blob.size_bytes <= MAX_BLOB_BYTES
+        else f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
+    )
 
 
 def _shortened(parts: Sequence[Part]) -> list[Part]:
-    """Return the first parts, with MAX_SHOWN_CHARACTERS of all of them together and names instead of images."""
+    """Return the first parts, with MAX_SHOWN_CHARACTERS of all of them together and names instead
+    of images."""
     shown, room = [], MAX_SHOWN_CHARACTERS
     for part in parts:
         text = shorten(_text_of(part), room)
@@ -88,7 +96,9 @@ def _shortened(parts: Sequence[Part]) -> list[Part]:
 
 
 def _text(parts: Sequence[Part]) -> str:
-    return visible(shorten("\n".join(_text_of(part) for part in parts).strip(), MAX_SHOWN_CHARACTERS))
+    return visible(
+        shorten("\n".join(_text_of(part) for part in parts).strip(), MAX_SHOWN_CHARACTERS)
+    )
 
 
 def _text_of(part: Part) -> str:

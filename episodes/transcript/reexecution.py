@@ -1,7 +1,9 @@
-"""Plays recorded episodes again with today's code of their environments, without recording anything, and compares.
+"""Plays recorded episodes again with today's code of their environments, without recording
+anything, and compares.
 
-The calls of an episode are made one after the other in the order in which they were completed, refused ones included.
-Calls that the server cut short, because the session ended, are left out: their results say nothing about the code.
+The calls of an episode are made one after the other in the order in which they were completed,
+refused ones included. Calls that the server cut short, because the session ended, are left out:
+their results say nothing about the code.
 """
 
 from __future__ import annotations
@@ -51,20 +53,30 @@ class Reexecution:
 
     @property
     def differs(self) -> bool:
-        """Return whether something differs that an agent sees or is paid, or the episode cannot be played any more."""
-        return bool(self.fault) or self.has_other_prompt or any(not step.is_aside for step in self.steps)
+        """Return whether something differs that an agent sees or is paid, or the episode cannot be
+        played any more."""
+        return (
+            bool(self.fault)
+            or self.has_other_prompt
+            or any(not step.is_aside for step in self.steps)
+        )
 
 
 def recorded_steps(episode: Episode) -> Iterator[Step]:
     """Yield the steps of an episode in order, without those that were cut short."""
-    rows = Step.objects.filter(episode=episode).exclude(status="failed", reason__in=CUT_SHORT).order_by("index")
+    rows = (
+        Step.objects.filter(episode=episode)
+        .exclude(status="failed", reason__in=CUT_SHORT)
+        .order_by("index")
+    )
     return rows.select_related("input_blob", "output_blob").iterator(50)
 
 
 async def reexecute(
     host: Host, episode: Episode, steps: Sequence[Step], secrets: Mapping[str, str] | None = None
 ) -> Reexecution:
-    """Play the calls of `steps` in a new instance of the episode's environment and return what differs."""
+    """Play the calls of `steps` in a new instance of the episode's environment and return what
+    differs."""
     secrets = dict(secrets or {})
     try:
         instance, mask = host.instance(episode.environment.name), mask_of(tuple(secrets.values()))
@@ -92,7 +104,9 @@ async def reexecute(
 async def _has_other_prompt(instance: PlayedInstance, recorded: str, mask: Mask) -> bool:
     """Return whether the prompt differs from the recorded one, which may be blocks or messages."""
     then = read_json(recorded)
-    has_messages = isinstance(then, list) and any(isinstance(one, dict) and "role" in one for one in then)
+    has_messages = isinstance(then, list) and any(
+        isinstance(one, dict) and "role" in one for one in then
+    )
     now = await (instance.messages_json() if has_messages else instance.prompt_json())
     return bool(then != read_json(mask.json(now)))
 

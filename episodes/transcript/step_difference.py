@@ -9,7 +9,8 @@ from episodes.attempts.components import components_of
 from episodes.models import Step
 
 Aspect = Literal["outcome", "error", "output", "reward", "finished", "components", "metadata"]
-"""Part of a step's result. "outcome" is its status (ok, refused or failed) with the reason, "output" its blocks,
+"""Part of a step's result. "outcome" is its status (ok, refused or failed) with the reason,
+"output" its blocks,
 and "components" are those of its reward."""
 ASIDES: frozenset[Aspect] = frozenset({"metadata"})
 """Aspects that change neither what an agent sees nor what it is paid. Metadata often has times."""
@@ -18,7 +19,8 @@ UNSEEN: frozenset[Aspect] = ASIDES | {"components"}
 
 
 def differing(then: Step, now: Step) -> tuple[Aspect, ...]:
-    """Return how the results of two steps differ. JSON is compared exactly: 1, 1.0 and true are different values."""
+    """Return how the results of two steps differ. JSON is compared exactly: 1, 1.0 and true are
+    different values."""
     before, after = _result_of(then), _result_of(now)
     return tuple(aspect for aspect in before if before[aspect] != after[aspect])
 

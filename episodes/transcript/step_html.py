@@ -1,8 +1,10 @@
-"""Steps and their content blocks as HTML, for pages that show hundreds of them: replay, comparison and player.
+"""Steps and their content blocks as HTML, for pages that show hundreds of them: replay, comparison
+and player.
 
-A template needs longer for the conditions of `episodes/step_card.html` and `episodes/content_block.html` than a short
-step needs for everything else. So each template is rendered once for every shape that its subject can have, with marks
-where the texts go (a frame), and the texts are filled in for every step.
+A template needs longer for the conditions of `episodes/step_card.html` and
+`episodes/content_block.html` than a short step needs for everything else. So each template is
+rendered once for every shape that its subject can have, with marks where the texts go (a frame),
+and the texts are filled in for every step.
 """
 
 from __future__ import annotations
@@ -39,18 +41,21 @@ _MARKED = re.compile(rf"{_MARK}-(\w+)-")
 Frame = list[str]
 """Pieces of HTML, and between them the names of the texts that are filled in."""
 Texts = dict[str, str]
-"""Name -> HTML, or text that is escaped when it is filled in; empty for a text that the step does not have."""
+"""Name -> HTML, or text that is escaped when it is filled in; empty for a text that the step does
+not have."""
 
 
 class DisplayOptions(Protocol):
     """Options of how a page shows steps: a mapping or a template's context with these names.
 
-    `episode` (with its environment), `definition` (of return), `base` (address below which the step's parts are, by
-    default /episodes/<id>/), and booleans: `is_alone` (the step has a page of its own), `is_open` (long texts are
-    unfolded), `is_bare` (nothing of the step can be requested from the server), `is_blind` (no rewards), `is_later`
-    (the page loads the step again when the reader comes to it), `may_note`, `may_continue` (people can continue the
-    episode from its steps), `may_redact` (the reader may redact texts), `is_plain` (for lay people: what was done and
-    what came of it, without metadata, raw JSON and figures of the trade). See `episodes/step_card.html`.
+    `episode` (with its environment), `definition` (of return), `base` (address below which the
+    step's parts are, by default /episodes/<id>/), and booleans: `is_alone` (the step has a page of
+    its own), `is_open` (long texts are unfolded), `is_bare` (nothing of the step can be requested
+    from the server), `is_blind` (no rewards), `is_later` (the page loads the step again when the
+    reader comes to it), `may_note`, `may_continue` (people can continue the episode from its
+    steps), `may_redact` (the reader may redact texts), `is_plain` (for lay people: what was done
+    and what came of it, without metadata, raw JSON and figures of the trade). See
+    `episodes/step_card.html`.
     """
 
     def get(self, key: str, default: Any = None, /) -> Any: ...
@@ -76,7 +81,8 @@ class _CardShape:
 
 
 def step_html(card: Card, options: DisplayOptions) -> SafeString:
-    """Return one step as `episodes/step_card.html` renders it, a plain one as `people/plain_step.html`."""
+    """Return one step as `episodes/step_card.html` renders it, a plain one as
+    `people/plain_step.html`."""
     step = card.step
     texts = _texts(card, options)
     shape = _CardShape(
@@ -141,7 +147,9 @@ def _rewards(card: Card, episode: Episode) -> Texts:
     return {
         "reward": reward(card.step.reward, environment),
         "running": NOTHING if card.running is None else signed(card.running),
-        "components": render_to_string("episodes/reward_components.html", components) if card.components else "",
+        "components": render_to_string("episodes/reward_components.html", components)
+        if card.components
+        else "",
     }
 
 
@@ -154,9 +162,13 @@ def _folds(card: Card, episode: Episode, *, may_continue: bool) -> Texts:
     goes_on = may_continue and not step.finished
     return {
         "metadata": card.metadata,
-        "started": format_html('{} UTC <span class="hint">{}</span>', clock(step.started), moment(step.started)),
+        "started": format_html(
+            '{} UTC <span class="hint">{}</span>', clock(step.started), moment(step.started)
+        ),
         "task_id": visible(step.task_id),
-        "continue": f"{reverse('continue', args=[episode.pk])}?step={step.index}" if goes_on else "",
+        "continue": f"{reverse('continue', args=[episode.pk])}?step={step.index}"
+        if goes_on
+        else "",
     }
 
 
@@ -177,7 +189,7 @@ def _block(one: MessageCard, side: str, at: str, options: DisplayOptions) -> Saf
     return block_html(one, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
 
 
-# --- one text or image of a step --------------------------------------------------------------------------------------
+# --- one text or image of a step ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,17 +220,28 @@ def block_html(
     is_open: bool = False,
     is_alone: bool = False,
 ) -> SafeString:
-    """Return one text or image as `episodes/content_block.html`, which describes the arguments, renders it.
+    """Return one text or image as `episodes/content_block.html`, which describes the arguments,
+    renders it.
 
     An image keeps its data: address.
     """
     if one.kind == "image":
         addresses = {"source": source, "whole": whole, "swap": swap}
         return render_to_string(
-            "episodes/content_block.html", {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses}
+            "episodes/content_block.html",
+            {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses},
         )
     shape = _BlockShape(
-        *(one.place, one.label, one.kind, one.kinds, one.omitted, one.is_short, one.is_long, not one.html),
+        *(
+            one.place,
+            one.label,
+            one.kind,
+            one.kinds,
+            one.omitted,
+            one.is_short,
+            one.is_long,
+            not one.html,
+        ),
         *(bool(source), bool(whole), swap, is_open, is_alone),
     )
     return _fill(_block_frame(shape), {"html": one.html, "source": source, "whole": whole})
@@ -238,11 +261,16 @@ def _block_frame(shape: _BlockShape) -> Frame:
         number=0,
     )
     options = {"swap": shape.swap, "is_open": shape.is_open, "is_alone": shape.is_alone}
-    source, whole = _mark("source") if shape.has_source else "", _mark("whole") if shape.has_whole else ""
-    return _frame("episodes/content_block.html", {"one": one, "source": source, "whole": whole, **options})
+    source, whole = (
+        _mark("source") if shape.has_source else "",
+        _mark("whole") if shape.has_whole else "",
+    )
+    return _frame(
+        "episodes/content_block.html", {"one": one, "source": source, "whole": whole, **options}
+    )
 
 
-# --- frames ----------------------------------------------------------------------------------------------------------
+# --- frames ---------------------------------------------------------------------------------------
 
 
 def _mark(name: str) -> SafeString:
@@ -257,5 +285,8 @@ def _frame(template: str, context: Mapping[str, Any]) -> Frame:
 def _fill(frame: Frame, texts: Mapping[str, str]) -> SafeString:
     """Return the HTML of the frame with its texts, which are escaped unless they are HTML."""
     pieces = frame.copy()
-    pieces[1::2] = [text if isinstance(text := texts[name], SafeString) else escape(text) for name in frame[1::2]]
+    pieces[1::2] = [
+        text if isinstance(text := texts[name], SafeString) else escape(text)
+        for name in frame[1::2]
+    ]
     return SafeString("".join(pieces))

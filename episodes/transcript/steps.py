@@ -1,4 +1,5 @@
-"""An episode's steps: a window of them as parts that a page can show, the steps after a known one, steps as JSON.
+"""An episode's steps: a window of them as parts that a page can show, the steps after a known one,
+steps as JSON.
 
 Used by replay, comparison, player, API and admin. There are no requests and no HTML here.
 """
@@ -15,7 +16,14 @@ from typing import Any
 from django.db import connection
 from django.db.models import Max, QuerySet
 
-from environments.display.parts import MAX_SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from environments.display.parts import (
+    MAX_SHOWN_CHARACTERS,
+    Part,
+    blocks,
+    fields,
+    indented,
+    read_json,
+)
 from environments.display.visible import visible
 from episodes.attempts.components import COMPONENT_MEMBERS, components_of
 from episodes.attempts.return_so_far import ReturnSoFar
@@ -28,9 +36,21 @@ MAX_WHOLE_BYTES = 64 * 1024 * 1024
 """Number of bytes that are read for a step that is shown as a whole."""
 STEPS_PER_READ = 5_000
 """Steps of one answer of `step_columns`."""
-STEP_FACTS = ("index", "tool", "status", "reason", "error", "reward", "finished", "task_id", "duration_ms", "waited_ms")
+STEP_FACTS = (
+    "index",
+    "tool",
+    "status",
+    "reason",
+    "error",
+    "reward",
+    "finished",
+    "task_id",
+    "duration_ms",
+    "waited_ms",
+)
 SHOWN_COMPONENTS = (*COMPONENT_MEMBERS, "components", "reward_breakdown", "reward_terms")
-"""Members of a step's metadata that are shown as parts of its reward. Figures are computed from the first two only."""
+"""Members of a step's metadata that are shown as parts of its reward. Figures are computed from the
+first two only."""
 _STATES = {"ok": "o", "refused": "r", "failed": "f"}
 
 
@@ -106,7 +126,8 @@ class Transcript:
 
 
 def transcript_of(episode: Episode, index: int = 0, view: TranscriptView = WHOLE) -> Transcript:
-    """Return the window that contains step `index`, or the last window where there is no such step. Four queries."""
+    """Return the window that contains step `index`, or the last window where there is no such step.
+    Four queries."""
     last = episode.steps.aggregate(last=Max("index"))["last"]
     index = min(index, last or 0)
     first = index - index % view.steps
@@ -119,13 +140,17 @@ def lines_at(episode: Episode, first: int, stop: int, view: TranscriptView) -> l
     return list(_lines(list(steps), _before(episode, first, view), view))
 
 
-def lines_after(episode: Episode, last: int, so_far: ReturnSoFar, view: TranscriptView) -> list[StepLine]:
-    """Return the steps after index `last`, with rewards added to `so_far`. One query, or three if there are blobs."""
+def lines_after(
+    episode: Episode, last: int, so_far: ReturnSoFar, view: TranscriptView
+) -> list[StepLine]:
+    """Return the steps after index `last`, with rewards added to `so_far`. One query, or three if
+    there are blobs."""
     return list(_lines(steps_after(episode.pk, last, view.steps), so_far, view))
 
 
 def line_after(step: Step, so_far: ReturnSoFar, view: TranscriptView) -> StepLine:
-    """Return one step, with its reward added to `so_far`, the return before it. No query, unless it has blobs."""
+    """Return one step, with its reward added to `so_far`, the return before it. No query, unless it
+    has blobs."""
     return next(iter(_lines([step], so_far, view)))
 
 
@@ -146,19 +171,28 @@ def return_so_far(episode: Episode, definition: str) -> float | None:
 
 def _before(episode: Episode, first: int, view: TranscriptView) -> ReturnSoFar:
     """Return the return before step `first`."""
-    return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else ReturnSoFar(view.definition)
+    return (
+        _sum_of(episode.steps.filter(index__lt=first), view.definition)
+        if first
+        else ReturnSoFar(view.definition)
+    )
 
 
 def _sum_of(steps: QuerySet[Step], definition: str) -> ReturnSoFar:
-    """Return the return of `steps`. Added here, because PostgreSQL raises an error where a sum overflows."""
+    """Return the return of `steps`. Added here, because PostgreSQL raises an error where a sum
+    overflows."""
     so_far = ReturnSoFar(definition)
-    for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
+    for reward in (
+        steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True)
+    ):
         so_far.add(reward)
     return so_far
 
 
 def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> Iterable[StepLine]:
-    texts = _texts((blob for step in steps for blob in (step.input_blob, step.output_blob) if blob), view)
+    texts = _texts(
+        (blob for step in steps for blob in (step.input_blob, step.output_blob) if blob), view
+    )
     for step in steps:
         given = texts.get(step.input_blob_id) if step.input_blob_id else step.input
         answer = texts.get(step.output_blob_id) if step.output_blob_id else step.output
@@ -178,31 +212,39 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
 
 
 def _texts(blobs: Iterable[Blob], view: TranscriptView) -> dict[str, str]:
-    """Return the content by digest of the blobs that fit on the page, in order, until the page is full."""
+    """Return the content by digest of the blobs that fit on the page, in order, until the page is
+    full."""
     wanted, room = set(), view.total_bytes
     for blob in blobs:
         if blob.digest not in wanted and blob.size_bytes <= min(view.blob_bytes, room):
             wanted.add(blob.digest)
             room -= blob.size_bytes
-    return {blob.digest: blob.text for blob in Blob.objects.filter(digest__in=wanted)} if wanted else {}
+    return (
+        {blob.digest: blob.text for blob in Blob.objects.filter(digest__in=wanted)}
+        if wanted
+        else {}
+    )
 
 
-# --- steps after a known one, for pages that follow a play or a running episode ---------------------------------------
+# --- steps after a known one, for pages that follow a play or a running episode -------------------
 
 
 def steps_after(episode: int, index: int, most: int) -> list[Step]:
-    """Return at most `most` steps after `index`, in order, with their blobs, whose data is deferred.
+    """Return at most `most` steps after `index`, in order, with their blobs, whose data is
+    deferred.
 
-    One query, two when there are blobs. It runs after every call that a person makes, and Django needs twenty times as
-    long to compile the statement as the database to answer it. So the statement is compiled once, and rows are made of
-    the values that the driver returns.
+    One query, two when there are blobs. It runs after every call that a person makes, and Django
+    needs twenty times as long to compile the statement as the database to answer it. So the
+    statement is compiled once, and rows are made of the values that the driver returns.
     """
     names, statement = _statement()
     with connection.cursor() as cursor:
         cursor.execute(statement, [episode, index, most])
         rows = cursor.fetchall()
     steps = [Step.from_db(connection.alias, names, row) for row in rows]
-    digests = {digest for step in steps for digest in (step.input_blob_id, step.output_blob_id) if digest}
+    digests = {
+        digest for step in steps for digest in (step.input_blob_id, step.output_blob_id) if digest
+    }
     blobs = Blob.objects.defer("data").in_bulk(digests) if digests else {}
     for step in steps:
         _complete(step, blobs)
@@ -224,34 +266,47 @@ def _statement() -> tuple[list[str], str]:
     fields = Step._meta.concrete_fields
     columns = ", ".join(connection.ops.quote_name(field.column) for field in fields if field.column)
     where = 'WHERE episode_id = %s AND "index" > %s ORDER BY "index" LIMIT %s'
-    return [field.attname for field in fields], f"SELECT {columns} FROM {Step._meta.db_table} {where}"  # nosec B608 # only our own names
+    return [
+        field.attname for field in fields
+    ], f"SELECT {columns} FROM {Step._meta.db_table} {where}"  # nosec B608 # only our own names
 
 
-# --- steps as JSON ----------------------------------------------------------------------------------------------------
+# --- steps as JSON --------------------------------------------------------------------------------
 
 
 def step_json(step: Step) -> str:
-    """Return everything that is recorded of a step as one JSON object; input and output are the exact texts."""
-    facts = {name: getattr(step, name) for name in STEP_FACTS} | {"started": step.started.isoformat()}
+    """Return everything that is recorded of a step as one JSON object; input and output are the
+    exact texts."""
+    facts = {name: getattr(step, name) for name in STEP_FACTS} | {
+        "started": step.started.isoformat()
+    }
     return (
-        json.dumps(facts)[:-1] + f', "input": {step.input_json or "null"}, "output": {step.output_json or "null"}' + "}"
+        json.dumps(facts)[:-1] + f', "input": {step.input_json or "null"}, "output": '
+        f"{step.output_json or 'null'}" + "}"
     )
 
 
 def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
-    """Return facts of STEPS_PER_READ steps from `first` on, as columns, for the replay's list of steps. Two queries.
+    """Return facts of STEPS_PER_READ steps from `first` on, as columns, for the replay's list of
+    steps. Two queries.
 
-    `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and per step: `tool`
-    (index in `tools`), `state` (one letter each: o for ok, r for refused, f for failed), `reward` (or null).
-    `reason` has the reasons of steps that were refused or failed, or whose reward was no number, by the step's index.
+    `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and
+    per step: `tool` (index in `tools`), `state` (one letter each: o for ok, r for refused, f for
+    failed), `reward` (or null).
+    `reason` has the reasons of steps that were refused or failed, or whose reward was no number, by
+    the step's index.
     """
     last = episode.steps.aggregate(last=Max("index"))["last"]
-    rows = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ).order_by("index")
+    rows = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ).order_by(
+        "index"
+    )
     tools: dict[str, int] = {}
     columns: dict[str, list[Any]] = {"tool": [], "reward": []}
     states = []
     reasons: dict[int, str] = {}
-    for index, tool, status, reason, reward in rows.values_list("index", "tool", "status", "reason", "reward"):
+    for index, tool, status, reason, reward in rows.values_list(
+        "index", "tool", "status", "reason", "reward"
+    ):
         columns["tool"].append(tools.setdefault(tool, len(tools)))
         columns["reward"].append(reward)
         states.append(_STATES[status])

@@ -1,10 +1,11 @@
-"""One timeline of steps and of what the model and the user wrote, as its client reported it. Used by the pages of
-episodes, which show windows of steps, and of rollouts, which show windows of messages.
+"""One timeline of steps and of what the model and the user wrote, as its client reported it. Used
+by the pages of episodes, which show windows of steps, and of rollouts, which show windows of
+messages.
 
-A tool call of the conversation is the step that it became, so it is not shown twice, and neither is a result that is
-the step's output. Calls are joined to steps by the step's task_id, else in order by equal arguments, else by the name
-of the tool between two calls that are joined. Messages stand before the step that follows them; those after the last
-step are the tail.
+A tool call of the conversation is the step that it became, so it is not shown twice, and neither is
+a result that is the step's output. Calls are joined to steps by the step's task_id, else in order
+by equal arguments, else by the name of the tool between two calls that are joined. Messages stand
+before the step that follows them; those after the last step are the tail.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class MessageView:
     characters: int
     """Length of the content and summary."""
     usage: Usage
-    """Of the response that the message is part of; empty on all messages of a response but the first."""
+    """Of the response that the message is part of; empty on all messages of a response but the
+    first."""
     opening: str = ""
     """How a folded message begins."""
     is_prompt: bool = False
@@ -128,8 +130,11 @@ def placed(rollout: Rollout, match: EpisodeMatch | None) -> Timeline:
     return Timeline(rollout, match, order, steps, equal, _results(lines, steps))
 
 
-def _steps_of_calls(rollout: Rollout, lines: Sequence[_Line], episode: Episode) -> tuple[dict[int, int], set[int]]:
-    """Return the step of each tool call by the id of its message, and the ids of those with the step's arguments."""
+def _steps_of_calls(
+    rollout: Rollout, lines: Sequence[_Line], episode: Episode
+) -> tuple[dict[int, int], set[int]]:
+    """Return the step of each tool call by the id of its message, and the ids of those with the
+    step's arguments."""
     calls = [line for line in lines if line.kind == "tool_call"]
     steps = list(episode.steps.order_by("index").values_list("index", "tool", "task_id"))
     if not calls or not steps:
@@ -152,16 +157,27 @@ def _steps_of_calls(rollout: Rollout, lines: Sequence[_Line], episode: Episode) 
     return found, {pk for pk, index in found.items() if told[pk] == made[index]}
 
 
-def _by_name(calls: Sequence[_Line], found: Mapping[int, int], steps: Sequence[tuple[int, str]]) -> dict[int, int]:
-    """Return steps for calls that have none: of the same tool, in order, and between the steps of their neighbours."""
+def _by_name(
+    calls: Sequence[_Line], found: Mapping[int, int], steps: Sequence[tuple[int, str]]
+) -> dict[int, int]:
+    """Return steps for calls that have none: of the same tool, in order, and between the steps of
+    their neighbours."""
     more, last, taken = dict[int, int](), -1, set(found.values())
     following = sorted(taken)
     for line in calls:
         if line.pk in found:
             last = found[line.pk]
             continue
-        end = following[place] if (place := bisect_left(following, last + 1)) < len(following) else len(steps)
-        between = (index for index, tool in steps[last + 1 : end] if tool == line.name and index not in taken)
+        end = (
+            following[place]
+            if (place := bisect_left(following, last + 1)) < len(following)
+            else len(steps)
+        )
+        between = (
+            index
+            for index, tool in steps[last + 1 : end]
+            if tool == line.name and index not in taken
+        )
         if (index := next(between, None)) is not None:
             more[line.pk] = last = index
     return more
@@ -169,11 +185,16 @@ def _by_name(calls: Sequence[_Line], found: Mapping[int, int], steps: Sequence[t
 
 def _told(rollout: Rollout) -> dict[int, Call]:
     rows = rollout.messages.filter(kind="tool_call").select_related("content_blob")
-    return {one.pk: call_key(one.name, one.text) for one in rows.only("name", "content", "content_blob", "rollout")}
+    return {
+        one.pk: call_key(one.name, one.text)
+        for one in rows.only("name", "content", "content_blob", "rollout")
+    }
 
 
 def _made(episode: Episode) -> dict[int, Call]:
-    rows = episode.steps.select_related("input_blob").only("index", "tool", "input", "input_blob", "episode")
+    rows = episode.steps.select_related("input_blob").only(
+        "index", "tool", "input", "input_blob", "episode"
+    )
     return {step.index: call_key(step.tool, step.input_json) for step in rows}
 
 
@@ -191,27 +212,37 @@ def _results(lines: Sequence[_Line], steps: Mapping[int, int]) -> dict[int, int]
 
 
 def steps_near(timeline: Timeline, text: str, most: int) -> set[int]:
-    """Return the steps before which a message contains `text`; for messages after the last step, that step."""
+    """Return the steps before which a message contains `text`; for messages after the last step,
+    that step."""
     messages = timeline.rollout.messages.all()
     holds = holding(messages, text, ("content", "summary"))
     holds |= holding(messages.filter(kind="tool_call"), text, (), ("content",))  # its arguments
     found = set(messages.filter(holds).order_by("index").values_list("pk", flat=True)[:most])
     last = max(timeline.steps.values(), default=0)
-    return {last if step == TAIL else step for step, gap in timeline.gaps.items() if not found.isdisjoint(gap)}
+    return {
+        last if step == TAIL else step
+        for step, gap in timeline.gaps.items()
+        if not found.isdisjoint(gap)
+    }
 
 
-# --- what a page shows -----------------------------------------------------------------------------------------------
+# --- what a page shows ----------------------------------------------------------------------------
 
 
-def items_of(timeline: Timeline, lines: Sequence[StepLine], *, has_tail: bool, prompt: str = "") -> list[Item]:
-    """Return consecutive steps with the messages before each of them, and with `has_tail` those after the last step.
+def items_of(
+    timeline: Timeline, lines: Sequence[StepLine], *, has_tail: bool, prompt: str = ""
+) -> list[Item]:
+    """Return consecutive steps with the messages before each of them, and with `has_tail` those
+    after the last step.
 
     `prompt`: text of the prompt that the page shows; an equal message refers to it.
     """
     places = [*(line.step.index for line in lines), *([TAIL] if has_tail else [])]
     shown = {place: _ends(timeline.gaps.get(place, ())) for place in places}
     wanted = [pk for first, _, last in shown.values() for pk in (*first, *last)]
-    messages = _read([*wanted, *(timeline.results[place] for place in places if place in timeline.results)])
+    messages = _read(
+        [*wanted, *(timeline.results[place] for place in places if place in timeline.results)]
+    )
     by_step = {line.step.index: line for line in lines}
     items: list[Item] = []
     for place in places:
@@ -222,7 +253,9 @@ def items_of(timeline: Timeline, lines: Sequence[StepLine], *, has_tail: bool, p
     return _usage_once(items)
 
 
-def items_of_messages(timeline: Timeline, first: int, count: int, definition: str = "") -> list[Item]:
+def items_of_messages(
+    timeline: Timeline, first: int, count: int, definition: str = ""
+) -> list[Item]:
     """Return the messages from position `first` on, each joined tool call as its step.
 
     `definition`: of the return so far; empty: that of the environment.
@@ -242,7 +275,9 @@ def items_of_messages(timeline: Timeline, first: int, count: int, definition: st
     return _usage_once(items)
 
 
-def _lines_of_calls(timeline: Timeline, part: Sequence[int], definition: str) -> dict[int, StepLine]:
+def _lines_of_calls(
+    timeline: Timeline, part: Sequence[int], definition: str
+) -> dict[int, StepLine]:
     """Return the steps of the calls and results in this part of the messages."""
     if timeline.match is None:
         return {}
@@ -251,7 +286,9 @@ def _lines_of_calls(timeline: Timeline, part: Sequence[int], definition: str) ->
     if not wanted:
         return {}
     episode = timeline.match.episode
-    view = TranscriptView(len(part), definition or episode.environment.default_return, MAX_SHOWN_CHARACTERS)
+    view = TranscriptView(
+        len(part), definition or episode.environment.default_return, MAX_SHOWN_CHARACTERS
+    )
     lines = lines_at(episode, min(wanted), min(max(wanted) + 1, min(wanted) + len(part)), view)
     return {line.step.index: line for line in lines if line.step.index in wanted}
 
@@ -269,13 +306,16 @@ def hidden_items(timeline: Timeline, step: int, skip: int) -> list[Item]:
 
 
 def _usage_once(items: Sequence[Item]) -> list[Item]:
-    """Return the items with the usage of a response on its first message only; serialisers repeat it on each."""
+    """Return the items with the usage of a response on its first message only; serialisers repeat
+    it on each."""
     found: list[Item] = []
     last: Mapping[str, Any] = {}
     for item in items:
         metadata = metadata_in(item.message.extra_json) if isinstance(item, MessageView) else {}
         is_repeated = bool(metadata) and metadata == last
-        found.append(replace(item, usage=Usage()) if is_repeated and isinstance(item, MessageView) else item)
+        found.append(
+            replace(item, usage=Usage()) if is_repeated and isinstance(item, MessageView) else item
+        )
         last = metadata
     return found
 
@@ -284,16 +324,24 @@ def view_of(message: RolloutMessage, prompt: str = "") -> MessageView:
     """Return a message, ready to show. One that equals `prompt` refers to it."""
     kind = message.kind.removesuffix("_message").replace("_", " ") or "message"
     text, summary = message.text, message.summary_text
-    is_prompt = bool(prompt) and message.kind in ("user_message", "system_message") and text.strip() == prompt.strip()
+    is_prompt = (
+        bool(prompt)
+        and message.kind in ("user_message", "system_message")
+        and text.strip() == prompt.strip()
+    )
     return MessageView(
         message=message,
         label=kind,
-        card=None if is_prompt else card_of_text(text, "json" if message.kind == "tool_call" else "text"),
+        card=None
+        if is_prompt
+        else card_of_text(text, "json" if message.kind == "tool_call" else "text"),
         summary=card_of_text(summary, "text"),
         is_folded=message.kind == "reasoning",
         characters=len(text) + len(summary),
         usage=usage_in(metadata_in(message.extra_json)) if message.extra_json else Usage(),
-        opening=shorten(" ".join((summary or text)[: 4 * OPENING_CHARACTERS].split()), OPENING_CHARACTERS),
+        opening=shorten(
+            " ".join((summary or text)[: 4 * OPENING_CHARACTERS].split()), OPENING_CHARACTERS
+        ),
         is_prompt=is_prompt,
     )
 
@@ -334,7 +382,8 @@ def _differing(line: StepLine, result: RolloutMessage | None) -> Iterator[Messag
 
 
 def _is_output(text: str, line: StepLine) -> bool:
-    """Return whether a text is the output of the step, or starts with as much of it as the page shows."""
+    """Return whether a text is the output of the step, or starts with as much of it as the page
+    shows."""
     told = _squeezed(text)
     if told in (_squeezed(line.step.error), _squeezed(line.step.output)):
         return True

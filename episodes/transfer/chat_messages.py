@@ -1,13 +1,16 @@
-"""Messages and tools of chat APIs, made from recorded texts: the content of the lines that `training.py` writes.
+"""Messages and tools of chat APIs, made from recorded texts: the content of the lines that
+`training.py` writes.
 
-Recorded texts may be anything, because imports bring them too. What is written loads everywhere: texts contain no lone
-surrogates and numbers fit into 64 bits, since one such value makes `datasets` refuse a whole file.
+Recorded texts may be anything, because imports bring them too. What is written loads everywhere:
+texts contain no lone surrogates and numbers fit into 64 bits, since one such value makes `datasets`
+refuse a whole file.
 
-Content has one shape in a file, because `datasets` stores a column of one type: always a text, or with `images` other
-than "text" always a list of parts. No API takes images in messages other than the user's, and many chat templates
-render only the text of the others. An image of such a message is therefore replaced by the text `[image]`, and follows
-in the next user message, which is added after the tool messages where there is none. This is what OpenAI's API asks for
-and what TRL's `prepare_multimodal_messages` counts.
+Content has one shape in a file, because `datasets` stores a column of one type: always a text, or
+with `images` other than "text" always a list of parts. No API takes images in messages other than
+the user's, and many chat templates render only the text of the others. An image of such a message
+is therefore replaced by the text `[image]`, and follows in the next user message, which is added
+after the tool messages where there is none. This is what OpenAI's API asks for and what TRL's
+`prepare_multimodal_messages` counts.
 """
 
 from __future__ import annotations
@@ -59,12 +62,20 @@ class Turn(NamedTuple):
 
 
 class Conversation:
-    """Writes the turns of one conversation as messages. It holds images only until the next message."""
+    """Writes the turns of one conversation as messages. It holds images only until the next
+    message."""
 
-    def __init__(self, options: TrainingOptions, keep_image: Callable[[str], None], *, has_images: bool = True) -> None:
+    def __init__(
+        self,
+        options: TrainingOptions,
+        keep_image: Callable[[str], None],
+        *,
+        has_images: bool = True,
+    ) -> None:
         """Start an empty conversation.
 
-        `keep_image`: is called with each image of the column `images`. `has_images`: False writes `[image]` only.
+        `keep_image`: is called with each image of the column `images`. `has_images`: False writes
+        `[image]` only.
         """
         self._options, self._keep_image = options, keep_image
         self._mode = options.images
@@ -84,7 +95,8 @@ class Conversation:
             yield self._images_message()
 
     def _placed(self, turn: Turn) -> list[ContentPart]:
-        """Return the parts of a turn with the images that belong there; the others wait for a user message."""
+        """Return the parts of a turn with the images that belong there; the others wait for a user
+        message."""
         if turn.role == "user":
             parts, self._waiting = [*self._waiting, *turn.parts], []
             return parts
@@ -103,7 +115,8 @@ class Conversation:
         message: Message = {"role": turn.role, "content": self._content(parts)}
         if turn.role == "tool":
             message["tool_call_id"] = turn.call_id
-            if turn.tool and self._options.arguments == "object":  # OpenAI's tool messages have no name
+            # OpenAI's tool messages have no name
+            if turn.tool and self._options.arguments == "object":
                 message["name"] = turn.tool
         if reasoning and self._options.reasoning != "no":
             message[self._options.reasoning] = reasoning
@@ -130,14 +143,18 @@ class Conversation:
 
     def _call(self, number: str, tool: str, text: str) -> dict[str, Any]:
         arguments = text if self._options.arguments == "string" else arguments_object(text)
-        return {"id": number, "type": "function", "function": {"name": tool, "arguments": arguments}}
+        return {
+            "id": number,
+            "type": "function",
+            "function": {"name": tool, "arguments": arguments},
+        }
 
 
 def arguments_object(text: str) -> dict[str, Any]:
     """Return the input of a call as an object.
 
-    Raises: UnfaithfulArguments for what is no JSON object, and for values that readers of JSON refuse or change: NaN,
-    numbers beyond 64 bits, lone surrogates.
+    Raises: UnfaithfulArguments for what is no JSON object, and for values that readers of JSON
+    refuse or change: NaN, numbers beyond 64 bits, lone surrogates.
     """
     try:
         value = _DECODER.decode(text)
@@ -166,7 +183,8 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constan
 
 
 def prompt_turns(text: str) -> Iterator[Turn]:
-    """Yield the turns of a prompt. `text`: recorded JSON of blocks or messages; empty if there was no prompt."""
+    """Yield the turns of a prompt. `text`: recorded JSON of blocks or messages; empty if there was
+    no prompt."""
     value = read_json(text) if text else []
     if not isinstance(value, list):
         yield Turn("user", [ContentPart(text)])
@@ -180,8 +198,9 @@ def prompt_turns(text: str) -> Iterator[Turn]:
 def step_turns(steps: Iterator[ExportedStep], *, has_final_output: bool) -> Iterator[Turn]:
     """Yield the turns of tool calls, each with its result.
 
-    has_final_output: False ends with the assistant's last turn. The call that ended the episode is the last one, since
-    calls after it are answered only with the sentence that the episode has finished.
+    has_final_output: False ends with the assistant's last turn. The call that ended the episode is
+    the last one, since calls after it are answered only with the sentence that the episode has
+    finished.
     """
     answer = None
     for step in steps:
@@ -197,7 +216,8 @@ def step_turns(steps: Iterator[ExportedStep], *, has_final_output: bool) -> Iter
 
 
 def tools_of(text: str, options: TrainingOptions) -> str:
-    """Return the tools of a recorded ListToolsOutput as the JSON to be written; none if `text` is something else."""
+    """Return the tools of a recorded ListToolsOutput as the JSON to be written; none if `text` is
+    something else."""
     tools = _tools(text)
     return json.dumps(tools) if options.tools == "text" else tools
 
@@ -212,18 +232,25 @@ def dumped(value: Any) -> str:
 def _tools(text: str) -> str:
     value = read_json(text) if text else None
     tools = value.get("tools") if isinstance(value, dict) else None
-    items = [_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    items = (
+        [_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    )
     return json.dumps(_loadable(items))
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     parameters = object_schema(tool.get("input_schema"))
-    function = {"name": tool.get("name", ""), "description": tool.get("description", ""), "parameters": parameters}
+    function = {
+        "name": tool.get("name", ""),
+        "description": tool.get("description", ""),
+        "parameters": parameters,
+    }
     return {"type": "function", "function": function}
 
 
 def _loadable(value: Any) -> Any:
-    """Return a value with valid Unicode, without NaN and infinities, and with integers of 64 bits."""
+    """Return a value with valid Unicode, without NaN and infinities, and with integers of 64
+    bits."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
@@ -241,12 +268,19 @@ def result_parts(step: ExportedStep) -> list[ContentPart]:
         return [ContentPart(step.error)]
     value = read_json(step.output)
     blocks = value.get("blocks") if isinstance(value, dict) else None
-    return [_part(block) for block in blocks] if isinstance(blocks, list) else [ContentPart(step.output)]
+    return (
+        [_part(block) for block in blocks]
+        if isinstance(blocks, list)
+        else [ContentPart(step.output)]
+    )
 
 
 def _turns(role: str, blocks: Any) -> Iterator[Turn]:
-    """Yield the turns for one of the protocol's messages: each result is a turn of its own, before the other blocks."""
-    items = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    """Yield the turns for one of the protocol's messages: each result is a turn of its own, before
+    the other blocks."""
+    items = (
+        [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    )
     calls = [block for block in items if block.get("type") == "tool_call"]
     results = [block for block in items if block.get("type") == "tool_result"]
     said = [_part(block) for block in items if block not in calls and block not in results]
@@ -263,7 +297,8 @@ def _call(block: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _part(block: Any) -> ContentPart:
-    """Return the part for a block: text, image, `[image]` for one that no model takes, or else its JSON as text."""
+    """Return the part for a block: text, image, `[image]` for one that no model takes, or else its
+    JSON as text."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "image":
         media, data = block.get("mimeType"), block.get("data")

@@ -1,9 +1,10 @@
 """Uploaded conversations as turns of training data: what the model really read, thought and wrote.
 
-Reasoning, text and tool calls that follow each other in this order are one turn of the assistant. Results are those
-that the model got, as the client reported them; where a client reports none, the recorded output takes its place. The
-prompt is the recorded one if the upload starts with the model. A conversation in which a result has no call is not
-used, because a client has left out the call (the recorder's `log_openai_completions` does that with parallel calls).
+Reasoning, text and tool calls that follow each other in this order are one turn of the assistant.
+Results are those that the model got, as the client reported them; where a client reports none, the
+recorded output takes its place. The prompt is the recorded one if the upload starts with the model.
+A conversation in which a result has no call is not used, because a client has left out the call
+(the recorder's `log_openai_completions` does that with parallel calls).
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def messages_of(rollout: Rollout) -> Iterator[ReportedMessage]:
 
 
 def reported_turns(messages: Iterable[ReportedMessage], outputs: Sequence[Turn] = ()) -> list[Turn]:
-    """Return the turns of a conversation. `outputs`: recorded turns with results, for calls that have none.
+    """Return the turns of a conversation. `outputs`: recorded turns with results, for calls that
+    have none.
 
     Raises: LostCall.
     """
@@ -126,7 +128,8 @@ class _Said:
 
 
 def _completed(turns: list[Turn], unanswered: Sequence[str], outputs: Sequence[Turn]) -> list[Turn]:
-    """Return the turns with recorded results after calls whose results were not reported, as far as there are any."""
+    """Return the turns with recorded results after calls whose results were not reported, as far as
+    there are any."""
     if not unanswered or not outputs:
         return turns
     recorded = _answers(turns, outputs)
@@ -140,8 +143,13 @@ def _completed(turns: list[Turn], unanswered: Sequence[str], outputs: Sequence[T
 
 
 def _answers(turns: Sequence[Turn], outputs: Sequence[Turn]) -> dict[str, Turn]:
-    """Return the recorded result of each call, by the call's id: in order, that of the next equal call."""
-    made = [(call_key(name, text), answer) for turn, answer in pairwise(outputs) for _, name, text in turn.calls]
+    """Return the recorded result of each call, by the call's id: in order, that of the next equal
+    call."""
+    made = [
+        (call_key(name, text), answer)
+        for turn, answer in pairwise(outputs)
+        for _, name, text in turn.calls
+    ]
     found, start = dict[str, Turn](), 0
     for call, name, text in chain.from_iterable(turn.calls for turn in turns):
         wanted = call_key(name, text)
@@ -159,5 +167,7 @@ def until_last_said(turns: Sequence[Turn]) -> list[Turn]:
 
 def prompt_and_rest(turns: Sequence[Turn]) -> tuple[list[Turn], list[Turn]]:
     """Return the turns before the assistant's first one, and the others."""
-    first = next((place for place, turn in enumerate(turns) if turn.role == "assistant"), len(turns))
+    first = next(
+        (place for place, turn in enumerate(turns) if turn.role == "assistant"), len(turns)
+    )
     return list(turns[:first]), list(turns[first:])

@@ -1,4 +1,5 @@
-"""Lines of CSV files whose cells spreadsheets do not treat as formulas, and the table of episodes made of them."""
+"""Lines of CSV files whose cells spreadsheets do not treat as formulas, and the table of episodes
+made of them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,12 @@ from django.db.models import QuerySet
 from environments.display.numbers import digits_of
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
-from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, Definitions, definition_of
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    DefinitionAsked,
+    Definitions,
+    definition_of,
+)
 from environments.scoring.returns import RETURNS
 from environments.transfer.cells import FORMULA_STARTS
 from episodes.analytics.components import names_of
@@ -29,11 +35,26 @@ MAX_WAITING = 250
 
 _COLUMNS = {
     **{"episode": "id", "environment": "environment", "split": "split", "task_index": "task_index"},
-    **{"task": "content_hash", "run": "run", "run_step": "run_step", "model": "model", "player": "player"},
-    **{"status": "status", "cause": "cause", "detail": "detail", "is_probe": "is_probe", "steps": "steps_count"},
+    **{
+        "task": "content_hash",
+        "run": "run",
+        "run_step": "run_step",
+        "model": "model",
+        "player": "player",
+    },
+    **{
+        "status": "status",
+        "cause": "cause",
+        "detail": "detail",
+        "is_probe": "is_probe",
+        "steps": "steps_count",
+    },
     **{"failed": "failed_count", "refused": "refused_count"},
     **{name: name for name in ("return_sum", "return_last", "return_max", "return_mean")},
-    **{name: name for name in ("created", "ready", "first_acted", "last_acted", "ended", "duration_seconds")},
+    **{
+        name: name
+        for name in ("created", "ready", "first_acted", "last_acted", "ended", "duration_seconds")
+    },
     **{name: name for name in ("session_id", "user_agent", "key_label", "labels")},
 }
 """Column -> field of EpisodeFacts."""
@@ -51,7 +72,8 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a cell. Texts that look like a formula are prefixed with an apostrophe; None is empty.
+    """Return a value as a cell. Texts that look like a formula are prefixed with an apostrophe;
+    None is empty.
 
     Numbers have all their digits, and other values are written as in addresses.
     """
@@ -67,24 +89,33 @@ def _cell(value: Any) -> str:
 
 
 COVERAGE_COLUMNS = ("rollouts", "rollouts_own", "rollouts_zero", "rollouts_out")
-"""Columns of figures: all rollouts, those that count with their return, those that count as 0, and those left out."""
+"""Columns of figures: all rollouts, those that count with their return, those that count as 0, and
+those left out."""
 DEFINITION_HEADER = "X-Definition"
-"""Header of a response with figures: the definition of return and success and the convention that hold for them."""
+"""Header of a response with figures: the definition of return and success and the convention that
+hold for them."""
 
 
 COVERAGE_HEADER = "X-Coverage"
-"""Header of a response with figures or episodes: how many rollouts count, as pages say it next to figures."""
+"""Header of a response with figures or episodes: how many rollouts count, as pages say it next to
+figures."""
 
 
 def coverage_values(coverage: Coverage | None) -> list[Any]:
     """Return the values of COVERAGE_COLUMNS."""
     if coverage is None:
         return [None] * len(COVERAGE_COLUMNS)
-    return [coverage.rollouts, coverage.own, sum(coverage.zero.values()), sum(coverage.out.values())]
+    return [
+        coverage.rollouts,
+        coverage.own,
+        sum(coverage.zero.values()),
+        sum(coverage.out.values()),
+    ]
 
 
 def definition_header(*definitions: Definitions) -> dict[str, str]:
-    """Return the header with the definition of a file, or with that of each of its series where they differ.
+    """Return the header with the definition of a file, or with that of each of its series where
+    they differ.
 
     Parts in which the environments of a series differ are "environment".
     """
@@ -102,7 +133,8 @@ def _definition_text(definition: Definitions) -> str:
 def headers_of_export(
     episodes: QuerySet[Episode], asked: DefinitionAsked, environment: Environment | None
 ) -> dict[str, str]:
-    """Return the headers of a file of episodes: definition and coverage. Without `environment`, each has its own."""
+    """Return the headers of a file of episodes: definition and coverage. Without `environment`,
+    each has its own."""
     if environment is not None:
         definition = definition_header(definition_of(environment, asked))
     else:
@@ -113,14 +145,16 @@ def headers_of_export(
 
 
 def coverage_header(coverages: Iterable[Coverage | None]) -> dict[str, str]:
-    """Return the header of a file of figures with the coverage of each of its series, in their order."""
+    """Return the header of a file of figures with the coverage of each of its series, in their
+    order."""
     return {COVERAGE_HEADER: " | ".join("" if one is None else one.text for one in coverages)}
 
 
 class EpisodeTable:
     """Writes a CSV file with a row per episode, for spreadsheets.
 
-    A column for each component of rewards follows the others; its value is by the definition of the environment.
+    A column for each component of rewards follows the others; its value is by the definition of the
+    environment.
     """
 
     needs_steps = False
@@ -130,7 +164,9 @@ class EpisodeTable:
         self._waiting: list[EpisodeFacts] = []
 
     def start(self) -> str:
-        return csv_line([*_COLUMNS, *_ROLLOUT_COLUMNS, *(f"component:{name}" for name in self._names)])
+        return csv_line(
+            [*_COLUMNS, *_ROLLOUT_COLUMNS, *(f"component:{name}" for name in self._names)]
+        )
 
     def write(self, episode: Recorded) -> Iterator[str]:
         self._waiting.append(episode.facts)
@@ -155,22 +191,28 @@ class EpisodeTable:
 
 
 def _components_among(episodes: QuerySet[Episode]) -> list[str]:
-    """Return the names of the components that the environments of `episodes` report, as far as is known."""
+    """Return the names of the components that the environments of `episodes` report, as far as is
+    known."""
     late = {name for _, name in late_components(episodes)}
-    reporting = RewardComponent.objects.order_by().values_list("environment_id", flat=True).distinct()
+    reporting = (
+        RewardComponent.objects.order_by().values_list("environment_id", flat=True).distinct()
+    )
     present = [pk for pk in reporting if episodes.order_by().filter(environment=pk).exists()]
     return sorted(late.union(names_of(present) if present else []))
 
 
 def _components_of(episodes: Sequence[EpisodeFacts]) -> dict[tuple[int, str], float]:
-    """Return the values of the components by episode and name, each by the definition of its environment."""
+    """Return the values of the components by episode and name, each by the definition of its
+    environment."""
     definitions = {facts.id: RETURNS.index(facts.default_return) for facts in episodes}
     late = late_components(Episode.objects.filter(pk__in=definitions))
     rows = EpisodeComponent.objects.filter(episode__in=definitions).values_list(
         "episode_id", "component__name", *(f"value_{name}" for name in RETURNS)
     )
     found = late | {(episode, name): tuple(values) for episode, name, *values in rows}
-    return {(episode, name): values[definitions[episode]] for (episode, name), values in found.items()}
+    return {
+        (episode, name): values[definitions[episode]] for (episode, name), values in found.items()
+    }
 
 
 def _reported(rollout: Rollout | None) -> list[Any]:

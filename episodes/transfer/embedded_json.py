@@ -20,7 +20,8 @@ TEXT = "_text"
 ENVELOPE_LEVELS = 20
 """More levels than a line or a trajectory has around a value."""
 MAX_LEVELS = MAX_DEPTH - ENVELOPE_LEVELS
-"""Levels of an embedded value. Readers of JSON, pydantic's among them, refuse more than MAX_DEPTH in the whole."""
+"""Levels of an embedded value. Readers of JSON, pydantic's among them, refuse more than MAX_DEPTH
+in the whole."""
 _MAX_CACHED_CHARACTERS = 16 * 1024
 _BLANKS = " \t\r\n"
 _BLANK = frozenset(_BLANKS)
@@ -37,8 +38,11 @@ def _finite(text: str) -> float:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse)
-_plain_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct_members)
-"""Of what becomes values, which have no infinities and no key twice; exact texts stay as they are."""
+_plain_decoder = json.JSONDecoder(
+    parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct_members
+)
+"""Of what becomes values, which have no infinities and no key twice; exact texts stay as they
+are."""
 
 
 def embedded(key: str, text: str) -> str:
@@ -50,7 +54,8 @@ def embedded(key: str, text: str) -> str:
 
 
 def is_embeddable(text: str) -> bool:
-    """Return whether a text is one line of JSON without surrounding blanks, nested no deeper than can be read again."""
+    """Return whether a text is one line of JSON without surrounding blanks, nested no deeper than
+    can be read again."""
     if "\n" in text or "\r" in text or text[:1] in _BLANKS or text[-1:] in _BLANKS:
         return False
     try:
@@ -67,7 +72,8 @@ _is_embeddable = lru_cache(256)(is_embeddable)
 
 
 Shape = dict[str, Any] | list[Any] | None
-"""Which parts of a value are exact texts: None for a text, a dict for an object's keys, a list for an array's items."""
+"""Which parts of a value are exact texts: None for a text, a dict for an object's keys, a list for
+an array's items."""
 
 
 def sliced(text: str, shape: Shape) -> Any:

@@ -1,6 +1,8 @@
-"""Parses and checks one line of an episode file. Used by `importing.py`; `episode_lines.py` writes such lines.
+"""Parses and checks one line of an episode file. Used by `importing.py`; `episode_lines.py` writes
+such lines.
 
-Everything that the database or a page could not handle is refused here, so a line is imported completely or not at all.
+Everything that the database or a page could not handle is refused here, so a line is imported
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ MAX_ID = 2**53 - 1
 _SHOWN_CHARACTERS = 60
 
 
-Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"]
+Cause = Literal[
+    "", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"
+]
 
 
 def _checked_convention(declared: dict[str, str]) -> dict[str, str]:
@@ -86,7 +90,9 @@ class TaskPart(LinePart):
             raise ValueError("there is no spec")
         own = hash_of_spec(self.text)
         if self.hash not in (None, own, hash_of_spec(self.text, is_sent=True)):
-            raise ValueError(f"the hash of this spec is {own}; leave the hash out to take the spec as it is")
+            raise ValueError(
+                f"the hash of this spec is {own}; leave the hash out to take the spec as it is"
+            )
         self.hash = self.hash or own
         return self
 
@@ -104,7 +110,8 @@ class RunDescriptionPart(LinePart):
     git_commit: Annotated[Text, Field(max_length=MAX_COMMIT_CHARACTERS)] = ""
     notes: Annotated[Text, Field(max_length=MAX_NOTES_CHARACTERS)] = ""
     tags: Annotated[
-        list[Annotated[Text, Field(min_length=1, max_length=MAX_TAG_CHARACTERS)]], Field(max_length=MAX_TAGS)
+        list[Annotated[Text, Field(min_length=1, max_length=MAX_TAG_CHARACTERS)]],
+        Field(max_length=MAX_TAGS),
     ] = []
     updated: Time
 
@@ -118,7 +125,8 @@ class RunPart(LinePart):
     """Id that its client gave it."""
     model: Name = ""
     created: Time | None = None
-    """Two runs of one title that were created at different moments are different ones. None in files
+    """Two runs of one title that were created at different moments are different ones. None in
+    files
     of other programs: the newest run of the title is meant."""
     description: RunDescriptionPart | None = None
     """Present on the first line of a run in a file, if its trainer described it."""
@@ -239,7 +247,9 @@ class EpisodeLine(LinePart):
             self.player, is_named=bool(self.run or self.model), has_prompt=bool(self.prompt_json)
         )
         counts_left = None if self.play is None else self.play.counts_left
-        ending = ending_of(self.cause, self.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left)
+        ending = ending_of(
+            self.cause, self.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left
+        )
         if ending.cause == NO_CALL:
             self.cause, self.detail, self.is_probe = "no_call", ending.detail, False
             self.return_sum = self.return_last = self.return_max = self.return_mean = 0.0
@@ -279,10 +289,12 @@ def checked_line(value: Any) -> EpisodeLine:
 
 
 def _check_kind(value: Any) -> None:
-    """Refuse, with a message of its own, what is not an episode or cannot be imported. Raises: BadRow."""
+    """Refuse, with a message of its own, what is not an episode or cannot be imported. Raises:
+    BadRow."""
     if not isinstance(value, dict) or "orsweb" not in value:
         raise BadRow(
-            "is not an episode: it has no key 'orsweb', as lines of export_episodes --format jsonl, and no key "
+            "is not an episode: it has no key 'orsweb', as lines of export_episodes --format "
+            "jsonl, and no key "
             "'schema_version', as trajectories in ATIF"
         )
     if value["orsweb"] != SCHEMA:
@@ -299,5 +311,11 @@ def invalid_reason(error: ValidationError) -> str:
     wrong = first["msg"].removeprefix("Value error, ")
     wrong = wrong[:1].lower() + wrong[1:]
     value = first["input"]
-    has_value = first["type"] not in ("missing", "value_error") and not isinstance(value, dict | list)
-    return f"{place} is {shorten(repr(value), _SHOWN_CHARACTERS)}: {wrong}" if has_value else f"{place}: {wrong}"
+    has_value = first["type"] not in ("missing", "value_error") and not isinstance(
+        value, dict | list
+    )
+    return (
+        f"{place} is {shorten(repr(value), _SHOWN_CHARACTERS)}: {wrong}"
+        if has_value
+        else f"{place}: {wrong}"
+    )

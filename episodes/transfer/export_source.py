@@ -1,10 +1,12 @@
 """Reads recorded episodes as plain data, in bounded memory. Blocking; used by `exporting.py`.
 
-Every query reads a bounded chunk completely, so SQLite holds no read transaction while a client downloads slowly, and a
-running server can keep writing. The steps of several episodes are read together; those of a long episode in chunks of
-their own. Rows are plain tuples, because Django's model instances cost several times as much.
+Every query reads a bounded chunk completely, so SQLite holds no read transaction while a client
+downloads slowly, and a running server can keep writing. The steps of several episodes are read
+together; those of a long episode in chunks of their own. Rows are plain tuples, because Django's
+model instances cost several times as much.
 
-Accounts and guests belong to their own database and are not exported; the episode's `key_label` says who played.
+Accounts and guests belong to their own database and are not exported; the episode's `key_label`
+says who played.
 """
 
 from __future__ import annotations
@@ -29,12 +31,21 @@ BATCH_IDS = 20_000
 """Ids that one query reads. With some filters a query costs the same for few as for many."""
 BATCH_EPISODES = 250
 BATCH_STEPS = 1000
-"""Steps that one query reads. A step holds at most twice 8,192 characters itself; longer texts are blobs."""
+"""Steps that one query reads. A step holds at most twice 8,192 characters itself; longer texts are
+blobs."""
 MAX_PREFETCHED_BYTES = 64 * 1024
 MAX_CACHED_BYTES = 8 * 1024 * 1024
 LOOKUP_SIZE = 500
 _PLAY_COLUMNS = (
-    *("is_blind", "is_repeat", "counts_left", "is_excluded", "paused_seconds", "differs_at", "parent_step"),
+    *(
+        "is_blind",
+        "is_repeat",
+        "counts_left",
+        "is_excluded",
+        "paused_seconds",
+        "differs_at",
+        "parent_step",
+    ),
     *("parent_id", "parent__session_id", "parent__created"),
 )
 
@@ -53,7 +64,8 @@ class ExportedPlay(NamedTuple):
     differs_at: int | None
     parent_step: int | None
     parent: int | None
-    """Id of the episode that it continues. In another database, session and start identify that episode."""
+    """Id of the episode that it continues. In another database, session and start identify that
+    episode."""
     parent_session: str | None
     parent_created: datetime | None
 
@@ -72,7 +84,8 @@ UNGUARDED = TaskGuard(UNRESTRICTED)
 
 
 class Additions:
-    """The plays and notes of `episodes`. Takes two queries on first use, and one per episode with notes."""
+    """The plays and notes of `episodes`. Takes two queries on first use, and one per episode with
+    notes."""
 
     def __init__(self, episodes: Sequence[int]) -> None:
         self._episodes = episodes
@@ -90,19 +103,23 @@ class Additions:
 
     @cached_property
     def _plays(self) -> dict[int, ExportedPlay]:
-        rows = Play.objects.filter(episode__in=self._episodes).values_list("episode", *_PLAY_COLUMNS)
+        rows = Play.objects.filter(episode__in=self._episodes).values_list(
+            "episode", *_PLAY_COLUMNS
+        )
         return {episode: ExportedPlay._make(row) for episode, *row in rows}
 
     @cached_property
     def _with_notes(self) -> frozenset[int]:
-        return frozenset(Note.objects.filter(episode__in=self._episodes).values_list("episode", flat=True))
+        return frozenset(
+            Note.objects.filter(episode__in=self._episodes).values_list("episode", flat=True)
+        )
 
 
 class Blobs:
     """The texts of blobs during one export, in bounded memory.
 
-    Small ones are fetched many at a time and cached, because the episodes of an environment share their tools. Large
-    ones are fetched when needed and not cached.
+    Small ones are fetched many at a time and cached, because the episodes of an environment share
+    their tools. Large ones are fetched when needed and not cached.
     """
 
     def __init__(self) -> None:
@@ -122,9 +139,9 @@ class Blobs:
         return self._cached[digest] if digest in self._cached else Blob.objects.get(pk=digest).text
 
     def _fitting(self, digests: list[str]) -> list[str]:
-        sizes = Blob.objects.filter(pk__in=digests, size_bytes__lte=MAX_PREFETCHED_BYTES).values_list(
-            "pk", "size_bytes"
-        )
+        sizes = Blob.objects.filter(
+            pk__in=digests, size_bytes__lte=MAX_PREFETCHED_BYTES
+        ).values_list("pk", "size_bytes")
         fitting, size_bytes = list[str](), 0
         for digest, size in sizes:
             if size_bytes + size <= MAX_CACHED_BYTES:
@@ -138,7 +155,9 @@ class Blobs:
 
     def _fetch(self, digests: list[str]) -> None:
         if digests:
-            self._cached.update({blob.digest: blob.text for blob in Blob.objects.filter(pk__in=digests)})
+            self._cached.update(
+                {blob.digest: blob.text for blob in Blob.objects.filter(pk__in=digests)}
+            )
 
 
 DEFINING = ("default_return", "reward_low", "reward_high", "success_threshold", "convention")
@@ -200,7 +219,8 @@ class EpisodeFacts(NamedTuple):
     end_number: int | None
 
     def treatment_by(self, asked: DefinitionAsked) -> Treatment:
-        """Return how the episode counts. What `asked` leaves open is as the environment defines it."""
+        """Return how the episode counts. What `asked` leaves open is as the environment defines
+        it."""
         treatments = asked.convention(Convention.from_code(self.convention)).treatments
         return "out" if self.is_probe else treatments.get(self.cause, "keep")
 
@@ -218,7 +238,12 @@ class EpisodeFacts(NamedTuple):
 _PATHS = {
     "environment": "environment__name",
     **{name: f"environment__{name}" for name in DEFINING},
-    **{"split": "split__name", "split_type": "split__type", "spec": "task__spec", "content_hash": "task__content_hash"},
+    **{
+        "split": "split__name",
+        "split_type": "split__type",
+        "spec": "task__spec",
+        "content_hash": "task__content_hash",
+    },
     **{"run": "run__name", "run_model": "run__model", "run_created": "run__created"},
     **{"run_title": "run__title", "run_number": "run__number", "run_own_id": "run__own_id"},
     **{"prompt": "prompt_id", "tools": "tools_id", "revision": "revision_id"},
@@ -247,7 +272,13 @@ class ExportedStep(NamedTuple):
     waited_ms: float
 
 
-_STEP_COLUMNS = ("episode_id", "index", *ExportedStep._fields[1:], "input_blob_id", "output_blob_id")
+_STEP_COLUMNS = (
+    "episode_id",
+    "index",
+    *ExportedStep._fields[1:],
+    "input_blob_id",
+    "output_blob_id",
+)
 _INPUT, _OUTPUT = _STEP_COLUMNS.index("input"), _STEP_COLUMNS.index("output")
 NO_ADDITIONS = Additions(())
 _Row = tuple[object, ...]
@@ -271,7 +302,8 @@ class Recorded:
 
 
 def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
-    """Yield ids in ascending order, thousands at a time. Episodes that start in the meantime may be included."""
+    """Yield ids in ascending order, thousands at a time. Episodes that start in the meantime may be
+    included."""
     ordered, last = episodes.order_by("pk").values_list("pk", flat=True), 0
     while ids := array("q", ordered.filter(pk__gt=last)[:BATCH_IDS]):
         yield ids
@@ -279,7 +311,8 @@ def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
 
 
 def facts_of(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[EpisodeFacts]:
-    """Yield the columns of episodes in the order of `ids`, without deleted ones; of tasks what `guard` shows."""
+    """Yield the columns of episodes in the order of `ids`, without deleted ones; of tasks what
+    `guard` shows."""
     for start in range(0, len(ids), BATCH_EPISODES):
         batch = ids[start : start + BATCH_EPISODES]
         rows = Episode.objects.filter(pk__in=list(batch)).order_by().values_list(*_EPISODE_COLUMNS)
@@ -293,20 +326,27 @@ def _guarded(facts: EpisodeFacts, guard: TaskGuard) -> EpisodeFacts:
 
 
 def recorded(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recorded]:
-    """Yield episodes with their steps in the order of `ids`, without deleted ones; of tasks what `guard` shows."""
+    """Yield episodes with their steps in the order of `ids`, without deleted ones; of tasks what
+    `guard` shows."""
     blobs = Blobs()
     for group in _groups(facts_of(ids, guard)):
         blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
-        additions, uploads = Additions([one.id for one in group]), EpisodeUploads([one.id for one in group])
+        additions, uploads = (
+            Additions([one.id for one in group]),
+            EpisodeUploads([one.id for one in group]),
+        )
         rows = {} if _is_long(group[0]) else _steps_of(group, blobs)
         for facts in group:
-            steps = _long_steps(facts.id, blobs) if _is_long(facts) else iter(rows.get(facts.id, ()))
+            steps = (
+                _long_steps(facts.id, blobs) if _is_long(facts) else iter(rows.get(facts.id, ()))
+            )
             texts = blobs.text(facts.prompt), blobs.text(facts.tools)
             yield Recorded(facts, *texts, _taken(steps, blobs), additions, uploads)
 
 
 def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
-    """Yield groups of episodes whose steps are read together. A long episode is a group of its own."""
+    """Yield groups of episodes whose steps are read together. A long episode is a group of its
+    own."""
     group, steps = list[EpisodeFacts](), 0
     for facts in episodes:
         more = facts.steps_count + facts.refused_count
@@ -320,12 +360,15 @@ def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
 
 
 def _is_long(facts: EpisodeFacts) -> bool:
-    """Return whether an episode may have too many steps for one query. Running ones are not counted yet."""
+    """Return whether an episode may have too many steps for one query. Running ones are not counted
+    yet."""
     return facts.status == "running" or facts.steps_count + facts.refused_count > BATCH_STEPS
 
 
 def _steps_of(group: list[EpisodeFacts], blobs: Blobs) -> dict[int, list[_Row]]:
-    steps = Step.objects.filter(episode__in=[facts.id for facts in group]).order_by("episode_id", "index")
+    steps = Step.objects.filter(episode__in=[facts.id for facts in group]).order_by(
+        "episode_id", "index"
+    )
     rows: dict[int, list[_Row]] = {}
     for row in _prepared(list(steps.values_list(*_STEP_COLUMNS)), blobs):
         rows.setdefault(row[0], []).append(row)  # type: ignore[arg-type]  # the episode's id
@@ -333,7 +376,10 @@ def _steps_of(group: list[EpisodeFacts], blobs: Blobs) -> dict[int, list[_Row]]:
 
 
 def _long_steps(episode: int, blobs: Blobs) -> Iterator[_Row]:
-    steps, last = Step.objects.filter(episode=episode).order_by("index").values_list(*_STEP_COLUMNS), -1
+    steps, last = (
+        Step.objects.filter(episode=episode).order_by("index").values_list(*_STEP_COLUMNS),
+        -1,
+    )
     while rows := list(steps.filter(index__gt=last)[:BATCH_STEPS]):
         yield from _prepared(rows, blobs)
         last = rows[-1][1]

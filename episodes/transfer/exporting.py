@@ -1,10 +1,11 @@
-"""Exports episodes to a file. Used by `manage.py export_episodes`, the export page and the API. Blocking.
+"""Exports episodes to a file. Used by `manage.py export_episodes`, the export page and the API.
+Blocking.
 
     for piece in exported(episodes_of(EpisodeFilter.parse(query)), "jsonl"):
         file.write(piece)
 
-Episodes are written in the order of their ids, pairs in the order of their tasks. Memory use is some megabytes, however
-many episodes there are, and no transaction stays open between pieces.
+Episodes are written in the order of their ids, pairs in the order of their tasks. Memory use is
+some megabytes, however many episodes there are, and no transaction stays open between pieces.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ RUNNING_HEADER = "X-Running-Episodes"
 """Header of a response with a file: how many episodes in the file were still running."""
 _WHY_NOTHING: dict[Format, str] = {
     "pairs": (
-        "There are no pairs: a pair needs two attempts at one task that called a tool and have different returns. "
+        "There are no pairs: a pair needs two attempts at one task that called a tool and have "
+        "different returns. "
         "Attempts whose tool input isn't a JSON object are only in files with arguments=string."
     ),
     "messages": (
-        "There are no conversations: none of these episodes has called a tool. Those whose tool input isn't a JSON "
+        "There are no conversations: none of these episodes has called a tool. Those whose tool "
+        "input isn't a JSON "
         "object are only in files with arguments=string."
     ),
 }
@@ -92,10 +95,11 @@ def exported(
 ) -> Pieces:
     """Yield the file in pieces.
 
-    training: how messages and pairs are written, and where trajectories have prompts from that their clients didn't ask
-    for; afterwards it says what was left out of messages and pairs.
-    progress: called with the number of episodes written so far; not for pairs, which use only some of the episodes.
-    has_additions: whether jsonl, atif and harbor include what people added, such as notes.
+    training: how messages and pairs are written, and where trajectories have prompts from that
+    their clients didn't ask for; afterwards it says what was left out of messages and pairs.
+    progress: called with the number of episodes written so far; not for pairs, which use only some
+    of the episodes. has_additions: whether jsonl, atif and harbor include what people added, such
+    as notes.
     guard: what of tasks may be in the file.
     """
     if format == "pairs":
@@ -111,7 +115,8 @@ def exported_rollouts(rollouts: QuerySet[Rollout], training: TrainingFile) -> Pi
 
 
 def running_among(episodes: QuerySet[Episode], format: Format) -> int:
-    """Return how many of `episodes` are still running, so that a file of `format` holds them incompletely.
+    """Return how many of `episodes` are still running, so that a file of `format` holds them
+    incompletely.
 
     Takes two queries, which read few rows however many episodes there are.
     """

@@ -1,8 +1,9 @@
 """Writes a batch of imported episodes as rows, inside a transaction of `importing.py`.
 
-The number of an ending: the follower goes through the endings of a database in the order of `end_number` and never
-looks back. The numbers of a file are therefore kept only if the follower has not passed any ending yet, as in an empty
-database that is restored; otherwise the imported endings get numbers after all existing ones, in the order of the file.
+The number of an ending: the follower goes through the endings of a database in the order of
+`end_number` and never looks back. The numbers of a file are therefore kept only if the follower has
+not passed any ending yet, as in an empty database that is restored; otherwise the imported endings
+get numbers after all existing ones, in the order of the file.
 """
 
 from __future__ import annotations
@@ -51,11 +52,31 @@ from episodes.uploads.batch import MESSAGE_COLUMNS, rollout_ids
 
 MAX_CACHED_TASKS = 50_000
 _COLUMNS = (
-    *("id", "environment_id", "revision_id", "split_id", "task_id", "run_id", "prompt_id", "tools_id", "labels"),
+    *(
+        "id",
+        "environment_id",
+        "revision_id",
+        "split_id",
+        "task_id",
+        "run_id",
+        "prompt_id",
+        "tools_id",
+        "labels",
+    ),
     *("created", "ready", "first_acted", "last_acted", "ended", "end_number"),
 )
 _UNCHANGED = (
-    *("task_index", "session_id", "user_agent", "key_label", "player", "run_step", "model", "status", "cause"),
+    *(
+        "task_index",
+        "session_id",
+        "user_agent",
+        "key_label",
+        "player",
+        "run_step",
+        "model",
+        "status",
+        "cause",
+    ),
     *("detail", "is_probe", "steps_count", "failed_count", "refused_count"),
     *("return_sum", "return_last", "return_max", "return_mean", "duration_seconds"),
 )
@@ -65,7 +86,16 @@ _PLAY_COLUMNS = (
 )
 _NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
 _ROLLOUT_UNCHANGED = (
-    *("event_id", "is_announced", "run_step", "name", "environment", "environment_name", "variant", "split"),
+    *(
+        "event_id",
+        "is_announced",
+        "run_step",
+        "name",
+        "environment",
+        "environment_name",
+        "variant",
+        "split",
+    ),
     *("task_index", "model", "model_params", "training_stage", "info", "sent_ms", "problem"),
 )
 _ROLLOUT_COLUMNS = (
@@ -82,7 +112,8 @@ def can_keep_end_numbers() -> bool:
 
 
 def end_numbers(lines: Sequence[EpisodeLine], *, are_kept: bool) -> list[int]:
-    """Return a unique ending number for each line: its own if it is free and numbers are kept, else the next one."""
+    """Return a unique ending number for each line: its own if it is free and numbers are kept, else
+    the next one."""
     found = _own(lines) if are_kept else [None] * len(lines)
     last = max([last_end(), *(number for number in found if number is not None)])
     numbers = list[int]()
@@ -93,9 +124,12 @@ def end_numbers(lines: Sequence[EpisodeLine], *, are_kept: bool) -> list[int]:
 
 
 def _own(lines: Sequence[EpisodeLine]) -> list[int | None]:
-    """Return each line's own number, or None if it has none, an impossible one, or one that is taken."""
+    """Return each line's own number, or None if it has none, an impossible one, or one that is
+    taken."""
     wanted = {line.end_number for line in lines if _is_possible(line.end_number)}
-    taken = set(Episode.objects.ended().filter(end_number__in=wanted).values_list("end_number", flat=True))
+    taken = set(
+        Episode.objects.ended().filter(end_number__in=wanted).values_list("end_number", flat=True)
+    )
     found = list[int | None]()
     for line in lines:
         is_free = _is_possible(line.end_number) and line.end_number not in taken
@@ -111,21 +145,24 @@ def _is_possible(number: int | None) -> bool:
 class Parents:
     """Joins imported plays with the episodes that they continue.
 
-    A parent is identified by session and start, because its id may have changed. It may come later in the files.
+    A parent is identified by session and start, because its id may have changed. It may come later
+    in the files.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Key] = {}  # play -> what it continues
 
     def expect(self, lines: Iterable[EpisodeLine]) -> None:
-        """Record the parents of plays, also for episodes that already existed, because an import may be repeated."""
+        """Record the parents of plays, also for episodes that already existed, because an import
+        may be repeated."""
         for line in lines:
             if line.play and line.play.parent:
                 parent = line.play.parent
                 self._waiting[line.session_id, line.created] = parent.session_id, parent.created
 
     def join(self) -> None:
-        """Store the parents that exist here. Other plays stay without a parent. Raises: django.db.Error."""
+        """Store the parents that exist here. Other plays stay without a parent. Raises:
+        django.db.Error."""
         for play, parent in self._waiting.items():
             if (found := _find(parent)) is not None and (own := _find(play)) is not None:
                 Play.objects.filter(episode=own, parent=None).update(parent=found)
@@ -134,13 +171,18 @@ class Parents:
 
 def _find(key: Key) -> int | None:
     session, created = key
-    return Episode.objects.filter(session_id=session, created=created).values_list("pk", flat=True).first()
+    return (
+        Episode.objects.filter(session_id=session, created=created)
+        .values_list("pk", flat=True)
+        .first()
+    )
 
 
 class References:
     """Ids of the rows that imported episodes refer to, found or created.
 
-    An environment created here is not hosted, and a split not served, until a class with that name is.
+    An environment created here is not hosted, and a split not served, until a class with that name
+    is.
     """
 
     def __init__(self) -> None:
@@ -173,12 +215,15 @@ class References:
         key = (environment, part.name)
         if key not in self._splits:
             defaults = {"type": part.type, "is_served": False}
-            made, _ = Split.objects.get_or_create(environment_id=environment, name=part.name, defaults=defaults)
+            made, _ = Split.objects.get_or_create(
+                environment_id=environment, name=part.name, defaults=defaults
+            )
             self._splits[key] = made.pk
         return self._splits[key]
 
     def run(self, part: RunPart | None, moment: datetime) -> int | None:
-        """Return the id of the run, which is created if it is not here. `moment`: of what the file has of it."""
+        """Return the id of the run, which is created if it is not here. `moment`: of what the file
+        has of it."""
         if part is None:
             return None
         key = (part.name, part.created)
@@ -192,13 +237,17 @@ class References:
         return self._runs[key]
 
     def revision(self, environment: int, part: RevisionPart | None, episode: int) -> int | None:
-        """Return the id of the revision that played the episode with this id, which may be the first one of it."""
+        """Return the id of the revision that played the episode with this id, which may be the
+        first one of it."""
         if part is None:
             return None
         key = (environment, part.digest, part.created)
         if key not in self._revisions:
             same = {"environment_id": environment, "digest": part.digest, "created": part.created}
-            facts = {name: getattr(part, name) for name in ("code", "source_hash", "git_commit", "is_dirty")}
+            facts = {
+                name: getattr(part, name)
+                for name in ("code", "source_hash", "git_commit", "is_dirty")
+            }
             facts |= {"versions": json.dumps(part.versions), "first_episode": episode}
             row, _ = EnvironmentRevision.objects.get_or_create(**same, defaults=facts)
             if episode < row.first_episode:
@@ -211,7 +260,9 @@ class References:
         if len(self._tasks) > MAX_CACHED_TASKS:
             self._tasks.clear()
         keys = [(self.environment(one.environment), one.task.hash or "") for one in episodes]
-        missing = {key: one for key, one in zip(keys, episodes, strict=True) if key not in self._tasks}
+        missing = {
+            key: one for key, one in zip(keys, episodes, strict=True) if key not in self._tasks
+        }
         if missing:
             rows = [
                 (*key, one.task.text, fold_json(one.task.text), writer.time(_seconds(one.created)))
@@ -223,7 +274,8 @@ class References:
 
 
 def _run_here(part: RunPart) -> Run | None:
-    """Return the run of a file if the database has it; a run of the same title may be another execution."""
+    """Return the run of a file if the database has it; a run of the same title may be another
+    execution."""
     rows = Run.objects.named(part.title or part.name)
     if part.run_id:
         return rows.filter(own_id=part.run_id).first()
@@ -239,19 +291,25 @@ def _new_run(part: RunPart, moment: datetime) -> Run:
 
 def _describe(run: int, part: RunDescriptionPart) -> None:
     """Store what the file says about a run, unless a trainer has described it here."""
-    values = {name: getattr(part, name) for name in ("step", "state", "git_commit", "notes", "updated")}
+    values = {
+        name: getattr(part, name) for name in ("step", "state", "git_commit", "notes", "updated")
+    }
     config = "" if part.config is None else json.dumps(part.config)
     if Run.objects.filter(pk=run, updated=None).update(**values, config=config):
         RunTag.objects.bulk_create(RunTag(run_id=run, name=tag) for tag in dict.fromkeys(part.tags))
 
 
 def _environment(part: EnvironmentPart) -> int:
-    """Return the id of an environment. A new one takes its definition of return and success from the file."""
+    """Return the id of an environment. A new one takes its definition of return and success from
+    the file."""
     definition = {
         **{"default_return": part.default_return, "declared_return": part.default_return},
         **{"reward_low": part.reward_low, "declared_low": part.reward_low},
         **{"reward_high": part.reward_high, "declared_high": part.reward_high},
-        **{"success_threshold": part.success_threshold, "declared_threshold": part.success_threshold},
+        **{
+            "success_threshold": part.success_threshold,
+            "declared_threshold": part.success_threshold,
+        },
         "convention": convention_declared(part.convention).code,
     }
     defaults = {"is_hosted": False, **definition}
@@ -279,7 +337,8 @@ class NewEpisode(NamedTuple):
 
 
 class ImportBatch:
-    """Writes inside the caller's transaction. Raises: django.db.Error; ValueError, OverflowError for odd times."""
+    """Writes inside the caller's transaction. Raises: django.db.Error; ValueError, OverflowError
+    for odd times."""
 
     def __init__(self, references: References, writer: BulkWriter) -> None:
         self._references, self._writer = references, writer
@@ -291,17 +350,23 @@ class ImportBatch:
         tasks = self._references.tasks(lines, self._writer)
         rows = [self._episode(one, task) for one, task in zip(episodes, tasks, strict=True)]
         steps = [self._step(one.id, step) for one in episodes for step in one.line.steps]
-        rollouts = [(one.line.key_label, rollout) for one in episodes for rollout in one.episode.rollouts]
+        rollouts = [
+            (one.line.key_label, rollout) for one in episodes for rollout in one.episode.rollouts
+        ]
         messages = self._rollouts(rollouts) if rollouts else []
         self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
         self._writer.insert(Episode, (*_COLUMNS, *_UNCHANGED), rows)
         self._writer.insert(Step, STEP_COLUMNS, steps)
         self._writer.insert(RolloutMessage, MESSAGE_COLUMNS, messages)
         self._writer.insert(
-            Play, _PLAY_COLUMNS, [self._play(one.id, one.line.play) for one in episodes if one.line.play]
+            Play,
+            _PLAY_COLUMNS,
+            [self._play(one.id, one.line.play) for one in episodes if one.line.play],
         )
         self._writer.insert(
-            Note, _NOTE_COLUMNS, [self._note(one.id, note) for one in episodes for note in one.line.notes]
+            Note,
+            _NOTE_COLUMNS,
+            [self._note(one.id, note) for one in episodes for note in one.line.notes],
         )
         environments = {self._references.environment(line.environment) for line in lines}
         Environment.objects.filter(pk__in=environments).update(
@@ -322,14 +387,23 @@ class ImportBatch:
                 self._references.run(line.run, line.created),
             ),
             *(self._blob(line.prompt_json), self._blob(line.tools_json), line.labels_json),
-            *(self._time(moment) for moment in (line.created, line.ready, line.first_acted, line.last_acted)),
+            *(
+                self._time(moment)
+                for moment in (line.created, line.ready, line.first_acted, line.last_acted)
+            ),
             *(self._time(line.ended), new.end_number),
             *(getattr(line, name) for name in _UNCHANGED),
         )
 
     def _step(self, episode: int, step: StepPart) -> Values:
         return (
-            *(episode, step.index, step.tool, *self._large(step.input_json), *self._large(step.output_json)),
+            *(
+                episode,
+                step.index,
+                step.tool,
+                *self._large(step.input_json),
+                *self._large(step.output_json),
+            ),
             *(step.reward, step.finished, step.status, step.error, step.reason, step.task_id),
             *(self._time(step.started), step.duration_ms, step.waited_ms),
         )
@@ -343,9 +417,12 @@ class ImportBatch:
         return (episode, note.step, note.author, note.text, self._time(note.created))
 
     def _rollouts(self, rollouts: Sequence[tuple[str, ImportedRollout]]) -> list[Values]:
-        """Write the rollouts, each with the label of its key, and return the rows of their messages."""
+        """Write the rollouts, each with the label of its key, and return the rows of their
+        messages."""
         self._writer.insert(
-            Rollout, _ROLLOUT_COLUMNS, [self._rollout(label, rollout.facts) for label, rollout in rollouts]
+            Rollout,
+            _ROLLOUT_COLUMNS,
+            [self._rollout(label, rollout.facts) for label, rollout in rollouts],
         )
         ids = rollout_ids([(label, rollout.facts.event_id) for label, rollout in rollouts])
         return [
@@ -356,7 +433,11 @@ class ImportBatch:
 
     def _rollout(self, key_label: str, part: RolloutPart) -> Values:
         run = RunPart(name=part.run, model=part.model) if part.run else None
-        texts = (*self._large(part.event), self._references.run(run, part.received), self._time(part.received))
+        texts = (
+            *self._large(part.event),
+            self._references.run(run, part.received),
+            self._time(part.received),
+        )
         hosted = self._references.hosted(part.environment_name)
         return (key_label, *texts, hosted, *(getattr(part, name) for name in _ROLLOUT_UNCHANGED))
 
@@ -369,7 +450,8 @@ class ImportBatch:
         )
 
     def _large(self, text: str) -> tuple[str, str | None]:
-        """Return the text stored in the step itself and the key of its blob, as the recorder stores them."""
+        """Return the text stored in the step itself and the key of its blob, as the recorder stores
+        them."""
         return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
 
     def _blob(self, text: str) -> str | None:

@@ -1,12 +1,15 @@
-"""Imports files of episodes into the database. Used by `manage.py import_episodes`, which holds the database's lock.
+"""Imports files of episodes into the database. Used by `manage.py import_episodes`, which holds the
+database's lock.
 
-A file holds the lines that `export_episodes --format jsonl` writes, or trajectories in ATIF (`atif/`).
+A file holds the lines that `export_episodes --format jsonl` writes, or trajectories in ATIF
+(`atif/`).
 
-An episode that already exists (with the same session and start, or, if another program wrote it, the same session) is
-skipped, so an interrupted import can be repeated.
-An episode whose id is taken gets a new one, above all ids of the database and of the files. Each batch is one short
-transaction. `import_batch.py` decides which endings keep their number. The statistics of tasks are marked as outdated
-with the first batch and counted at the end; then the follower catches up with the new endings.
+An episode that already exists (with the same session and start, or, if another program wrote it,
+the same session) is skipped, so an interrupted import can be repeated.
+An episode whose id is taken gets a new one, above all ids of the database and of the files. Each
+batch is one short transaction. `import_batch.py` decides which endings keep their number. The
+statistics of tasks are marked as outdated with the first batch and counted at the end; then the
+follower catches up with the new endings.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ class EpisodeImportReport:
         changes += [f"{self.new_ends:,} with a new ending number"] if self.new_ends else []
         renumbered = f" ({', '.join(changes)})" if changes else ""
         return (
-            f"{many(self.imported, 'episode')} with {many(self.steps, 'step')} imported{renumbered}, "
+            f"{many(self.imported, 'episode')} with {many(self.steps, 'step')} "
+            f"imported{renumbered}, "
             f"{self.skipped:,} skipped as already there, {many(self.refused, 'line')} refused"
         )
 
@@ -84,7 +88,9 @@ class EpisodeImportReport:
         self.skipped += skipped
         self.steps += sum(len(one.line.steps) for one in episodes)
         self.new_ends += sum(one.line.end_number not in (None, one.end_number) for one in episodes)
-        moved = {one.line.id: one.id for one in episodes if one.id != one.line.id and not one.is_foreign}
+        moved = {
+            one.line.id: one.id for one in episodes if one.id != one.line.id and not one.is_foreign
+        }
         self.renumbered += len(moved)
         if len(self.new_ids) < MAX_LISTED:
             self.new_ids.update(moved)
@@ -114,26 +120,38 @@ class Import:
     """One import of some files. `report` says how far it got, even after a failure."""
 
     def __init__(
-        self, paths: Sequence[Path], progress: Progress | None = None, names: TrialFacts | None = None
+        self,
+        paths: Sequence[Path],
+        progress: Progress | None = None,
+        names: TrialFacts | None = None,
     ) -> None:
         """Prepare the import.
 
-        names: environment and run for trajectories that other programs wrote; empty ones are taken from the files.
+        names: environment and run for trajectories that other programs wrote; empty ones are taken
+        from the files.
 
         Raises: Unreadable, before anything is written.
         """
         self.report = EpisodeImportReport()
-        self._sources, self._progress = [source_of(path) for path in paths], progress or (lambda done, total: None)
+        self._sources, self._progress = (
+            [source_of(path) for path in paths],
+            progress or (lambda done, total: None),
+        )
         self._given = names or TrialFacts()
         highest = [_max_id(source) for source in self._sources]
         here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
         self._free = max([here, *highest]) + 1
         self._total = sum(source.size_bytes for source in self._sources)
-        self._keeps_ends, self._references, self._parents = can_keep_end_numbers(), References(), Parents()
+        self._keeps_ends, self._references, self._parents = (
+            can_keep_end_numbers(),
+            References(),
+            Parents(),
+        )
         self._environments: set[int] = set()
 
     def run(self) -> EpisodeImportReport:
-        """Import everything. Raises: django.db.Error when the database fails; committed batches stay."""
+        """Import everything. Raises: django.db.Error when the database fails; committed batches
+        stay."""
         for batch in self._batches():
             self._write(batch)
         self._parents.join()
@@ -148,7 +166,11 @@ class Import:
             batch.append(one)
             steps += len(one.line.steps)
             size_bytes += one.size_bytes
-            if len(batch) >= BATCH_EPISODES or steps >= BATCH_STEPS or size_bytes >= MAX_BATCH_BYTES:
+            if (
+                len(batch) >= BATCH_EPISODES
+                or steps >= BATCH_STEPS
+                or size_bytes >= MAX_BATCH_BYTES
+            ):
                 yield batch
                 batch, steps, size_bytes = [], 0, 0
         if batch:
@@ -176,27 +198,35 @@ class Import:
 
     def _named(self, found: TrialFacts) -> TrialFacts:
         given = self._given
-        return found._replace(environment=given.environment or found.environment, run=given.run or found.run)
+        return found._replace(
+            environment=given.environment or found.environment, run=given.run or found.run
+        )
 
     def _write(self, batch: Sequence[_Numbered]) -> None:
-        """Write a batch. If the database rejects it, write its episodes one by one and refuse the bad ones."""
+        """Write a batch. If the database rejects it, write its episodes one by one and refuse the
+        bad ones."""
         try:
             self._commit(batch)
         except (DataError, IntegrityError, OverflowError, ValueError) as error:
             if len(batch) == 1:
-                self.report.refuse(batch[0].file, batch[0].number, f"cannot be stored: {type(error).__name__}")
+                self.report.refuse(
+                    batch[0].file, batch[0].number, f"cannot be stored: {type(error).__name__}"
+                )
                 return
             for one in batch:
                 self._write([one])
 
     def _commit(self, batch: Sequence[_Numbered]) -> None:
-        """Write a batch in one transaction. Raises: any error, after which nothing of `batch` is written."""
+        """Write a batch in one transaction. Raises: any error, after which nothing of `batch` is
+        written."""
         free = self._free
         try:
             with transaction.atomic():
                 new = self._new(batch)
                 writer = BulkWriter(connection)
-                environments = ImportBatch(self._references, writer).write(new) if new else set[int]()
+                environments = (
+                    ImportBatch(self._references, writer).write(new) if new else set[int]()
+                )
         except BaseException:
             self._free = free
             self._references.forget()
@@ -210,7 +240,11 @@ class Import:
         sessions = Episode.objects.filter(session_id__in={one.line.session_id for one in batch})
         there: set[Key | str] = set(sessions.values_list("session_id", "created"))
         there |= set(sessions.values_list("session_id", flat=True))
-        taken = set(Episode.objects.filter(pk__in=[one.line.id for one in batch]).values_list("pk", flat=True))
+        taken = set(
+            Episode.objects.filter(pk__in=[one.line.id for one in batch]).values_list(
+                "pk", flat=True
+            )
+        )
         ids, new = list[int](), list[ImportedEpisode]()
         for episode in (one.episode for one in batch):
             line = episode.line
@@ -238,7 +272,9 @@ def _max_id(source: EpisodeSource) -> int:
             if isinstance(item.content, bytes) and (found := _ID.search(item.content)):
                 highest = max(highest, int(found[1]))
     except (OSError, zipfile.BadZipFile) as error:
-        raise Unreadable(f"The file cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise Unreadable(
+            f"The file cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
     return min(highest, MAX_ID)
 
 
@@ -253,4 +289,6 @@ def _decoded(line: bytes) -> str:
         return line.decode().strip()
     except UnicodeDecodeError as error:
         byte = line[error.start]
-        raise BadRow(f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}; save the file as UTF-8") from error
+        raise BadRow(
+            f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}; save the file as UTF-8"
+        ) from error

@@ -1,4 +1,5 @@
-"""What the objects in a line of an episode file have in common: types of members that a database can store."""
+"""What the objects in a line of an episode file have in common: types of members that a database
+can store."""
 
 from __future__ import annotations
 

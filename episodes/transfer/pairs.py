@@ -1,7 +1,8 @@
-"""Writes pairs of episodes for preference learning, in JSON Lines: the best and the worst attempt at a task.
+"""Writes pairs of episodes for preference learning, in JSON Lines: the best and the worst attempt
+at a task.
 
-`training.py` describes the lines. Both sides come from the same kind of source: conversations that clients uploaded if
-both episodes have one and start with the same messages, otherwise the record.
+`training.py` describes the lines. Both sides come from the same kind of source: conversations that
+clients uploaded if both episodes have one and start with the same messages, otherwise the record.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from environments.scoring.returns import rounded
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
-from episodes.transfer.chat_messages import Turn, UnfaithfulArguments, prompt_turns, step_turns, tools_of
+from episodes.transfer.chat_messages import (
+    Turn,
+    UnfaithfulArguments,
+    prompt_turns,
+    step_turns,
+    tools_of,
+)
 from episodes.transfer.conversations import prompt_and_rest
 from episodes.transfer.export_source import UNGUARDED, Recorded, recorded
 from episodes.transfer.training import Line, TrainingFile, reported_conversation
@@ -46,13 +53,19 @@ class _Extremes:
             self.worst, self.low = number, value
 
 
-def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGuard = UNGUARDED) -> Iterator[bytes]:
-    """Yield a pair for each task whose best and worst return differ, by at least the margin of the options."""
+def pairs(
+    episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGuard = UNGUARDED
+) -> Iterator[bytes]:
+    """Yield a pair for each task whose best and worst return differ, by at least the margin of the
+    options."""
     options = file.options
     conventions = ConventionsInForce.of(None, options.definition)
-    compared = episodes.filter(conventions.attempts).alias(own_return=conventions.return_of(options.definition.return_))
+    compared = episodes.filter(conventions.attempts).alias(
+        own_return=conventions.return_of(options.definition.return_)
+    )
     compared = compared.filter(Q(own_return__isnull=False))
-    compared = compared.filter(steps_count__gt=0)  # there is nothing to learn from an episode without a call
+    # there is nothing to learn from an episode without a call
+    compared = compared.filter(steps_count__gt=0)
     compared = compared.exclude(detail__contains=NO_NUMBER)  # its return lacks that reward
     for tasks in _batches(compared):
         found = _extremes(compared.filter(task__in=tasks))
@@ -62,7 +75,9 @@ def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGua
         for chosen in taken:
             with Line(options) as line:
                 try:
-                    _write_pair(line, chosen, taken, _sides(chosen, worst[chosen.facts.id], file), file)
+                    _write_pair(
+                        line, chosen, taken, _sides(chosen, worst[chosen.facts.id], file), file
+                    )
                 except UnfaithfulArguments:
                     file.left_out += 1
                     continue
@@ -79,11 +94,16 @@ def _batches(episodes: QuerySet[Episode]) -> Iterator[list[int]]:
 
 
 def _extremes(episodes: QuerySet[Episode]) -> list[_Extremes]:
-    """Return the best and worst attempt for each task and prompt, by the episodes' `own_return`, in order of tasks."""
+    """Return the best and worst attempt for each task and prompt, by the episodes' `own_return`, in
+    order of tasks."""
     found: dict[tuple[int, str | None], _Extremes] = {}
     rows = episodes.annotate(value=F("own_return")).order_by("task_id", "pk")
-    for task, prompt, number, value in rows.values_list("task_id", "prompt_id", "pk", "value").iterator():
-        found.setdefault((task, prompt), _Extremes(number, value, number, value)).take(number, value)
+    for task, prompt, number, value in rows.values_list(
+        "task_id", "prompt_id", "pk", "value"
+    ).iterator():
+        found.setdefault((task, prompt), _Extremes(number, value, number, value)).take(
+            number, value
+        )
     return list(found.values())
 
 
@@ -97,7 +117,8 @@ class _Sides:
 
 
 def _sides(chosen: Recorded, rejected: int, file: TrainingFile) -> _Sides | None:
-    """Return the uploaded conversations of both episodes; None unless both have one and start alike."""
+    """Return the uploaded conversations of both episodes; None unless both have one and start
+    alike."""
     rollouts = file.rollout_of(chosen.facts.id), file.rollout_of(rejected)
     prompt = list(prompt_turns(file.sources.prompt_of(chosen).text))
     options = replace(file.options, has_final_output=False)
@@ -112,11 +133,16 @@ def _sides(chosen: Recorded, rejected: int, file: TrainingFile) -> _Sides | None
 
 
 def _write_pair(
-    line: Line, chosen: Recorded, following: Iterator[Recorded], sides: _Sides | None, file: TrainingFile
+    line: Line,
+    chosen: Recorded,
+    following: Iterator[Recorded],
+    sides: _Sides | None,
+    file: TrainingFile,
 ) -> None:
     """Write one pair, with the uploaded `sides` if there are any.
 
-    `following` yields the rejected episode after the steps of the chosen one are consumed. Raises: UnfaithfulArguments.
+    `following` yields the rejected episode after the steps of the chosen one are consumed. Raises:
+    UnfaithfulArguments.
     """
     options = file.options
     prompt, tools = file.sources.prompt_of(chosen), file.sources.tools_of(chosen)

@@ -1,10 +1,12 @@
-"""Prompts and tools of episodes whose client did not ask for them, looked up elsewhere. Used by `training.py`.
+"""Prompts and tools of episodes whose client did not ask for them, looked up elsewhere. Used by
+`training.py`.
 
-Clients may know the prompt without asking for it in each session, and many ask for the tools only once, in a session of
-their own. What such an agent knew is not recorded, so anything found here is a guess, and its source says so. In this
-order: the newest other episode of the same task; for a prompt, the environment as it is hosted now, which plays the
-beginning of the task; for tools, the newest episode of the environment. If nothing is found, the source is "none" and
-nothing is put in its place.
+Clients may know the prompt without asking for it in each session, and many ask for the tools only
+once, in a session of their own. What such an agent knew is not recorded, so anything found here is
+a guess, and its source says so. In this order: the newest other episode of the same task; for a
+prompt, the environment as it is hosted now, which plays the beginning of the task; for tools, the
+newest episode of the environment. If nothing is found, the source is "none" and nothing is put in
+its place.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ from episodes.transfer.export_source import Blobs, Recorded
 
 Column = Literal["prompt", "tools"]
 Ask = Callable[[str, str], str]
-"""Takes the name of an environment and the JSON text of a task; returns the prompt as JSON, empty if there is none."""
+"""Takes the name of an environment and the JSON text of a task; returns the prompt as JSON, empty
+if there is none."""
 
 MAX_TRIAL_SECONDS = 10.0
 MAX_TRIALS = 2_000
-"""Tasks of one file that are asked for their prompt, because each trial may take as long as an agent's session."""
+"""Tasks of one file that are asked for their prompt, because each trial may take as long as an
+agent's session."""
 MAX_FAILURES = 3
 """Failed trials of an environment in one file, after which it is not asked again."""
 MAX_CACHED = 10_000
@@ -59,7 +63,8 @@ class PromptSources:
     def __init__(self, readable: QuerySet[Episode] | None = None, ask: Ask | None = None) -> None:
         """Create the sources of the prompts.
 
-        `readable`: the episodes that the reader of the file may see. `ask`: by default the open service.
+        `readable`: the episodes that the reader of the file may see. `ask`: by default the open
+        service.
         """
         self._readable = Episode.objects.all() if readable is None else readable
         self._ask = _ask_service if ask is None else ask
@@ -76,7 +81,8 @@ class PromptSources:
         return self._of_task(episode, "prompt")
 
     def tools_of(self, episode: Recorded) -> Sourced:
-        """Return the tools of an episode, or those of its task or environment in another episode."""
+        """Return the tools of an episode, or those of its task or environment in another
+        episode."""
         if episode.facts.tools:
             return Sourced(episode.tools, "recorded")
         found = self._of_task(episode, "tools")
@@ -89,7 +95,8 @@ class PromptSources:
                 self._by_task.clear()
             found = self._newest(self._readable.filter(task=episode.facts.task_id), column)
             if found is NOTHING and column == "prompt":
-                spec = Task.objects.values_list("spec", flat=True).get(pk=episode.facts.task_id)  # the file may hide it
+                # the file may hide it
+                spec = Task.objects.values_list("spec", flat=True).get(pk=episode.facts.task_id)
                 found = self._asked(episode.facts.environment, spec)
             self._by_task[key] = found
         return self._by_task[key]
@@ -102,7 +109,11 @@ class PromptSources:
         return self._by_environment[name]
 
     def _newest(self, episodes: QuerySet[Episode], column: Column) -> Sourced:
-        rows = episodes.filter(**{f"{column}__isnull": False}).order_by("-pk").values_list("pk", f"{column}_id")
+        rows = (
+            episodes.filter(**{f"{column}__isnull": False})
+            .order_by("-pk")
+            .values_list("pk", f"{column}_id")
+        )
         if (row := rows.first()) is None:
             return NOTHING
         return Sourced(self._blobs.text(row[1]), f"episode {row[0]}")
@@ -115,7 +126,9 @@ class PromptSources:
         try:
             prompt = self._ask(environment, spec)
         except (OrsError, ValueError) as error:
-            log.debug("a task was not asked for its prompt", environment=environment, reason=str(error))
+            log.debug(
+                "a task was not asked for its prompt", environment=environment, reason=str(error)
+            )
             prompt = ""
         if read_json(prompt):
             return Sourced(prompt, "hosted environment")
@@ -124,13 +137,17 @@ class PromptSources:
 
 
 def _ask_service(environment: str, spec: str) -> str:
-    return try_out_spec(environment, spec, MAX_TRIAL_SECONDS).prompt_json if service_or_none() else ""
+    return (
+        try_out_spec(environment, spec, MAX_TRIAL_SECONDS).prompt_json if service_or_none() else ""
+    )
 
 
 class HostedPrompts:
-    """Asks classes that this process hosts for the prompts of tasks, for commands, which have no service.
+    """Asks classes that this process hosts for the prompts of tasks, for commands, which have no
+    service.
 
-    The classes are those of the settings, as in `sync_environments`. They are loaded when the first prompt is needed.
+    The classes are those of the settings, as in `sync_environments`. They are loaded when the first
+    prompt is needed.
     """
 
     def __init__(self) -> None:
@@ -139,7 +156,8 @@ class HostedPrompts:
         self._host: EveryHost | None = None
 
     def __call__(self, environment: str, spec: str) -> str:
-        """Return the prompt of a task as JSON, empty if it has none. Raises: OrsError, ValueError."""
+        """Return the prompt of a task as JSON, empty if it has none. Raises: OrsError,
+        ValueError."""
         return self._runner.run(self._prompt(environment, json.loads(spec)))
 
     def close(self) -> None:
@@ -152,6 +170,9 @@ class HostedPrompts:
 
     async def _prompt(self, environment: str, spec: Any) -> str:
         if self._host is None:
-            registry, self._pool = load(conf.specifications(), conf.loading()), self._pool or ThreadPool()
+            registry, self._pool = (
+                load(conf.specifications(), conf.loading()),
+                self._pool or ThreadPool(),
+            )
             self._host = EveryHost(registry, self._pool, conf.limits())
         return (await try_out(self._host, environment, spec, MAX_TRIAL_SECONDS)).prompt_json

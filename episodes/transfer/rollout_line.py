@@ -1,4 +1,5 @@
-"""Parses uploaded rollouts in files: those of a line, which `episode_rollouts.py` writes, and those of a trajectory."""
+"""Parses uploaded rollouts in files: those of a line, which `episode_rollouts.py` writes, and those
+of a trajectory."""
 
 from __future__ import annotations
 

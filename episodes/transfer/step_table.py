@@ -22,9 +22,21 @@ MAX_GROUP_CHARACTERS = 8 * 1024 * 1024
 
 _TIME = pa.timestamp("us", tz="UTC")
 _EPISODE = {
-    **{"episode": ("id", pa.int64()), "environment": ("environment", pa.string()), "split": ("split", pa.string())},
-    **{"task": ("content_hash", pa.string()), "task_index": ("task_index", pa.int64()), "run": ("run", pa.string())},
-    **{"run_step": ("run_step", pa.int64()), "model": ("model", pa.string()), "player": ("player", pa.string())},
+    **{
+        "episode": ("id", pa.int64()),
+        "environment": ("environment", pa.string()),
+        "split": ("split", pa.string()),
+    },
+    **{
+        "task": ("content_hash", pa.string()),
+        "task_index": ("task_index", pa.int64()),
+        "run": ("run", pa.string()),
+    },
+    **{
+        "run_step": ("run_step", pa.int64()),
+        "model": ("model", pa.string()),
+        "player": ("player", pa.string()),
+    },
     **{
         "episode_status": ("status", pa.string()),
         "cause": ("cause", pa.string()),
@@ -35,15 +47,28 @@ _EPISODE = {
 }
 """Column -> field of EpisodeFacts, and its type."""
 _STEP = {
-    **{"index": pa.int32(), "tool": pa.string(), "input": pa.string(), "output": pa.string(), "reward": pa.float64()},
+    **{
+        "index": pa.int32(),
+        "tool": pa.string(),
+        "input": pa.string(),
+        "output": pa.string(),
+        "reward": pa.float64(),
+    },
     **{"finished": pa.bool_(), "status": pa.string(), "error": pa.string(), "reason": pa.string()},
-    **{"task_id": pa.string(), "started": _TIME, "duration_ms": pa.float64(), "waited_ms": pa.float64()},
+    **{
+        "task_id": pa.string(),
+        "started": _TIME,
+        "duration_ms": pa.float64(),
+        "waited_ms": pa.float64(),
+    },
 }
-"""Column -> its type, in the order of the fields of ExportedStep. `input` and `output` hold the exact JSON text."""
+"""Column -> its type, in the order of the fields of ExportedStep. `input` and `output` hold the
+exact JSON text."""
 _COMPONENTS = pa.map_(pa.string(), pa.float64())
 """Components of the reward by name; null if the output reports none."""
 _SCHEMA = pa.schema(
-    [(name, kind) for name, (_, kind) in _EPISODE.items()] + [*_STEP.items(), ("reward_components", _COMPONENTS)]
+    [(name, kind) for name, (_, kind) in _EPISODE.items()]
+    + [*_STEP.items(), ("reward_components", _COMPONENTS)]
 )
 
 

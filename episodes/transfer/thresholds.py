@@ -1,4 +1,5 @@
-"""Filters episodes by the return that counts, using parts of one definition or those of each episode's environment."""
+"""Filters episodes by the return that counts, using parts of one definition or those of each
+episode's environment."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ def narrowed(
     least: float | None = None,
     only_successes: bool = False,
 ) -> AttemptQuerySet[Episode]:
-    """Return the ended episodes with a return of at least `least`, or only successes: attempts above the threshold.
+    """Return the ended episodes with a return of at least `least`, or only successes: attempts
+    above the threshold.
 
-    What `asked` leaves open is as each environment defines it. One query to read definitions if anything is asked for.
+    What `asked` leaves open is as each environment defines it. One query to read definitions if
+    anything is asked for.
     """
     if least is None and not only_successes:
         return episodes
@@ -31,5 +34,7 @@ def narrowed(
     condition = Q() if least is None else Q(own_return__gte=floor_of(least))
     if only_successes:
         condition &= conventions.attempts & Q(own_return__gt=definitions.bar_value())
-    found = episodes.ended().alias(own_return=conventions.return_of(asked.return_)).filter(condition)
+    found = (
+        episodes.ended().alias(own_return=conventions.return_of(asked.return_)).filter(condition)
+    )
     return cast("AttemptQuerySet[Episode]", found)

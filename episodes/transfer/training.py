@@ -1,22 +1,25 @@
-"""Writes episodes and uploaded rollouts as conversations for fine-tuning, in JSON Lines. `pairs.py` writes pairs.
+"""Writes episodes and uploaded rollouts as conversations for fine-tuning, in JSON Lines. `pairs.py`
+writes pairs.
 
 A conversation:  {"messages": […], "tools": […], "reward": …, "episode": …, "conversation": …, "rollout": …,
                   "prompt_source": …, "tools_source": …}
 A pair:          {"prompt": […], "chosen": […], "rejected": […], "tools": […], "chosen_reward": …, …}
 
-Messages and tools have the format of chat APIs; `training_options.py` lists what can be chosen. A conversation is the
-prompt, then for each call an assistant message with `tool_calls` and the `tool` message with the result. A refused or
-failed call is answered with its error, as it was to the agent. Both formats end with the assistant's last turn, so that
-a model does not learn the words of a grader; only a conversation can include the last output. Episodes without a call
-are left out. So are those with a call whose input is no JSON object if arguments are written as objects: the object
+Messages and tools have the format of chat APIs; `training_options.py` lists what can be chosen. A
+conversation is the prompt, then for each call an assistant message with `tool_calls` and the `tool`
+message with the result. A refused or failed call is answered with its error, as it was to the
+agent. Both formats end with the assistant's last turn, so that a model does not learn the words of
+a grader; only a conversation can include the last output. Episodes without a call are left out. So
+are those with a call whose input is no JSON object if arguments are written as objects: the object
 would be invented.
 
-Where a client uploaded the conversation, that takes the place of what is made of the record (`conversations.py`),
-unless the join is a guess or a call of it is lost. Both sides of a pair come from the same kind of source.
+Where a client uploaded the conversation, that takes the place of what is made of the record
+(`conversations.py`), unless the join is a guess or a call of it is lost. Both sides of a pair come
+from the same kind of source.
 
-A pair holds the best and the worst attempt at a task with the same prompt, by the conventions in force. Among equal
-attempts the oldest is used. Images stand in `images` only as far as the prompt has them, because TRL's trainers expect
-none in completions.
+A pair holds the best and the worst attempt at a task with the same prompt, by the conventions in
+force. Among equal attempts the oldest is used. Images stand in `images` only as far as the prompt
+has them, because TRL's trainers expect none in completions.
 """
 
 from __future__ import annotations
@@ -76,12 +79,14 @@ class TrainingFile:
     """Number of episodes or pairs that were left out so far because a call's input is no object."""
 
     def rollout_of(self, episode: int) -> Rollout | None:
-        """Return the rollout whose conversation takes the place of the recorded one; None: there is none."""
+        """Return the rollout whose conversation takes the place of the recorded one; None: there is
+        none."""
         return self.reported.of(episode) if self.options.is_reported else None
 
 
 class Line:
-    """One line of a file. It is collected before any of it is sent, because a call far down may turn out unfit for it.
+    """One line of a file. It is collected before any of it is sent, because a call far down may
+    turn out unfit for it.
 
     The images of its column are collected apart, because they come after the messages.
     """
@@ -95,7 +100,10 @@ class Line:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._text.close()
         self._images.close()
@@ -109,7 +117,9 @@ class Line:
         between, waiting, characters = "", list[Message](), 0
         for message in conversation.messages(turns):
             waiting.append(message)  # several at once are encoded in less time
-            characters += len(message["content"] or "") if self._options.images == "text" else PIECE_BYTES
+            characters += (
+                len(message["content"] or "") if self._options.images == "text" else PIECE_BYTES
+            )
             if len(waiting) >= BATCH_MESSAGES or characters >= PIECE_BYTES:
                 self.write(f"{between}{dumped(waiting)[1:-1]}")
                 between, waiting, characters = ", ", [], 0
@@ -143,7 +153,8 @@ class Line:
 def _conversation(
     file: TrainingFile, turns: Iterable[Turn], tools: str, facts: Mapping[str, str | float | None]
 ) -> Iterator[bytes]:
-    """Yield a line with a conversation; nothing if a call's input is no object, which is counted as left out."""
+    """Yield a line with a conversation; nothing if a call's input is no object, which is counted as
+    left out."""
     with Line(file.options) as line:
         try:
             line.write('{"messages": [')
@@ -160,7 +171,8 @@ def _conversation(
 def reported_conversation(
     rollout: Rollout, prompt: Sequence[Turn], steps: Sequence[Turn], options: TrainingOptions
 ) -> list[Turn] | None:
-    """Return the turns that the client uploaded, after the recorded prompt if they have none; None: not usable."""
+    """Return the turns that the client uploaded, after the recorded prompt if they have none; None:
+    not usable."""
     try:
         turns = reported_turns(messages_of(rollout), steps)
     except LostCall:
@@ -173,7 +185,10 @@ def reported_conversation(
 
 def _source(rollout: Rollout | None) -> dict[str, str]:
     """Return the columns that say whose conversation a row is."""
-    return {"conversation": "reported" if rollout else "recorded", "rollout": rollout.event_id if rollout else ""}
+    return {
+        "conversation": "reported" if rollout else "recorded",
+        "rollout": rollout.event_id if rollout else "",
+    }
 
 
 def _usage(rollout: Rollout | None) -> dict[str, float | None]:
@@ -181,16 +196,23 @@ def _usage(rollout: Rollout | None) -> dict[str, float | None]:
 
 
 def conversations(rollouts: QuerySet[Rollout], file: TrainingFile) -> Iterator[bytes]:
-    """Yield a conversation for each rollout, with an episode here or without, in ascending order of ids."""
+    """Yield a conversation for each rollout, with an episode here or without, in ascending order of
+    ids."""
     last = 0
     while batch := list(rollouts.order_by("id").filter(pk__gt=last)[:BATCH_ROLLOUTS]):
         for rollout in batch:
             if (turns := reported_conversation(rollout, (), (), file.options)) is None:
                 file.left_out += 1
                 continue
-            facts = {"reward": _last_reward(rollout), "episode": rollout.episode_id, **_source(rollout)}
+            facts = {
+                "reward": _last_reward(rollout),
+                "episode": rollout.episode_id,
+                **_source(rollout),
+            }
             facts |= {"environment": rollout.environment_name, "model": rollout.model}
-            yield from _conversation(file, turns, _tools(rollout), facts | _usage_if(rollout, file.options))
+            yield from _conversation(
+                file, turns, _tools(rollout), facts | _usage_if(rollout, file.options)
+            )
         last = batch[-1].pk
 
 
@@ -227,7 +249,9 @@ class Chat:
             return
         sources, facts = self._file.sources, episode.facts
         prompt, tools = sources.prompt_of(episode), sources.tools_of(episode)
-        steps = step_turns(chain([first], episode.steps), has_final_output=self._file.options.has_final_output)
+        steps = step_turns(
+            chain([first], episode.steps), has_final_output=self._file.options.has_final_output
+        )
         rollout, turns = self._turns(facts.id, list(prompt_turns(prompt.text)), steps)
         yield from _conversation(
             self._file,
@@ -241,8 +265,11 @@ class Chat:
             },
         )
 
-    def _turns(self, episode: int, prompt: list[Turn], steps: Iterator[Turn]) -> tuple[Rollout | None, Iterable[Turn]]:
-        """Return the rollout whose conversation is used, None for the recorded one, and the turns."""
+    def _turns(
+        self, episode: int, prompt: list[Turn], steps: Iterator[Turn]
+    ) -> tuple[Rollout | None, Iterable[Turn]]:
+        """Return the rollout whose conversation is used, None for the recorded one, and the
+        turns."""
         rollout = self._file.rollout_of(episode)
         if rollout is None:
             return None, chain(prompt, steps)

@@ -1,7 +1,9 @@
-"""Options of exports for training: how messages and pairs are written. Used by the export page, the API and commands.
+"""Options of exports for training: how messages and pairs are written. Used by the export page, the
+API and commands.
 
-Each option has a name and a list of choices, which are the same in an address, in the API and on the command line. The
-first choice is the default: what TRL and the chat templates of transformers read.
+Each option has a name and a list of choices, which are the same in an address, in the API and on
+the command line. The first choice is the default: what TRL and the chat templates of transformers
+read.
 """
 
 from __future__ import annotations
@@ -25,23 +27,29 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """Name of each option and its choices, the default first."""
 HELP = {
     "arguments": (
-        "for messages and pairs: arguments of tool calls as JSON objects, which chat templates need, or as strings of "
+        "for messages and pairs: arguments of tool calls as JSON objects, which chat templates "
+        "need, or as strings of "
         "JSON, as in OpenAI's format"
     ),
-    "tools": "for messages and pairs: tools as a list of JSON Schemas, or as one text of JSON, a column of one type",
+    "tools": "for messages and pairs: tools as a list of JSON Schemas, or as one text of JSON, a "
+    "column of one type",
     "images": (
-        "for messages and pairs: images as the text [image], as data URIs in a column `images` with placeholders in "
+        "for messages and pairs: images as the text [image], as data URIs in a column `images` "
+        "with placeholders in "
         "user messages, or as image_url parts of user messages, as in OpenAI's format"
     ),
     "final_output": (
-        "for messages: whether a conversation includes the output of its last tool call; no: it ends with the "
+        "for messages: whether a conversation includes the output of its last tool call; no: it "
+        "ends with the "
         "assistant's last turn, as pairs always do"
     ),
     "conversation": (
-        "for messages and pairs: episodes whose client uploaded the conversation as it really was, with reasoning, or "
+        "for messages and pairs: episodes whose client uploaded the conversation as it really was, "
+        "with reasoning, or "
         "all made of what this server recorded"
     ),
-    "reasoning": "for messages and pairs: the member of a message with the model's reasoning, or none",
+    "reasoning": "for messages and pairs: the member of a message with the model's reasoning, or "
+    "none",
     "usage": "for messages: whether to add the tokens and the cost that the client reported",
 }
 """What each option is for."""
@@ -52,7 +60,8 @@ class TrainingOptions:
     """How messages and pairs are written. See HELP."""
 
     definition: DefinitionAsked = NOTHING_ASKED
-    """Parts of the definition of the reward; those that are None are as each environment defines them."""
+    """Parts of the definition of the reward; those that are None are as each environment defines
+    them."""
     margin: float = 0.0
     """Minimum difference of the returns of a pair."""
     arguments: Literal["object", "string"] = "object"
@@ -66,9 +75,14 @@ class TrainingOptions:
 
     @classmethod
     def parse(
-        cls, query: Mapping[str, str], *, definition: DefinitionAsked = NOTHING_ASKED, margin: float = 0.0
+        cls,
+        query: Mapping[str, str],
+        *,
+        definition: DefinitionAsked = NOTHING_ASKED,
+        margin: float = 0.0,
     ) -> TrainingOptions:
-        """Return the options in an address or of a command; absent and empty ones have their default.
+        """Return the options in an address or of a command; absent and empty ones have their
+        default.
 
         Raises: BadFilter.
         """
@@ -83,7 +97,11 @@ class TrainingOptions:
             margin=margin,
             arguments="string" if values["arguments"] == "string" else "object",
             tools="text" if values["tools"] == "text" else "list",
-            images="column" if values["images"] == "column" else "url" if values["images"] == "url" else "text",
+            images="column"
+            if values["images"] == "column"
+            else "url"
+            if values["images"] == "url"
+            else "text",
             has_final_output=values["final_output"] == "yes",
             is_reported=values["conversation"] == "reported",
             reasoning=_reasoning(values["reasoning"]),

@@ -1,8 +1,10 @@
-"""Writes uploads inside the recorder's transactions, so that they are committed together with the steps of live play.
+"""Writes uploads inside the recorder's transactions, so that they are committed together with the
+steps of live play.
 
-Events arrive in any order and may arrive twice. Messages are distinguished by their ids. The row of a rollout is
-created by the first event that names it. Of each key of its `rollout_info` the value with the latest time is stored; of
-two with the same time the one whose JSON is greater, so that the order of arrival does not matter.
+Events arrive in any order and may arrive twice. Messages are distinguished by their ids. The row of
+a rollout is created by the first event that names it. Of each key of its `rollout_info` the value
+with the latest time is stored; of two with the same time the one whose JSON is greater, so that the
+order of arrival does not matter.
 """
 
 from __future__ import annotations
@@ -38,20 +40,67 @@ RolloutKey = tuple[str, str]
 TextStore = Callable[[str], tuple[str, str | None]]
 """Returns the text to store in a row, and the digest of the blob that holds it instead."""
 RunChoice = Callable[[Mapping[str, Any], str, float], tuple[int | None, str]]
-"""Returns the id of the run of a rollout, or None and why; given its event, the key's label and the time of arrival."""
+"""Returns the id of the run of a rollout, or None and why; given its event, the key's label and the
+time of arrival."""
 
 NEW_COLUMNS = (
-    *("key_label", "event_id", "received", "is_announced", "name", "environment", "environment_name", "variant"),
+    *(
+        "key_label",
+        "event_id",
+        "received",
+        "is_announced",
+        "name",
+        "environment",
+        "environment_name",
+        "variant",
+    ),
     *("split", "model", "training_stage", "event", "info", "problem"),
 )
 STATE_COLUMNS = (
-    *("is_announced", "run_id", "run_step", "name", "environment", "environment_name", "variant", "split"),
-    *("task_index", "model", "model_params", "training_stage", "event", "event_blob_id", "info", "sent_ms", "problem"),
+    *(
+        "is_announced",
+        "run_id",
+        "run_step",
+        "name",
+        "environment",
+        "environment_name",
+        "variant",
+        "split",
+    ),
+    *(
+        "task_index",
+        "model",
+        "model_params",
+        "training_stage",
+        "event",
+        "event_blob_id",
+        "info",
+        "sent_ms",
+        "problem",
+    ),
     *("is_summarised", "hosted_environment_id"),
 )
 MESSAGE_COLUMNS = (
-    *("rollout_id", "index", "event_id", "kind", "name", "call_id", "content", "content_blob_id", "summary"),
-    *("summary_blob_id", "extra", "extra_blob_id", "reward", "is_finished", "response_characters", "sent_ms"),
+    *(
+        "rollout_id",
+        "index",
+        "event_id",
+        "kind",
+        "name",
+        "call_id",
+        "content",
+        "content_blob_id",
+        "summary",
+    ),
+    *(
+        "summary_blob_id",
+        "extra",
+        "extra_blob_id",
+        "reward",
+        "is_finished",
+        "response_characters",
+        "sent_ms",
+    ),
     *("problem", "received"),
 )
 
@@ -71,14 +120,18 @@ class KnownRollouts:
         self._environments.clear()
 
     def environments(self, names: Collection[str]) -> Mapping[str, int]:
-        """Return the ids of at least those environments of these names that exist. A query if one is not known yet."""
+        """Return the ids of at least those environments of these names that exist. A query if one
+        is not known yet."""
         if missing := sorted(name for name in names if name and name not in self._environments):
             found = Environment.objects.only("name").in_bulk(missing, field_name="name")
             self._environments.update({name: row.pk for name, row in found.items()})
         return self._environments
 
-    def learn(self, wanted: Mapping[RolloutKey, float], writer: BulkWriter) -> dict[RolloutKey, int]:
-        """Return the id of each rollout; those that don't exist are created, received at the given time."""
+    def learn(
+        self, wanted: Mapping[RolloutKey, float], writer: BulkWriter
+    ) -> dict[RolloutKey, int]:
+        """Return the id of each rollout; those that don't exist are created, received at the given
+        time."""
         if missing := {key: time for key, time in wanted.items() if key not in self._ids}:
             if len(self._ids) + len(missing) > MAX_REMEMBERED:
                 self._ids.clear()
@@ -116,7 +169,9 @@ class _Change:
 class UploadBatch:
     """The rows of the uploads of one transaction. `prepare` comes first, `write` last."""
 
-    def __init__(self, known: KnownRollouts, writer: BulkWriter, large: TextStore, run_of: RunChoice) -> None:
+    def __init__(
+        self, known: KnownRollouts, writer: BulkWriter, large: TextStore, run_of: RunChoice
+    ) -> None:
         self._known, self._writer, self._large, self._run_of = known, writer, large, run_of
         self._messages: list[Values] = []
         self._states: list[Values] = []
@@ -136,7 +191,8 @@ class UploadBatch:
         self._prepare_states(uploads, ids)
 
     def write(self) -> None:
-        """Write the rows. Blobs that they refer to are written by the caller. Raises: django.db.Error."""
+        """Write the rows. Blobs that they refer to are written by the caller. Raises:
+        django.db.Error."""
         self._writer.update(Rollout, STATE_COLUMNS, self._states)
         self._writer.insert(RolloutMessage, MESSAGE_COLUMNS, self._messages)
 
@@ -156,9 +212,13 @@ class UploadBatch:
                 )
             )
 
-    def _prepare_states(self, uploads: Iterable[UploadChunk], ids: Mapping[RolloutKey, int]) -> None:
+    def _prepare_states(
+        self, uploads: Iterable[UploadChunk], ids: Mapping[RolloutKey, int]
+    ) -> None:
         changes = defaultdict[int, _Change](_Change)
-        environments = self._known.environments({one.environment_name for upload in uploads for one in upload.starts})
+        environments = self._known.environments(
+            {one.environment_name for upload in uploads for one in upload.starts}
+        )
         for upload in uploads:
             label, received_ms = upload.key_label, int(upload.received * 1000)
             for start in upload.starts:
@@ -168,13 +228,17 @@ class UploadBatch:
                     if (name := start.environment_name) not in upload.hidden:
                         change.environment = environments.get(name)
                 if isinstance(info := start.fields.get("rollout_info"), dict):
-                    change.infos.append((received_ms if start.sent_ms is None else start.sent_ms, info))
+                    change.infos.append(
+                        (received_ms if start.sent_ms is None else start.sent_ms, info)
+                    )
             for update in upload.updates:
                 sent = received_ms if update.sent_ms is None else update.sent_ms
                 changes[ids[label, update.event_id]].infos.append((sent, update.info))
         todo = list(changes)
         for first in range(0, len(todo), MAX_LOOKUP):
-            for state in Rollout.objects.filter(pk__in=todo[first : first + MAX_LOOKUP]).values("id", *STATE_COLUMNS):
+            for state in Rollout.objects.filter(pk__in=todo[first : first + MAX_LOOKUP]).values(
+                "id", *STATE_COLUMNS
+            ):
                 self._change(state, changes[state["id"]])
 
     def _change(self, state: dict[str, Any], change: _Change) -> None:
@@ -248,7 +312,8 @@ def _number(value: Any) -> int | None:
 
 
 _TEXTS = {"runName": 200, "rolloutName": 300, "environment": 300, "variant": 200, "split": 200}
-"""Texts of a rollout, and how many characters of each its columns hold. Its `event` has them whole."""
+"""Texts of a rollout, and how many characters of each its columns hold. Its `event` has them
+whole."""
 _OBJECTS = ("metadata", "task_spec", "run_info", "rollout_info")
 
 

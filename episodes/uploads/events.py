@@ -2,12 +2,14 @@
 
 Source: what the recorder of openreward 0.1.167 sends; no reference server is published.
 
-Every event that names its type and its rollout is stored. Fields that are missing or have the wrong type get a default,
-and a sentence in the row's `problem`; characters that no database can store become U+FFFD. Of the other events the
-response says why they are not stored, except that unknown types are ignored. Unknown fields of a message are stored in
-`extra`, those of a rollout in its `event`.
+Every event that names its type and its rollout is stored. Fields that are missing or have the wrong
+type get a default, and a sentence in the row's `problem`; characters that no database can store
+become U+FFFD. Of the other events the response says why they are not stored, except that unknown
+types are ignored. Unknown fields of a message are stored in `extra`, those of a rollout in its
+`event`.
 
-Parsing takes 0.4 of the 0.9 ms that 128 messages of 500 bytes take here, so nothing is validated by models.
+Parsing takes 0.4 of the 0.9 ms that 128 messages of 500 bytes take here, so nothing is validated by
+models.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from environments.database.bulk_writer import Values
-from environments.database.storable import MAX_BIGINT, digest_of, storable, storable_id, storable_json
+from environments.database.storable import (
+    MAX_BIGINT,
+    digest_of,
+    storable,
+    storable_id,
+    storable_json,
+)
 from environments.errors import shorten
 from environments.wire import infinite_place, may_be_infinite, value_json
 from episodes.models.rollouts import RESPONSE_KINDS, environment_name_of
@@ -26,8 +34,8 @@ from episodes.uploads.upload_body import MAX_WHOLE_BYTES, events_in
 
 MAX_CHUNK_EVENTS = 512
 MAX_CHUNK_CHARACTERS = 256 * 1024
-"""An upload is written in chunks of at most this size, exceeded by one event at most, so that the steps of playing
-agents wait for one chunk of it only."""
+"""An upload is written in chunks of at most this size, exceeded by one event at most, so that the
+steps of playing agents wait for one chunk of it only."""
 MAX_CLOCK_SECONDS = 300.0
 """A client's clock that differs by more is reported on the rollout."""
 MAX_PROBLEM_CHARACTERS = 300
@@ -36,7 +44,17 @@ NO_INDEX = -1
 
 _COLUMNED = frozenset(
     (
-        *("eventId", "eventType", "timestamp", "index", "rolloutEventId", "type", "content", "summary", "name"),
+        *(
+            "eventId",
+            "eventType",
+            "timestamp",
+            "index",
+            "rolloutEventId",
+            "type",
+            "content",
+            "summary",
+            "name",
+        ),
         *("callId", "reward", "isFinished", "environment_id", "metadata"),
     )
 )
@@ -53,7 +71,8 @@ class RolloutStart:
 
     @property
     def environment_name(self) -> str:
-        """Last part of the environment's name in lower case, as episodes have it; empty if the client names none."""
+        """Last part of the environment's name in lower case, as episodes have it; empty if the
+        client names none."""
         name = self.fields.get("environment")
         return environment_name_of(storable(name)) if isinstance(name, str) else ""
 
@@ -98,11 +117,15 @@ class ReadEvents:
     """Position of each event that cannot be stored, and why."""
 
 
-def read_events(content: bytes, key_label: str, received: float, hidden: Collection[str] = ()) -> ReadEvents:
-    """Return the events in the body of a request. `hidden` is that of UploadChunk. Raises: BadUpload."""
+def read_events(
+    content: bytes, key_label: str, received: float, hidden: Collection[str] = ()
+) -> ReadEvents:
+    """Return the events in the body of a request. `hidden` is that of UploadChunk. Raises:
+    BadUpload."""
     chunk = UploadChunk(key_label, received, hidden)
     read = ReadEvents([chunk])
-    has_infinite = len(content) > MAX_WHOLE_BYTES or may_be_infinite(content)  # a search holds the interpreter
+    # a search holds the interpreter
+    has_infinite = len(content) > MAX_WHOLE_BYTES or may_be_infinite(content)
     for position, event in enumerate(events_in(content)):
         if len(chunk) >= MAX_CHUNK_EVENTS or chunk.characters >= MAX_CHUNK_CHARACTERS:
             chunk = UploadChunk(key_label, received, hidden)
@@ -136,7 +159,10 @@ def _add(chunk: UploadChunk, event: Any, *, has_infinite: bool) -> str:
         chunk.characters += len(values[CONTENT]) + len(values[SUMMARY]) + len(values[EXTRA]) + 200
         return ""
     if not (isinstance(kind, str) and kind):
-        return f"eventType is {shorten(value_json(kind), 40)}; it must be a text: message, rollout or rollout_update."
+        return (
+            f"eventType is {shorten(value_json(kind), 40)}; it must be a text: message, rollout or "
+            "rollout_update."
+        )
     if kind not in ("rollout", "rollout_update"):
         return IGNORED
     rollout = event.get("eventId")
@@ -152,7 +178,9 @@ def _add(chunk: UploadChunk, event: Any, *, has_infinite: bool) -> str:
         chunk.updates.append(RolloutUpdate(_id(rollout), info, sent))
         chunk.characters += _size(info)
     else:
-        return IGNORED if info is None else "The rollout_info of a rollout_update must be an object."
+        return (
+            IGNORED if info is None else "The rollout_info of a rollout_update must be an object."
+        )
     return ""
 
 
@@ -161,8 +189,8 @@ CONTENT, SUMMARY, EXTRA = 5, 6, 7
 
 
 def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
-    """Return index, event id, type, name, call id, content, summary, extra, reward, whether finished, characters that
-    the model generated, time in ms, problem.
+    """Return index, event id, type, name, call id, content, summary, extra, reward, whether
+    finished, characters that the model generated, time in ms, problem.
     """
     problems: list[str] = []
     get = event.get
@@ -193,7 +221,11 @@ def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
     is_extra = event.keys() - _COLUMNED
     extra = ""
     if is_extra or get("metadata"):
-        more = {key: value for key in ("metadata", *sorted(is_extra)) if (value := get(key)) not in (None, {})}
+        more = {
+            key: value
+            for key in ("metadata", *sorted(is_extra))
+            if (value := get(key)) not in (None, {})
+        }
         written = value_json(more) if more else ""
         extra = storable_json(written)
         if extra != written:

@@ -1,13 +1,14 @@
 """Finds the episode of a rollout, and the rollout of an episode.
 
-Clients don't say which episode a rollout belongs to, unless its metadata, rollout_info or the metadata of its first
-messages holds `session_id`, or a message has the task_id of a step as its call id. Otherwise the episode is the one of
-the same key, environment, split, task index and run around the same time whose tool calls are the rollout's. If that
-leaves several, or the calls differ, the nearest is a guess, and says so. Episodes that another rollout names for
-certain are left out, and among equal ones those that no other rollout has.
+Clients don't say which episode a rollout belongs to, unless its metadata, rollout_info or the
+metadata of its first messages holds `session_id`, or a message has the task_id of a step as its
+call id. Otherwise the episode is the one of the same key, environment, split, task index and run
+around the same time whose tool calls are the rollout's. If that leaves several, or the calls
+differ, the nearest is a guess, and says so. Episodes that another rollout names for certain are
+left out, and among equal ones those that no other rollout has.
 
-The follower stores the result once nothing more arrives (`episodes/rollups/rollouts.py`). Until then it is computed
-here whenever it is needed.
+The follower stores the result once nothing more arrives (`episodes/rollups/rollouts.py`). Until
+then it is computed here whenever it is needed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ MAX_NAMING = 5
 MAX_NEAR = 500
 """Rollouts under way whose session ids are compared with that of an episode."""
 MAX_COMPARED_LIVE = 8
-"""Rollouts under way without a session id that are compared with an episode, because each takes several queries."""
+"""Rollouts under way without a session id that are compared with an episode, because each takes
+several queries."""
 CALL_KINDS = ("tool_call", "tool_result")
 CERTAIN = ("session", "call", "calls")
 
@@ -108,11 +110,14 @@ def find_episode(
 ) -> FoundEpisode | None:
     """Look for the episode of the rollout; None if there is none here.
 
-    `calls` returns the tool calls and results of the rollout, `session` is the session id that the client reported.
-    `joined`: episodes of other rollouts that are not stored yet, with how they were found.
+    `calls` returns the tool calls and results of the rollout, `session` is the session id that the
+    client reported. `joined`: episodes of other rollouts that are not stored yet, with how they
+    were found.
     """
     if session:
-        own = Episode.objects.filter(key_label=rollout.key_label, session_id=session).order_by("-pk")
+        own = Episode.objects.filter(key_label=rollout.key_label, session_id=session).order_by(
+            "-pk"
+        )
         if (episode := own.values_list("pk", flat=True).first()) is not None:
             return FoundEpisode(episode, "session")
     candidates = _candidates(rollout)
@@ -148,22 +153,28 @@ def session_of(rollout: Rollout) -> str:
 
 
 def session_in_extra(extra: str) -> str:
-    """Return the session id in the metadata of a message, given its column `extra`; empty if there is none."""
+    """Return the session id in the metadata of a message, given its column `extra`; empty if there
+    is none."""
     return session_in(json.loads(extra).get("metadata")) if "session" in extra else ""
 
 
 def _any_session(rollout: Rollout) -> str:
-    """Return the session id that the client reported for the rollout or in its first messages; empty if in neither."""
+    """Return the session id that the client reported for the rollout or in its first messages;
+    empty if in neither."""
     if session := session_of(rollout):
         return session
-    first = rollout.messages.exclude(extra="").order_by("index", "id").values_list("extra", flat=True)
+    first = (
+        rollout.messages.exclude(extra="").order_by("index", "id").values_list("extra", flat=True)
+    )
     return next(filter(None, map(session_in_extra, first[:MAX_NAMING])), "")
 
 
 def _candidates(rollout: Rollout) -> list[int]:
-    """Return the ids of the episodes that may be the rollout's, those that started nearest to it first.
+    """Return the ids of the episodes that may be the rollout's, those that started nearest to it
+    first.
 
-    The statement is written by hand, because Django takes ten times as long to compile it as a database to answer it.
+    The statement is written by hand, because Django takes ten times as long to compile it as a
+    database to answer it.
     """
     environment = _environment(rollout.environment_name)
     if environment is None:
@@ -171,14 +182,23 @@ def _candidates(rollout: Rollout) -> list[int]:
     time = connection.ops.adapt_datetimefield_value
     index, run = rollout.task_index, rollout.run_id
     near = [
-        *(environment, rollout.key_label, time(rollout.received - MAX_APART), time(rollout.received + MAX_APART)),
+        *(
+            environment,
+            rollout.key_label,
+            time(rollout.received - MAX_APART),
+            time(rollout.received + MAX_APART),
+        ),
         *(index is None, index or 0, run is None, run or 0, shared_title(rollout.event_object)),
         *(not rollout.split, rollout.split),
     ]
     with connection.cursor() as cursor:
-        cursor.execute(_NEAR.format(side="<=", order="DESC"), [*near, time(rollout.received), MAX_CANDIDATES])
+        cursor.execute(
+            _NEAR.format(side="<=", order="DESC"), [*near, time(rollout.received), MAX_CANDIDATES]
+        )
         before = cursor.fetchall()
-        cursor.execute(_NEAR.format(side=">", order="ASC"), [*near, time(rollout.received), MAX_CANDIDATES])
+        cursor.execute(
+            _NEAR.format(side=">", order="ASC"), [*near, time(rollout.received), MAX_CANDIDATES]
+        )
         rows = [*before, *cursor.fetchall()]
     starts = {pk: _moment(created) for pk, created in rows}
     return sorted(starts, key=lambda pk: abs(starts[pk] - rollout.received))
@@ -202,24 +222,31 @@ def _moment(value: Any) -> datetime:
 
 
 def _environment(name: str) -> int | None:
-    return Environment.objects.filter(name=name).values_list("pk", flat=True).first() if name else None
+    return (
+        Environment.objects.filter(name=name).values_list("pk", flat=True).first() if name else None
+    )
 
 
-def _free(rollout: Rollout, candidates: Sequence[int], unstored: Mapping[int, str]) -> tuple[list[int], set[int]]:
-    """Return the candidates that no other rollout names for certain, and the ids of those that another one has."""
+def _free(
+    rollout: Rollout, candidates: Sequence[int], unstored: Mapping[int, str]
+) -> tuple[list[int], set[int]]:
+    """Return the candidates that no other rollout names for certain, and the ids of those that
+    another one has."""
     others = Rollout.objects.filter(episode__in=candidates).exclude(pk=rollout.pk).order_by()
     joined = [*others.values_list("episode_id", "joined_by"), *unstored.items()]
     certain = {episode for episode, by in joined if by in CERTAIN}
-    return [one for one in candidates if one not in certain], {episode for episode, _ in joined if episode}
+    return [one for one in candidates if one not in certain], {
+        episode for episode, _ in joined if episode
+    }
 
 
 def _steps_of(episodes: Sequence[int]) -> dict[int, list[_MadeCall]]:
     found = defaultdict[int, list[_MadeCall]](list)
     rows = Step.objects.filter(episode__in=episodes).order_by("episode_id", "index")
     large = dict[str, list[tuple[int, int]]]()
-    for episode, tool, task, text, blob in rows.values_list("episode_id", "tool", "task_id", "input", "input_blob_id")[
-        : MAX_CANDIDATES * MAX_COMPARED
-    ]:
+    for episode, tool, task, text, blob in rows.values_list(
+        "episode_id", "tool", "task_id", "input", "input_blob_id"
+    )[: MAX_CANDIDATES * MAX_COMPARED]:
         if blob:
             large.setdefault(blob, []).append((episode, len(found[episode])))
         found[episode].append(_MadeCall(tool, task, text))
@@ -231,7 +258,10 @@ def _steps_of(episodes: Sequence[int]) -> dict[int, list[_MadeCall]]:
 
 
 def _nearest(
-    rollout: Rollout, candidates: Sequence[int], steps: Mapping[int, Sequence[_MadeCall]], calls: Sequence[Call]
+    rollout: Rollout,
+    candidates: Sequence[int],
+    steps: Mapping[int, Sequence[_MadeCall]],
+    calls: Sequence[Call],
 ) -> FoundEpisode | None:
     made = {one: [call_key(step.tool, step.text) for step in steps[one]] for one in candidates}
     equal = [one for one in candidates if calls and made[one] == calls]
@@ -247,7 +277,8 @@ def _nearest(
 
 
 def _of_task(rollout: Rollout, episodes: Sequence[int]) -> list[int]:
-    """Return the episodes whose task has all fields of the `task_spec` that the client reported, in their order.
+    """Return the episodes whose task has all fields of the `task_spec` that the client reported, in
+    their order.
 
     The client may report fewer fields: it does not get the hidden ones.
     """
@@ -256,7 +287,11 @@ def _of_task(rollout: Rollout, episodes: Sequence[int]) -> list[int]:
         return []
     rows = Episode.objects.filter(pk__in=episodes).values_list("pk", "task__spec")
     specs = {pk: read_json(text) for pk, text in rows}
-    return [pk for pk in episodes if isinstance(specs[pk], dict) and {**specs[pk], **reported} == specs[pk]]
+    return [
+        pk
+        for pk in episodes
+        if isinstance(specs[pk], dict) and {**specs[pk], **reported} == specs[pk]
+    ]
 
 
 def _shared(first: Sequence[Call], second: Sequence[Call]) -> int:
@@ -277,11 +312,12 @@ def call_key(name: str, arguments: str) -> Call:
         return name, arguments
 
 
-# --- the rollout of an episode ---------------------------------------------------------------------------------------
+# --- the rollout of an episode --------------------------------------------------------------------
 
 
 def rollouts_near(episode: Episode) -> QuerySet[Rollout]:
-    """Return the rollouts that may be those of the episode and are not summarised yet, in no order."""
+    """Return the rollouts that may be those of the episode and are not summarised yet, in no
+    order."""
     span = (episode.created - MAX_APART, episode.created + MAX_APART)
     near = Rollout.objects.filter(environment_name=episode.environment.name, received__range=span)
     near = near.filter(key_label=episode.key_label, is_summarised=False)
@@ -289,16 +325,24 @@ def rollouts_near(episode: Episode) -> QuerySet[Rollout]:
         near = near.filter(split__in=["", episode.split.name])
     if episode.task_index is not None:
         near = near.filter(Q(task_index=episode.task_index) | Q(task_index__isnull=True))
-    return near if episode.run is None else near.filter(Q(run__title=episode.run.title) | Q(run__isnull=True))
+    return (
+        near
+        if episode.run is None
+        else near.filter(Q(run__title=episode.run.title) | Q(run__isnull=True))
+    )
 
 
 def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
     """Return the rollout whose episode this is; None if no client uploaded one.
 
-    Of several, the first that is no guess is returned. For most rollouts the episode is stored; those that are still
-    being uploaded are compared with it.
+    Of several, the first that is no guess is returned. For most rollouts the episode is stored;
+    those that are still being uploaded are compared with it.
     """
-    ids = episode.rollouts.filter(is_summarised=True).order_by("id").values_list("pk", flat=True)[:MAX_CANDIDATES]
+    ids = (
+        episode.rollouts.filter(is_summarised=True)
+        .order_by("id")
+        .values_list("pk", flat=True)[:MAX_CANDIDATES]
+    )
     stored = _rollouts(list(ids), "run")
     matches = [(one, EpisodeMatch(episode, cast(Certainty, one.joined_by))) for one in stored]
     certain = next((one for one in matches if not one[1].is_guess), None)
@@ -306,14 +350,24 @@ def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
 
 
 def _rollouts(ids: Sequence[int], *related: str) -> list[Rollout]:
-    """Return the rollouts by id. No query for most episodes, which have none; Django would compile all columns."""
-    return list(Rollout.objects.filter(pk__in=ids).select_related(*related).order_by("id")) if ids else []
+    """Return the rollouts by id. No query for most episodes, which have none; Django would compile
+    all columns."""
+    return (
+        list(Rollout.objects.filter(pk__in=ids).select_related(*related).order_by("id"))
+        if ids
+        else []
+    )
 
 
-def _uploading(episode: Episode, guess: tuple[Rollout, EpisodeMatch] | None) -> tuple[Rollout, EpisodeMatch] | None:
-    """Return the rollout of the episode among those that are still being uploaded; `guess` if there is no better."""
+def _uploading(
+    episode: Episode, guess: tuple[Rollout, EpisodeMatch] | None
+) -> tuple[Rollout, EpisodeMatch] | None:
+    """Return the rollout of the episode among those that are still being uploaded; `guess` if there
+    is no better."""
     ids = list(rollouts_near(episode).values_list("pk", flat=True)[:MAX_NEAR])
-    near: list[Any] = sorted(_rollouts(ids, "run", "event_blob"), key=lambda one: abs(one.received - episode.created))
+    near: list[Any] = sorted(
+        _rollouts(ids, "run", "event_blob"), key=lambda one: abs(one.received - episode.created)
+    )
     sessions = {rollout.pk: session_of(rollout) for rollout in near}
     for rollout in near:
         if sessions[rollout.pk] == episode.session_id:
@@ -328,6 +382,13 @@ def _uploading(episode: Episode, guess: tuple[Rollout, EpisodeMatch] | None) -> 
 
 
 def rollouts_of_episodes(episodes: Iterable[int]) -> dict[int, Rollout]:
-    """Return the rollout of each episode that has one whose join is stored and no guess. One query."""
-    rows = Rollout.objects.filter(episode__in=list(episodes), is_summarised=True).exclude(joined_by="guess")
-    return {one.episode_id: one for one in rows.select_related("run").order_by("-id") if one.episode_id is not None}
+    """Return the rollout of each episode that has one whose join is stored and no guess. One
+    query."""
+    rows = Rollout.objects.filter(episode__in=list(episodes), is_summarised=True).exclude(
+        joined_by="guess"
+    )
+    return {
+        one.episode_id: one
+        for one in rows.select_related("run").order_by("-id")
+        if one.episode_id is not None
+    }

@@ -1,8 +1,10 @@
-"""Figures over rollouts, computed when they are requested: rewards, lengths, and difficulties of tasks.
+"""Figures over rollouts, computed when they are requested: rewards, lengths, and difficulties of
+tasks.
 
-The reward of a rollout is the last one of its messages, because clients repeat a reward on each of the messages into
-which they cut one turn. Episodes of which no client has uploaded a rollout count beside them: their reward is the
-return by the environment's definition, and the text of the model is the input of its calls.
+The reward of a rollout is the last one of its messages, because clients repeat a reward on each of
+the messages into which they cut one turn. Episodes of which no client has uploaded a rollout count
+beside them: their reward is the return by the environment's definition, and the text of the model
+is the input of its calls.
 """
 
 from __future__ import annotations
@@ -12,7 +14,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Avg, Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models import (
+    Avg,
+    Case,
+    Count,
+    Exists,
+    F,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Coalesce, Length, NullIf
 
 from environments.tasks.task_facts import ServedPlace, served_places
@@ -24,7 +40,8 @@ from episodes.uploads.matching import match_of
 MAX_ROLLOUTS = 50_000
 """Difficulties are those of the newest rollouts, as many as this."""
 MAX_MEAN_ROLLOUTS = 5_000
-"""Means of a run are those of its newest rollouts, as many as this, because a page lists many runs."""
+"""Means of a run are those of its newest rollouts, as many as this, because a page lists many
+runs."""
 MAX_TASKS_AT_ONCE = 300
 """Tasks whose places are looked up together."""
 MAX_UNDER_WAY = 20
@@ -34,17 +51,21 @@ PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 
 def rollouts_of(key_label: str | None) -> QuerySet[Rollout]:
     """Return the rollouts that were uploaded with a key; None: all."""
-    return Rollout.objects.all() if key_label is None else Rollout.objects.filter(key_label=key_label)
+    return (
+        Rollout.objects.all() if key_label is None else Rollout.objects.filter(key_label=key_label)
+    )
 
 
 def episodes_of(key_label: str | None) -> QuerySet[Episode]:
-    """Return the attempts that were played with a key, by the conventions of their environments; None: all."""
+    """Return the attempts that were played with a key, by the conventions of their environments;
+    None: all."""
     attempts = Episode.objects.filter(ConventionsInForce.of().attempts)
     return attempts if key_label is None else attempts.filter(key_label=key_label)
 
 
 def with_figures(rollouts: QuerySet[Rollout]) -> QuerySet[Any]:
-    """Return the rollouts with `last_reward`, `max_reward`, `sent_messages` and `characters` of the model's text."""
+    """Return the rollouts with `last_reward`, `max_reward`, `sent_messages` and `characters` of the
+    model's text."""
     messages = RolloutMessage.objects.filter(rollout=OuterRef("pk"))
     rewarded = messages.filter(reward__isnull=False).order_by("-index", "-id")
     of_all = messages.order_by().values("rollout")
@@ -72,7 +93,12 @@ class DifficultyQuery:
     @property
     def is_about_uploads(self) -> bool:
         """Return whether the query restricts what only uploads say."""
-        restricted = (self.variant, self.min_model_params, self.max_model_params, self.training_stage)
+        restricted = (
+            self.variant,
+            self.min_model_params,
+            self.max_model_params,
+            self.training_stage,
+        )
         return any(value is not None for value in restricted)
 
 
@@ -86,13 +112,21 @@ class RolloutGroup:
 
 
 def difficulties(query: DifficultyQuery) -> list[dict[str, Any]]:
-    """Return a row for each task with a rewarded rollout, by split, variant (None first) and index."""
+    """Return a row for each task with a rewarded rollout, by split, variant (None first) and
+    index."""
     groups = _uploaded(query)
     if not query.is_about_uploads:
         for key, rows in _played(query).items():
             groups[key] += rows
     order = sorted(
-        groups, key=lambda key: (key.split is not None, key.split, key.variant is not None, key.variant, key.index)
+        groups,
+        key=lambda key: (
+            key.split is not None,
+            key.split,
+            key.variant is not None,
+            key.variant,
+            key.index,
+        ),
     )
     return [_row(key, groups[key]) for key in order]
 
@@ -108,7 +142,8 @@ class _CountedRollout:
     split: str | None
     index: int | None
     task: int | None
-    """Id of the task, which tells its place where the client sent the content of a task and no index."""
+    """Id of the task, which tells its place where the client sent the content of a task and no
+    index."""
     variant: str | None
     reward: float | None
     characters: int
@@ -148,7 +183,9 @@ def _uploaded(query: DifficultyQuery) -> _Groups:
 
 def _played(query: DifficultyQuery) -> _Groups:
     """Return the groups of the episodes without an uploaded rollout that has a reward."""
-    uploads = rollouts_of(query.key_label).filter(episode=OuterRef("pk"), messages__reward__isnull=False)
+    uploads = rollouts_of(query.key_label).filter(
+        episode=OuterRef("pk"), messages__reward__isnull=False
+    )
     inputs = Step.objects.filter(episode=OuterRef("pk")).order_by().values("episode")
     length = Coalesce(F("input_blob__size_bytes"), Length("input"))
     rows = (
@@ -170,7 +207,8 @@ def _played(query: DifficultyQuery) -> _Groups:
 
 
 def _grouped(rollouts: Sequence[_CountedRollout], split: str | None) -> _Groups:
-    """Return the rollouts with a reward by task, in the split if one is given; without those whose place is unknown."""
+    """Return the rollouts with a reward by task, in the split if one is given; without those whose
+    place is unknown."""
     unplaced = {one.task for one in rollouts if one.index is None and one.task is not None}
     places: dict[int, list[ServedPlace]] = {}
     for tasks in batched(sorted(unplaced), MAX_TASKS_AT_ONCE):
@@ -182,7 +220,9 @@ def _grouped(rollouts: Sequence[_CountedRollout], split: str | None) -> _Groups:
         if place := next((place for place in found if name in (None, place.split.name)), None):
             index, name = place.index, place.split.name
         if one.reward is not None and index is not None and split in (None, name):
-            groups[RolloutGroup(name, one.variant or None, index)].append((one.reward, one.characters))
+            groups[RolloutGroup(name, one.variant or None, index)].append(
+                (one.reward, one.characters)
+            )
     return groups
 
 
@@ -214,7 +254,8 @@ def spread(values: Iterable[int]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """Figures of one run: of its uploaded rollouts, and of its episodes of which nobody has uploaded one."""
+    """Figures of one run: of its uploaded rollouts, and of its episodes of which nobody has
+    uploaded one."""
 
     rollouts: int
     """Number of both."""
@@ -224,14 +265,23 @@ class RunFigures:
 
 
 def run_figures(run: Run, key_label: str | None) -> RunFigures:
-    """Return the figures of a run as far as the key sees it. Rewards and lengths of uploads are those of the newest."""
+    """Return the figures of a run as far as the key sees it. Rewards and lengths of uploads are
+    those of the newest."""
     rollouts = rollouts_of(key_label).filter(run=run)
     count = rollouts.count()
-    played = unreported_episodes(run, key_label).annotate(returned=ConventionsInForce.of().return_of(None))
-    means = played.aggregate(reward=Avg("returned"), scored=Count("returned"), length=Avg("steps_count"), n=Count("pk"))
+    played = unreported_episodes(run, key_label).annotate(
+        returned=ConventionsInForce.of().return_of(None)
+    )
+    means = played.aggregate(
+        reward=Avg("returned"), scored=Count("returned"), length=Avg("steps_count"), n=Count("pk")
+    )
     if not count:
         return RunFigures(means["n"], means["reward"], means["length"])
-    newest = with_figures(rollouts).order_by("-id").values_list("last_reward", "sent_messages")[:MAX_MEAN_ROLLOUTS]
+    newest = (
+        with_figures(rollouts)
+        .order_by("-id")
+        .values_list("last_reward", "sent_messages")[:MAX_MEAN_ROLLOUTS]
+    )
     rewards, lengths = zip(*newest, strict=True)
     found = [reward for reward in rewards if reward is not None]
     rewarded = len(found) * count / len(rewards)  # among all of them, as far as the newest tell
@@ -242,27 +292,38 @@ def run_figures(run: Run, key_label: str | None) -> RunFigures:
 def unreported_episodes(run: Run, key_label: str | None) -> QuerySet[Episode]:
     """Return the attempts of a run of which nobody has uploaded a rollout in this run."""
     rollouts = Rollout.objects.filter(run=run)
-    under_way = rollouts_of(key_label).filter(run=run, is_summarised=False).select_related("event_blob")
+    under_way = (
+        rollouts_of(key_label).filter(run=run, is_summarised=False).select_related("event_blob")
+    )
     matches = [match_of(rollout) for rollout in under_way.order_by("-id")[:MAX_UNDER_WAY]]
-    episodes = episodes_of(key_label).filter(run=run).exclude(pk__in=[one.episode.pk for one in matches if one])
+    episodes = (
+        episodes_of(key_label)
+        .filter(run=run)
+        .exclude(pk__in=[one.episode.pk for one in matches if one])
+    )
     return episodes.exclude(Exists(rollouts.filter(episode=OuterRef("pk"))))
 
 
 def _weighted(parts: Iterable[tuple[float | None, float]]) -> float | None:
     """Return the mean of means, each with its weight; None if there is none."""
     known = [(mean, weight) for mean, weight in parts if mean is not None and weight]
-    return sum(mean * weight for mean, weight in known) / sum(weight for _, weight in known) if known else None
+    return (
+        sum(mean * weight for mean, weight in known) / sum(weight for _, weight in known)
+        if known
+        else None
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-# --- rollouts that are still being uploaded --------------------------------------------------------------------------
+# --- rollouts that are still being uploaded -------------------------------------------------------
 
 
 def with_current_figures(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
-    """Return the rollouts after filling the columns of those that are not summarised yet. One query if there are any.
+    """Return the rollouts after filling the columns of those that are not summarised yet. One query
+    if there are any.
 
     Tokens and cost of those stay as they are, because every message has to be read for them.
     """

@@ -9,14 +9,19 @@ from environments.database.storable import storable
 from environments.wire import value_json
 
 OWN_ID = "orsweb_run_id"
-"""Name, in the metadata of a rollout or beside its runName, of the id that a client gave its run."""
+"""Name, in the metadata of a rollout or beside its runName, of the id that a client gave its
+run."""
 UNDECIDED = "no run was chosen"
 """Start of the problem of a rollout whose run is not known, though runs have its runName."""
 
 
 def word_in(fields: Mapping[str, Any], name: str, limit: int = 200) -> str:
     value = fields.get(name)
-    return storable(value if isinstance(value, str) else value_json(value), limit) if value is not None else ""
+    return (
+        storable(value if isinstance(value, str) else value_json(value), limit)
+        if value is not None
+        else ""
+    )
 
 
 def model_named(fields: Mapping[str, Any]) -> str:
@@ -30,17 +35,21 @@ def run_info_of(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def title_in(fields: Mapping[str, Any]) -> str:
-    """Return the title of the run, or the name of one, that the event of a rollout says; empty without one."""
+    """Return the title of the run, or the name of one, that the event of a rollout says; empty
+    without one."""
     return word_in(fields, "runName").strip()
 
 
 def own_id_in(fields: Mapping[str, Any]) -> str:
     metadata = fields.get("metadata")
-    return word_in(fields, OWN_ID) or (word_in(metadata, OWN_ID) if isinstance(metadata, dict) else "")
+    return word_in(fields, OWN_ID) or (
+        word_in(metadata, OWN_ID) if isinstance(metadata, dict) else ""
+    )
 
 
 def shared_title(fields: Mapping[str, Any]) -> str:
-    """Return what the event of a rollout calls its run, if it gives no id: the title of one or several, or a name."""
+    """Return what the event of a rollout calls its run, if it gives no id: the title of one or
+    several, or a name."""
     return "" if own_id_in(fields) else title_in(fields)
 
 

@@ -1,9 +1,10 @@
 """The events in the body of POST /v1/rollouts, as JSON values.
 
-A small body is parsed at once. Parsing 30 MB at once would hold the interpreter for more than 100 ms, in which no other
-thread runs, so a large body is parsed event by event: `raw_decode` of the standard library returns one value and where
-it ends. The thread that does this pauses after each millisecond, because a loop that waits for the interpreter gets it
-from a thread that computes only after 5 ms, at every one of its turns.
+A small body is parsed at once. Parsing 30 MB at once would hold the interpreter for more than 100
+ms, in which no other thread runs, so a large body is parsed event by event: `raw_decode` of the
+standard library returns one value and where it ends. The thread that does this pauses after each
+millisecond, because a loop that waits for the interpreter gets it from a thread that computes only
+after 5 ms, at every one of its turns.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from environments.errors import OrsError
 from environments.wire import check_depth, json_problem
 
 MAX_WHOLE_BYTES = 192 * 1024
-"""Larger bodies are parsed event by event, on a thread. This much takes the loop about 2 ms, and a thread that competes
-with the loop for the interpreter costs everyone more than that."""
+"""Larger bodies are parsed event by event, on a thread. This much takes the loop about 2 ms, and a
+thread that competes with the loop for the interpreter costs everyone more than that."""
 PAUSE_CHARACTERS = 64 * 1024
 PAUSE_SECONDS = 0.0002
 """Shorter pauses are over before another thread has noticed them."""
@@ -96,7 +97,9 @@ class _JsonText:
         """Return the next mark, which must be in `allowed`."""
         found = self.next_mark
         if not found or found not in allowed:
-            raise ValueError(f"expected {' or '.join(allowed)} at character {self._at}, not {found!r}")
+            raise ValueError(
+                f"expected {' or '.join(allowed)} at character {self._at}, not {found!r}"
+            )
         self._at += 1
         return found
 

@@ -1,8 +1,9 @@
 """Tokens and cost of a rollout, where its client reported them.
 
-The recorder of openreward has no fields for them. Clients report them in the metadata of messages or of the rollout, or
-in `rollout_info`, usually as the `usage` object of the response of the model's API. The names that OpenAI (both APIs),
-Anthropic, Google and OpenRouter use are read, in `usage`, `usage_metadata` or directly in the metadata:
+The recorder of openreward has no fields for them. Clients report them in the metadata of messages
+or of the rollout, or in `rollout_info`, usually as the `usage` object of the response of the
+model's API. The names that OpenAI (both APIs), Anthropic, Google and OpenRouter use are read, in
+`usage`, `usage_metadata` or directly in the metadata:
 
     input      prompt_tokens, input_tokens, prompt_token_count; Anthropic's leaves out cached input, which is added
     output     completion_tokens, output_tokens, candidates_token_count; Google's leaves out reasoning, which is added
@@ -11,9 +12,10 @@ Anthropic, Google and OpenRouter use are read, in `usage`, `usage_metadata` or d
                cached_content_token_count
     cost       cost, cost_usd, total_cost, total_cost_usd
 
-Serialisers that cut a response into several messages repeat its metadata on each, so equal metadata of consecutive
-messages counts once. Only the metadata is compared, because messages of reasoning also have a `contentReference`.
-Values that the client reports for the whole rollout take the place of sums over its messages.
+Serialisers that cut a response into several messages repeat its metadata on each, so equal metadata
+of consecutive messages counts once. Only the metadata is compared, because messages of reasoning
+also have a `contentReference`. Values that the client reports for the whole rollout take the place
+of sums over its messages.
 """
 
 from __future__ import annotations
@@ -31,7 +33,12 @@ MAX_SUMMED = 20_000
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count")
 _OUTPUT = ("completion_tokens", "output_tokens")
 _COST = ("cost", "cost_usd", "total_cost", "total_cost_usd")
-_DETAILS = ("completion_tokens_details", "output_tokens_details", "prompt_tokens_details", "input_tokens_details")
+_DETAILS = (
+    "completion_tokens_details",
+    "output_tokens_details",
+    "prompt_tokens_details",
+    "input_tokens_details",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class UsageSum:
         self._last_index = -2
 
     def add(self, index: int, extra: str) -> None:
-        """Add a message; `extra` is its metadata and further fields as JSON, empty if it has none."""
+        """Add a message; `extra` is its metadata and further fields as JSON, empty if it has
+        none."""
         if not extra:
             return
         metadata = metadata_in(extra)
@@ -88,7 +96,11 @@ class UsageSum:
 def usage_of_rollout(rollout: Rollout) -> Usage:
     """Return what the client reported for the whole rollout and in its messages."""
     total = UsageSum()
-    rows = rollout.messages.exclude(extra="", extra_blob=None).select_related("extra_blob").order_by("index", "id")
+    rows = (
+        rollout.messages.exclude(extra="", extra_blob=None)
+        .select_related("extra_blob")
+        .order_by("index", "id")
+    )
     for message in rows.only("index", "extra", "extra_blob", "rollout").iterator(chunk_size=500):
         total.add(message.index, message.extra_json)
     return total.total(rollout)
@@ -96,20 +108,44 @@ def usage_of_rollout(rollout: Rollout) -> Usage:
 
 def usage_in(values: Mapping[str, Any]) -> Usage:
     """Return the usage that metadata contains."""
-    usage = next((values[name] for name in ("usage", "usage_metadata") if isinstance(values.get(name), dict)), values)
+    usage = next(
+        (
+            values[name]
+            for name in ("usage", "usage_metadata")
+            if isinstance(values.get(name), dict)
+        ),
+        values,
+    )
     details = [usage, *(usage[name] for name in _DETAILS if isinstance(usage.get(name), dict))]
-    read, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
-    thoughts, answer = _count(usage, "thoughts_token_count"), _count(usage, "candidates_token_count")
+    read, written = (
+        _count(usage, "cache_read_input_tokens"),
+        _count(usage, "cache_creation_input_tokens"),
+    )
+    thoughts, answer = (
+        _count(usage, "thoughts_token_count"),
+        _count(usage, "candidates_token_count"),
+    )
     cached = _first(details, "cached_tokens")
     return Usage(
         input_tokens=_sum(_first([usage], *_INPUT), read, written),
         output_tokens=_first([usage], *_OUTPUT) if answer is None else _sum(answer, thoughts),
         reasoning_tokens=_first(details, "reasoning_tokens") if thoughts is None else thoughts,
         cached_tokens=next(
-            (n for n in (cached, read, _count(usage, "cached_content_token_count")) if n is not None), None
+            (
+                n
+                for n in (cached, read, _count(usage, "cached_content_token_count"))
+                if n is not None
+            ),
+            None,
         ),
         cost=next(
-            (cost for place in (usage, values) for name in _COST if (cost := _cost(place.get(name))) is not None), None
+            (
+                cost
+                for place in (usage, values)
+                for name in _COST
+                if (cost := _cost(place.get(name))) is not None
+            ),
+            None,
         ),
     )
 
@@ -125,7 +161,12 @@ def metadata_in(extra: str) -> Mapping[str, Any]:
 
 def _preferred(first: Usage, second: Usage) -> Usage:
     values = {name: getattr(first, name) for name in USAGE_FIELDS}
-    return Usage(**{name: getattr(second, name) if value is None else value for name, value in values.items()})
+    return Usage(
+        **{
+            name: getattr(second, name) if value is None else value
+            for name, value in values.items()
+        }
+    )
 
 
 def _first(places: Iterable[Mapping[str, Any]], *names: str) -> int | None:
@@ -163,12 +204,16 @@ class ReportedUsage(Usage):
 
 
 def reported_usage(run: Run) -> ReportedUsage | None:
-    """Return the sums of what clients reported about the newest rollouts of a run; None if there are none."""
+    """Return the sums of what clients reported about the newest rollouts of a run; None if there
+    are none."""
     newest = Rollout.objects.filter(run=run).order_by("-id")[:MAX_SUMMED]
     rows = list(newest.values_list(*USAGE_FIELDS))
     if not rows:
         return None
     sums = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
-    totals = {name: sum(values) if values else None for name, values in zip(USAGE_FIELDS, sums, strict=True)}
+    totals = {
+        name: sum(values) if values else None
+        for name, values in zip(USAGE_FIELDS, sums, strict=True)
+    }
     told = sum(any(value is not None for value in row) for row in rows)
     return ReportedUsage(**totals, rollouts=len(rows), of=told)

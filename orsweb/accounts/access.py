@@ -1,11 +1,12 @@
 """Access to the pages and websockets of this server: middleware that decides who may see them.
 
-Without API keys the server listens on loopback only, and everyone who reaches it acts as its operator. With keys,
-people have to log in.
+Without API keys the server listens on loopback only, and everyone who reaches it acts as its
+operator. With keys, people have to log in.
 
-Foreign web pages cannot act as the operator: ALLOWED_HOSTS refuses names that were rebound to loopback
-(CommonMiddleware checks the host of every request), CsrfViewMiddleware refuses foreign origins, no response has a CORS
-header, and the operator has no password and no session cookie that could outlive this configuration.
+Foreign web pages cannot act as the operator: ALLOWED_HOSTS refuses names that were rebound to
+loopback (CommonMiddleware checks the host of every request), CsrfViewMiddleware refuses foreign
+origins, no response has a CORS header, and the operator has no password and no session cookie that
+could outlive this configuration.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ Next = Callable[[HttpRequest], HttpResponse]
 
 
 class LocalOperatorMiddleware:
-    """On a server without keys, makes every request from this machine one of the local operator, a superuser.
+    """On a server without keys, makes every request from this machine one of the local operator, a
+    superuser.
 
-    `serve` and `runserver` listen on loopback only if there are no keys. The client's address is checked nevertheless,
-    because the application may run under another server.
+    `serve` and `runserver` listen on loopback only if there are no keys. The client's address is
+    checked nevertheless, because the application may run under another server.
     """
 
     def __init__(self, get_response: Next) -> None:
@@ -64,10 +66,11 @@ class LocalOperatorSockets:
 
 
 class OwnPagesOnly:
-    """Refuses websockets that were not opened by a page of this server: those with a foreign Host or another Origin.
+    """Refuses websockets that were not opened by a page of this server: those with a foreign Host
+    or another Origin.
 
-    The ports have to match too, as in the CSRF check for pages, because servers on other ports of this machine get the
-    same cookies.
+    The ports have to match too, as in the CSRF check for pages, because servers on other ports of
+    this machine get the same cookies.
     """
 
     def __init__(self, app: Any) -> None:
@@ -81,7 +84,9 @@ class OwnPagesOnly:
         is_known = validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
         if not (is_own and is_known):
             address, _ = scope.get("client") or ("", 0)
-            address = conf.address_of(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+            address = conf.address_of(
+                address, headers.get(b"x-forwarded-for", b"").decode("latin-1")
+            )
             kind, what = "host_refused", host
             detail = ""
             if is_known:
@@ -92,24 +97,29 @@ class OwnPagesOnly:
 
 
 class ActorMiddleware:
-    """Notes what a request changes, exports or deletes under the visitor's name and address, in the security log."""
+    """Notes what a request changes, exports or deletes under the visitor's name and address, in the
+    security log."""
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         guest = "" if request.user.is_authenticated else "guest"
-        with security_log.acting(request.user.get_username() or guest, request.META.get("REMOTE_ADDR", "")):
+        with security_log.acting(
+            request.user.get_username() or guest, request.META.get("REMOTE_ADDR", "")
+        ):
             return self.get_response(request)
 
 
 class PagesNeedLoginMiddleware:
-    """Shows people who are not logged in nothing but the login page, and others the pages that they may see.
+    """Shows people who are not logged in nothing but the login page, and others the pages that they
+    may see.
 
-    Has an effect only on a server with keys: without, everybody is the operator. `page_rules.py` says which permission
-    a page needs. Guests opened an invite and may see the player's pages, which check who they are
-    (episodes/people/player_identity.py). The API also accepts keys and refuses with JSON (episodes/api/auth.py); the
-    page that documents it needs a login like all others.
+    Has an effect only on a server with keys: without, everybody is the operator. `page_rules.py`
+    says which permission a page needs. Guests opened an invite and may see the player's pages,
+    which check who they are (episodes/people/player_identity.py). The API also accepts keys and
+    refuses with JSON (episodes/api/auth.py); the page that documents it needs a login like all
+    others.
     """
 
     def __init__(self, get_response: Next) -> None:
@@ -127,24 +137,30 @@ class PagesNeedLoginMiddleware:
             return self.get_response(request)
         if _is_for_guests(request):
             return self.get_response(request)
-        if request.headers.get("HX-Request"):  # reload the page, or the login page would replace a part of it
+        # reload the page, or the login page would replace a part of it
+        if request.headers.get("HX-Request"):
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
         return redirect_to_login(_page_after_login(request))
 
 
 def sign_on_paths() -> tuple[str, ...]:
-    """Return the paths of single sign-on, which people open to log in; none if it is not configured."""
+    """Return the paths of single sign-on, which people open to log in; none if it is not
+    configured."""
     return (reverse("sign_on"), reverse("sign_on_callback")) if settings.ORSWEB_OIDC_ISSUER else ()
 
 
 def _page_after_login(request: HttpRequest) -> str:
-    """Return the address to open after the login: never the target of a form, nor the admin's own login page."""
+    """Return the address to open after the login: never the target of a form, nor the admin's own
+    login page."""
     if request.path == reverse("admin:login"):
         return request.GET.get("next", reverse("admin:index"))
     return request.get_full_path() if request.method in ("GET", "HEAD") else reverse("overview")
 
 
 def _is_for_guests(request: HttpRequest) -> bool:
-    """Return whether the request is for the link of an invite, or is a guest's for the player's pages."""
+    """Return whether the request is for the link of an invite, or is a guest's for the player's
+    pages."""
     play = reverse("play")
-    return request.path.startswith(f"{play}invite/") or (request.path.startswith(play) and "guest" in request.session)
+    return request.path.startswith(f"{play}invite/") or (
+        request.path.startswith(play) and "guest" in request.session
+    )

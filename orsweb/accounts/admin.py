@@ -1,4 +1,5 @@
-"""The admin pages of users and groups, which `urls.py` registers. Accounts matter once the server has keys."""
+"""The admin pages of users and groups, which `urls.py` registers. Accounts matter once the server
+has keys."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from environments.admin import StrictList
 
 
 class Ticked:
-    """Groups and permissions are ticked: Django's two lists side by side have names that no screen reader is told."""
+    """Groups and permissions are ticked: Django's two lists side by side have names that no screen
+    reader is told."""
 
     filter_horizontal = ()
 
@@ -37,7 +39,8 @@ class LoginAdmin(StrictList, Ticked, UserAdmin, ModelAdmin):  # type: ignore[mis
             "What the account may do",
             {
                 "fields": ("groups", "is_superuser"),
-                "description": "Without a group, an account sees nothing. Superusers may do everything.",
+                "description": "Without a group, an account sees nothing. Superusers may do "
+                "everything.",
             },
         ),
     )

@@ -20,7 +20,9 @@ _LIST = "_changelist_filters"
 """The list from which a person came to a page of the admin."""
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "changelist_view": (PARSED,),
-    **dict.fromkeys(("add_view", "change_view", "delete_view"), (IS_POPUP_VAR, TO_FIELD_VAR, _LIST)),
+    **dict.fromkeys(
+        ("add_view", "change_view", "delete_view"), (IS_POPUP_VAR, TO_FIELD_VAR, _LIST)
+    ),
     "history_view": (PAGE_VAR,),
     "autocomplete_view": ("app_label", "model_name", "field_name", "term", "page"),
     "search": ("s", "extended", "page"),
@@ -33,42 +35,58 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         return may_open_admin(request.user)
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Return the view for people who may open the admin. It refuses parameters that it does not have.
+        """Return the view for people who may open the admin. It refuses parameters that it does not
+        have.
 
         Views with parameters of their own say so with `takes`, pages of rows by `page_parameters`.
         """
         names = _PARAMETERS.get(view.__name__, ())
         if view.__name__ == "change_view":
             names += getattr(view.__self__, "page_parameters", ())
-        return super().admin_view(view if hasattr(view, "takes") else takes(*names)(view), cacheable)
+        return super().admin_view(
+            view if hasattr(view, "takes") else takes(*names)(view), cacheable
+        )
 
-    def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+    def search(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> TemplateResponse:
         try:
             answer: TemplateResponse = super().search(request, extra_context)
             return answer
         except (ValueError, InvalidPage) as error:
-            raise cannot_be_used("page", request.GET["page"], "there is no such page of results") from error
+            raise cannot_be_used(
+                "page", request.GET["page"], "there is no such page of results"
+            ) from error
 
     def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """Return the groups of the sidebar with the links that the person may open, for `unfold/helpers/app_list.html`.
+        """Return the groups of the sidebar with the links that the person may open, for
+        `unfold/helpers/app_list.html`.
 
-        Each page makes it. The original does five times the work: it copies settings, and expects callables anywhere.
+        Each page makes it. The original does five times the work: it copies settings, and expects
+        callables anywhere.
         """
         sidebar: Any = settings.UNFOLD["SIDEBAR"]
         found = []
         for group in sidebar["navigation"](request):
-            links = [(one, str(one["link"])) for one in group["items"] if one["permission"](request)]
-            items = [{**one, "link": link, "active": request.path.startswith(link)} for one, link in links]
+            links = [
+                (one, str(one["link"])) for one in group["items"] if one["permission"](request)
+            ]
+            items = [
+                {**one, "link": link, "active": request.path.startswith(link)}
+                for one, link in links
+            ]
             found += [{"title": group.get("title"), "items": items}] if items else []
         return found
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
-        """Return the models that the person may see, which are looked up when a page shows them: few do."""
+        """Return the models that the person may see, which are looked up when a page shows them:
+        few do."""
         return SimpleLazyObject(lambda: super(AdminSite, self).get_app_list(request, app_label))
 
     def get_urls(self) -> list[Any]:
         """Return the addresses without the one that redirects to the page of any row.
 
-        No row has such a page, and its answer would say which rows exist that are hidden from the person.
+        No row has such a page, and its answer would say which rows exist that are hidden from the
+        person.
         """
         return [one for one in super().get_urls() if getattr(one, "name", "") != "view_on_site"]

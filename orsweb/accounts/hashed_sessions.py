@@ -1,7 +1,8 @@
-"""Login sessions as Django stores them, except that a row has a hash of the id that the browser's cookie has.
+"""Login sessions as Django stores them, except that a row has a hash of the id that the browser's
+cookie has.
 
-Somebody who reads the database, or a backup of it, cannot continue the logins that are open. An id is 165 random bits,
-so a plain hash of it is as hard to reverse as the id is to guess.
+Somebody who reads the database, or a backup of it, cannot continue the logins that are open. An id
+is 165 random bits, so a plain hash of it is as hard to reverse as the id is to guess.
 """
 
 from __future__ import annotations

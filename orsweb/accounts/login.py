@@ -9,7 +9,12 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeDoneView, PasswordChangeView
+from django.contrib.auth.views import (
+    LoginView,
+    LogoutView,
+    PasswordChangeDoneView,
+    PasswordChangeView,
+)
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -18,7 +23,8 @@ from django.urls import URLPattern, URLResolver, include, path, reverse_lazy
 from environments.display.addresses import takes
 
 INVALID_LOGIN = (
-    "Wrong user name or password. Both are case-sensitive. A superuser can set a new password, or activate the "
+    "Wrong user name or password. Both are case-sensitive. A superuser can set a new password, or "
+    "activate the "
     "account, in the admin under Users."
 )
 

@@ -1,8 +1,9 @@
 """The permission that each page asks for: the one place where pages and permissions meet.
 
 `access.py` checks it before a view runs, links to pages that a visitor may not open are left out
-(`orsweb/templatetags/frame.py`), and the page of an error 403 names what is missing (`orsweb/pages/error_pages.py`).
-Pages of the admin check the permissions of what they show; here they only need the one to open it.
+(`orsweb/templatetags/frame.py`), and the page of an error 403 names what is missing
+(`orsweb/pages/error_pages.py`). Pages of the admin check the permissions of what they show; here
+they only need the one to open it.
 """
 
 from __future__ import annotations
@@ -45,10 +46,19 @@ PERMISSIONS = {
 """Permission by the name of the page's URL; all others need that of their feature, or SEE_PAGES."""
 CHANGES = {"notes": WRITE_NOTES}
 """Permission for requests that change something, where it is not that of the page."""
-OPEN = frozenset(("login", "logout", "password", "password_changed", "invite", "study_return", "leave"))
+OPEN = frozenset(
+    ("login", "logout", "password", "password_changed", "invite", "study_return", "leave")
+)
 """Pages for everybody who is logged in; those of guests check who they are."""
-VERBS = {"add": "add", "delete": "delete", "changelist": "view", "change": "view", "history": "view"}
-"""Permission that a page of the admin asks for, by the last part of its URL's name; pages of our own change rows."""
+VERBS = {
+    "add": "add",
+    "delete": "delete",
+    "changelist": "view",
+    "change": "view",
+    "history": "view",
+}
+"""Permission that a page of the admin asks for, by the last part of its URL's name; pages of our
+own change rows."""
 
 
 def permission_for(name: str, method: str = "GET") -> str:
@@ -71,7 +81,8 @@ def may_open(user: Any, permission: str) -> bool:
 
 
 def missing(request: HttpRequest) -> str:
-    """Return the permission that the sender of a request lacks for its page; empty if none, or if there is no page."""
+    """Return the permission that the sender of a request lacks for its page; empty if none, or if
+    there is no page."""
     if request.user.is_superuser:
         return ""
     try:
@@ -83,7 +94,8 @@ def missing(request: HttpRequest) -> str:
 
 
 def missing_in_admin(request: HttpRequest) -> str:
-    """Return the permission that the sender of a refused request for a page of the admin lacks, judged by its URL.
+    """Return the permission that the sender of a refused request for a page of the admin lacks,
+    judged by its URL.
 
     Empty if the page is not the admin's.
     """
@@ -92,5 +104,9 @@ def missing_in_admin(request: HttpRequest) -> str:
         return ""
     app, _, rest = (match.url_name or "").partition("_")
     model, _, page = rest.partition("_")
-    wanted = [f"{app}.{verb}_{model}" for verb in (VERBS.get(page, "view"), "change", "add")] if page else []
+    wanted = (
+        [f"{app}.{verb}_{model}" for verb in (VERBS.get(page, "view"), "change", "add")]
+        if page
+        else []
+    )
     return next((one for one in wanted if not request.user.has_perm(one)), "")

@@ -1,9 +1,10 @@
 """Hashing of passwords, one at a time, on a thread that gives way to everything else.
 
-A hash takes a third of a second of a processor on purpose. hashlib releases the interpreter's lock meanwhile, so what
-held agents during a storm of logins were the processors: each of the threads for pages kept one busy, and the event
-loop waited for its turn. With 24 logins at once, calls of eight agents took 4.7 times as long as without, and take 1.5
-times as long now (`tests/hostile/login_storm.py`, two processors).
+A hash takes a third of a second of a processor on purpose. hashlib releases the interpreter's lock
+meanwhile, so what held agents during a storm of logins were the processors: each of the threads for
+pages kept one busy, and the event loop waited for its turn. With 24 logins at once, calls of eight
+agents took 4.7 times as long as without, and take 1.5 times as long now
+(`tests/hostile/login_storm.py`, two processors).
 
 Here one thread hashes, with a low priority, and few logins wait for it.
 """
@@ -19,7 +20,8 @@ from functools import partial
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 MAX_WAITING = 3
-"""Hashes that wait or run. Each keeps one of the threads for pages, so some of these have to stay free."""
+"""Hashes that wait or run. Each keeps one of the threads for pages, so some of these have to stay
+free."""
 RETRY_AFTER_SECONDS = 2
 """Time after which a login that found no place is asked to come back."""
 
@@ -46,7 +48,8 @@ _places = threading.BoundedSemaphore(MAX_WAITING)
 
 
 class QueuedHasher(PBKDF2PasswordHasher):
-    """Django's hasher, whose hashes are made in turn. What it stored and what Django's stores are the same.
+    """Django's hasher, whose hashes are made in turn. What it stored and what Django's stores are
+    the same.
 
     Raises: HashingBusy.
     """

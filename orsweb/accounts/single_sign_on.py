@@ -1,11 +1,13 @@
-"""Single sign-on by OpenID Connect, with the library mozilla-django-oidc. Loaded only if ORSWEB_OIDC_ISSUER is set.
+"""Single sign-on by OpenID Connect, with the library mozilla-django-oidc. Loaded only if
+ORSWEB_OIDC_ISSUER is set.
 
-An account belongs to the subject that the provider names, never to an e-mail address or a user name: people can often
-choose those at a provider, and anybody who takes the address of another account would take over the account.
+An account belongs to the subject that the provider names, never to an e-mail address or a user
+name: people can often choose those at a provider, and anybody who takes the address of another
+account would take over the account.
 
-The library uses PKCE, state and nonce, and checks the signature. What it leaves out is here: issuer, audience and times
-of the ID token, that the user info is of the same subject, and an answer for people to everything that goes wrong. No
-token, code or secret gets into the log.
+The library uses PKCE, state and nonce, and checks the signature. What it leaves out is here:
+issuer, audience and times of the ID token, that the user info is of the same subject, and an answer
+for people to everything that goes wrong. No token, code or secret gets into the log.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ TIMEOUT_SECONDS = 5.0
 LEEWAY_SECONDS = 30.0
 """How far the clocks of the provider and of this server may differ."""
 ALGORITHMS = ("RS256", "ES256", "RS384", "RS512", "ES384", "ES512")
-"""Signatures that are accepted, the most usual first. All of them need the provider's private key."""
+"""Signatures that are accepted, the most usual first. All of them need the provider's private
+key."""
 FAILED = "failed"
 _UNUSUAL = re.compile(r"[^\w.@+-]+")
 """Characters that user names do not have."""
@@ -52,7 +55,9 @@ def provider() -> Mapping[str, Any]:
     except (requests.RequestException, ValueError) as error:
         raise SignOnFailed(f"the provider does not answer ({type(error).__name__})") from error
     if str(found.get("issuer", "")).rstrip("/") != settings.ORSWEB_OIDC_ISSUER:
-        raise SignOnFailed(f"the provider calls itself {str(found.get('issuer'))[:200]}, not ORSWEB_OIDC_ISSUER")
+        raise SignOnFailed(
+            f"the provider calls itself {str(found.get('issuer'))[:200]}, not ORSWEB_OIDC_ISSUER"
+        )
     return found
 
 
@@ -92,7 +97,8 @@ class SignOnBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # the lib
     get_settings = staticmethod(_setting)
 
     def __init__(self) -> None:
-        """Ask for no settings yet: Django makes an object for every password too, and the provider may be away."""
+        """Ask for no settings yet: Django makes an object for every password too, and the provider
+        may be away."""
         self.UserModel = User
 
     def authenticate(self, request: HttpRequest | None, **kwargs: Any) -> User | None:
@@ -103,8 +109,15 @@ class SignOnBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # the lib
             user: User | None = super().authenticate(request, **kwargs)
         except SignOnFailed as error:
             reason = str(error)
-        except (jwt.PyJWTError, SuspiciousOperation, requests.RequestException, KeyError, ValueError) as error:
-            reason = f"the provider's answer was refused ({type(error).__name__})"  # its text may quote a token
+        except (
+            jwt.PyJWTError,
+            SuspiciousOperation,
+            requests.RequestException,
+            KeyError,
+            ValueError,
+        ) as error:
+            # its text may quote a token
+            reason = f"the provider's answer was refused ({type(error).__name__})"
         else:
             return user
         request.sign_on_problem = reason  # type: ignore[attr-defined]  # security_signals.py notes it
@@ -139,10 +152,16 @@ def _account_of(claims: Mapping[str, Any]) -> User:
     """Return the account of the subject, made if this is its first login."""
     issuer, subject = settings.ORSWEB_OIDC_ISSUER, str(claims["sub"])
     with transaction.atomic():
-        known = SignOnAccount.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
+        known = (
+            SignOnAccount.objects.select_related("user")
+            .filter(issuer=issuer, subject=subject)
+            .first()
+        )
         if known is not None:
             return known.user
-        user = User.objects.create_user(_free_name(claims), email=str(claims.get("email") or "")[:254])
+        user = User.objects.create_user(
+            _free_name(claims), email=str(claims.get("email") or "")[:254]
+        )
         SignOnAccount.objects.create(user=user, issuer=issuer, subject=subject)
     return user
 
@@ -156,7 +175,8 @@ def _free_name(claims: Mapping[str, Any]) -> str:
 
 
 def _join_groups(user: User, named: Any) -> None:
-    """Make the account a member of exactly those groups that exist here and that the provider names.
+    """Make the account a member of exactly those groups that exist here and that the provider
+    names.
 
     Without the claim, memberships stay as they are.
     """

@@ -1,8 +1,8 @@
 """A clock for the demo, and a recorder that writes its times.
 
-Live play makes rows with the real time. `ClockedRecorder`, which settings.ORSWEB_RECORD names while the demo plays,
-replaces every time in them by the pretended one before they are queued. Pretended time never goes back, and never
-beyond the real time.
+Live play makes rows with the real time. `ClockedRecorder`, which settings.ORSWEB_RECORD names while
+the demo plays, replaces every time in them by the pretended one before they are queued. Pretended
+time never goes back, and never beyond the real time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _TIMES = ("created", "ready", "started", "ended", "first_acted", "last_acted")
 
 
 class Clock:
-    """The pretended time in seconds since the epoch: the real time plus an offset, which `start` changes."""
+    """The pretended time in seconds since the epoch: the real time plus an offset, which `start`
+    changes."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -49,7 +50,8 @@ class Clock:
 
 
 CLOCK = Clock()
-"""The clock of the demo in this process. It is global because the recorder is constructed without arguments."""
+"""The clock of the demo in this process. It is global because the recorder is constructed without
+arguments."""
 
 
 class ClockedRecorder(Recorder):
@@ -61,6 +63,8 @@ class ClockedRecorder(Recorder):
 
 def _with_pretended_times(row: Row) -> Row:
     times: dict[str, Any] = {
-        name: CLOCK.pretended(real) for name in _TIMES if (real := getattr(row, name, None)) is not None
+        name: CLOCK.pretended(real)
+        for name in _TIMES
+        if (real := getattr(row, name, None)) is not None
     }
     return replace(row, **times)

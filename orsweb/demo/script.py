@@ -1,8 +1,9 @@
-"""The script of the demo: which episodes are played, in which order and how well. Determined by its seed and size.
+"""The script of the demo: which episodes are played, in which order and how well. Determined by its
+seed and size.
 
-It has two training runs, in groups of eight attempts at one task with a skill that rises from step to step; an
-evaluation of three models on the test splits; and what happens on every server: sessions that only read the prompt,
-abandoned ones, and tasks that fail.
+It has two training runs, in groups of eight attempts at one task with a skill that rises from step
+to step; an evaluation of three models on the test splits; and what happens on every server:
+sessions that only read the prompt, abandoned ones, and tasks that fail.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class ScriptPart:
     days_ago: float = 0.0
     """Start of the episode, in days before now."""
     max_calls: int = _UNLIMITED
-    """Tool calls after which the session is abandoned; 0: only the prompt and the tools are read."""
+    """Tool calls after which the session is abandoned; 0: only the prompt and the tools are
+    read."""
     spec: Any = None
     """The content of the task, if it is not one of the environment's own tasks."""
     is_left_open: bool = False
@@ -50,12 +52,17 @@ class ScriptPart:
 def script(
     environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, seed: int
 ) -> list[ScriptPart]:
-    """Return the episodes in the order in which they are played. `counts`: number of tasks by environment and split."""
+    """Return the episodes in the order in which they are played. `counts`: number of tasks by
+    environment and split."""
     random = Random(f"demo/{seed}")
     special = list(_special_cases(environments, episodes))
     parts = [
-        *_training("demo-train-fast", "scripted-adept", (0.1, 0.97), environments, counts, episodes, seed),
-        *_training("demo-train-slow", "scripted-novice", (0.05, 0.6), environments, counts, episodes, seed),
+        *_training(
+            "demo-train-fast", "scripted-adept", (0.1, 0.97), environments, counts, episodes, seed
+        ),
+        *_training(
+            "demo-train-slow", "scripted-novice", (0.05, 0.6), environments, counts, episodes, seed
+        ),
     ]
     parts += _evaluation(environments, counts, max(0, episodes - len(parts) - len(special)), random)
     return sorted([*parts, *special], key=lambda part: (part.is_left_open, -part.days_ago))
@@ -70,7 +77,8 @@ def _training(
     episodes: int,
     seed: int,
 ) -> Iterator[ScriptPart]:
-    """Yield the episodes of a training run; every run plays the same tasks in the same order, for comparison."""
+    """Yield the episodes of a training run; every run plays the same tasks in the same order, for
+    comparison."""
     random = Random(f"demo/{seed}/training")
     groups = int(episodes * SHARES[run] / GROUP_ATTEMPTS)
     steps = math.ceil(groups / GROUPS_PER_STEP)
@@ -80,7 +88,11 @@ def _training(
         environment = environments[group % min(2, len(environments))]
         index = random.randrange(counts[environment, "train"])
         skill = low + (high - low) * step / max(1, steps - 1)
-        days_ago = DAYS * (1 - (step + 0.05 * (group % GROUPS_PER_STEP)) / max(1, steps)) * (0.9 if low > 0.05 else 0.7)
+        days_ago = (
+            DAYS
+            * (1 - (step + 0.05 * (group % GROUPS_PER_STEP)) / max(1, steps))
+            * (0.9 if low > 0.05 else 0.7)
+        )
         for _ in range(GROUP_ATTEMPTS):
             yield ScriptPart(environment, "train", index, skill, model, run, step * 10, days_ago)
 
@@ -88,7 +100,8 @@ def _training(
 def _evaluation(
     environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, random: Random
 ) -> Iterator[ScriptPart]:
-    """Yield the episodes of an evaluation: every model plays the same tasks. A third of the tasks is in no run."""
+    """Yield the episodes of an evaluation: every model plays the same tasks. A third of the tasks
+    is in no run."""
     models = list(MODELS)
     for number in range(episodes):
         model, place = models[number % len(models)], number // len(models)
@@ -104,10 +117,23 @@ def _special_cases(environments: Sequence[str], episodes: int) -> Iterator[Scrip
     novice = "scripted-novice"
     for number in range(max(1, episodes // 60)):
         environment = environments[number % len(environments)]
-        yield ScriptPart(environment, "train", number, 0.0, novice, days_ago=0.3 + number, max_calls=0)
-        yield ScriptPart("guess", "validation", number, 0.0, novice, days_ago=0.5 + number, max_calls=2)
+        yield ScriptPart(
+            environment, "train", number, 0.0, novice, days_ago=0.3 + number, max_calls=0
+        )
+        yield ScriptPart(
+            "guess", "validation", number, 0.0, novice, days_ago=0.5 + number, max_calls=2
+        )
     no_way_out = {"level": 1, "rows": ["#####", "#S#E#", "#####"], "max_steps": 20}
     yield ScriptPart("maze", "", 0, 0.0, novice, days_ago=1.2, spec=no_way_out)
     no_number = {"low": 1, "high": 9, "target": "seven", "attempts": 4}
     yield ScriptPart("guess", "", 0, 0.5, novice, days_ago=1.1, spec=no_number)
-    yield ScriptPart("guess", "validation", 3, 0.0, "scripted-adept", max_calls=2, days_ago=0.01, is_left_open=True)
+    yield ScriptPart(
+        "guess",
+        "validation",
+        3,
+        0.0,
+        "scripted-adept",
+        max_calls=2,
+        days_ago=0.01,
+        is_left_open=True,
+    )

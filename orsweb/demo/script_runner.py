@@ -1,7 +1,8 @@
-"""Plays the demo's script: opens the service with the demo's clock and plays one episode after another.
+"""Plays the demo's script: opens the service with the demo's clock and plays one episode after
+another.
 
-Episodes do not overlap, so the same seed gives the same record in the same order. `manage.py demo` calls this while it
-holds the database's lock.
+Episodes do not overlap, so the same seed gives the same record in the same order. `manage.py demo`
+calls this while it holds the database's lock.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from orsweb.demo.scripted_session import Over, ScriptedSession
 DAY_SECONDS = 86_400.0
 MAX_CLOSE_SECONDS = 10.0
 MIN_PAUSE_SECONDS = 1.0
-"""Shortest time between the starts of two episodes; they start in the order in which they are played."""
+"""Shortest time between the starts of two episodes; they start in the order in which they are
+played."""
 
 
 async def play(episodes: int, seed: int, progress: Callable[[int, int], None]) -> list[ScriptPart]:
-    """Play about `episodes` episodes and return the script. Calls `progress` with the numbers of finished and of all.
+    """Play about `episodes` episodes and return the script. Calls `progress` with the numbers of
+    finished and of all.
 
     Raises: Unhostable; django.db.Error.
     """
@@ -49,7 +52,12 @@ async def _play_all(
     started = time.time()
     for number, part in enumerate(parts):
         progress(number, len(parts))
-        CLOCK.start(max(started - part.days_ago * DAY_SECONDS, CLOCK.moment + MIN_PAUSE_SECONDS if number else 0.0))
+        CLOCK.start(
+            max(
+                started - part.days_ago * DAY_SECONDS,
+                CLOCK.moment + MIN_PAUSE_SECONDS if number else 0.0,
+            )
+        )
         await _play(service, part, Random(f"demo/{seed}/{number}"))
     progress(len(parts), len(parts))
     return parts
@@ -63,7 +71,10 @@ def _demo_settings() -> Iterator[None]:
     """
     logger = logging.getLogger("environments.runtime")
     before = settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS, logger.level
-    settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = "orsweb.demo.pretended_time.ClockedRecorder", []
+    settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = (
+        "orsweb.demo.pretended_time.ClockedRecorder",
+        [],
+    )
     logger.setLevel(logging.ERROR)
     try:
         yield
@@ -73,9 +84,18 @@ def _demo_settings() -> Iterator[None]:
 
 
 async def _script(service: SessionService, episodes: int, seed: int) -> list[ScriptPart]:
-    """Return the script for the environments that this machine can run; some need a sandbox that it may lack."""
-    names = [name for name in PLAYERS if name in service.registry.names and not service.registry.get(name).unavailable]
-    counts = {(name, split): await service.tasks.count(name, split) for name in names for split in ("train", "test")}
+    """Return the script for the environments that this machine can run; some need a sandbox that it
+    may lack."""
+    names = [
+        name
+        for name in PLAYERS
+        if name in service.registry.names and not service.registry.get(name).unavailable
+    ]
+    counts = {
+        (name, split): await service.tasks.count(name, split)
+        for name in names
+        for split in ("train", "test")
+    }
     return script(names, counts, episodes, seed)
 
 
@@ -89,7 +109,10 @@ async def _play(service: SessionService, part: ScriptPart, random: Random) -> No
         await session.read()
         if part.max_calls:
             await PLAYERS[part.environment](spec, part.skill, random, session.act)
-    except (Over, EnvironmentFault):  # the episode has ended, or its task fails on purpose; both are recorded
+    except (
+        Over,
+        EnvironmentFault,
+    ):  # the episode has ended, or its task fails on purpose; both are recorded
         pass
     if not part.is_left_open:
         await session.leave()

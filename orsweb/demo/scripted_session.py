@@ -1,4 +1,5 @@
-"""One session of the service that a script plays. `script_runner.py` opens it and passes its `act` to a player."""
+"""One session of the service that a script plays. `script_runner.py` opens it and passes its `act`
+to a player."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from orsweb.demo.pretended_time import CLOCK
 from orsweb.demo.script import ScriptPart
 
 MAX_CALL_SECONDS = 120.0
-"""Limit for a call of a bundled environment's tool; a tool that runs a program may have to wait for the machine."""
+"""Limit for a call of a bundled environment's tool; a tool that runs a program may have to wait for
+the machine."""
 
 
 class Over(Exception):
@@ -73,7 +75,11 @@ class ScriptedSession:
         self._calls_left -= 1
         CLOCK.pass_time(self._random.uniform(0.4, 4.0))
         call = await self._service.call(self._sid, "", None, ToolCall(name=tool, input=arguments))
-        if not await call.wait(MAX_CALL_SECONDS) or call.result is None or call.result.event == "error":
+        if (
+            not await call.wait(MAX_CALL_SECONDS)
+            or call.result is None
+            or call.result.event == "error"
+        ):
             raise Over
         result = json.loads(call.result.data)
         output = result.get("output") or {}

@@ -1,1 +1,2 @@
-"""What operators do with a database: backup, restore, and finding out whether everything in it is right."""
+"""What operators do with a database: backup, restore, and finding out whether everything in it is
+right."""

@@ -1,9 +1,10 @@
 """Backups of the database, taken while servers play, and restored into an empty place.
 
-SQLite: a copy by its online backup API within one read transaction, so that it holds one moment and writers go on.
-PostgreSQL: `pg_dump` and `pg_restore`, which are kept in step with every version of the database; nothing of our own
-would be. A backup has the same suffix as its kind, is complete or does not exist, and only its owner can read it. It is
-read once before it gets its name, so that a damaged one never takes the place of a good one.
+SQLite: a copy by its online backup API within one read transaction, so that it holds one moment and
+writers go on. PostgreSQL: `pg_dump` and `pg_restore`, which are kept in step with every version of
+the database; nothing of our own would be. A backup has the same suffix as its kind, is complete or
+does not exist, and only its owner can read it. It is read once before it gets its name, so that a
+damaged one never takes the place of a good one.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def default_name() -> str:
 
 
 def backup(target: Path, progress: Progress) -> int:
-    """Write a backup of the database to `target`, which must not exist, and return its size in bytes.
+    """Write a backup of the database to `target`, which must not exist, and return its size in
+    bytes.
 
     Raises: BackupRefused, also if the copy is damaged; OSError, sqlite3.Error.
     """
@@ -71,7 +73,8 @@ def backup(target: Path, progress: Progress) -> int:
         _flush(target.parent)
     except Damaged as damage:
         raise BackupRefused(
-            f"The copy is damaged, so there is no backup: {damage}. Keep those that you have. If the database itself "
+            f"The copy is damaged, so there is no backup: {damage}. Keep those that you have. If "
+            "the database itself "
             "is damaged, which doctor says, restore the latest."
         ) from damage
     finally:
@@ -82,15 +85,16 @@ def backup(target: Path, progress: Progress) -> int:
 def restore(source: Path, *, replaces: bool) -> Path | None:
     """Make the database what `source` says. The caller holds the lock of the database.
 
-    `replaces`: also where the database holds something already. On SQLite that is kept, in the file that is returned.
-    Raises: BackupRefused; OSError, sqlite3.Error.
+    `replaces`: also where the database holds something already. On SQLite that is kept, in the file
+    that is returned. Raises: BackupRefused; OSError, sqlite3.Error.
     """
     _check_kind(source)
     if connection.vendor == "postgresql":
         _bring_back()
     if not replaces and _holds_something():
         raise BackupRefused(
-            "This database holds something already. Restore into an empty one (another ORSWEB_DATA_DIR or "
+            "This database holds something already. Restore into an empty one (another "
+            "ORSWEB_DATA_DIR or "
             "DATABASE_URL), or add --replace."
         )
     if connection.vendor == "sqlite":
@@ -112,13 +116,15 @@ def _check_kind(source: Path) -> None:
     log = source.with_name(f"{source.name}-wal")
     if log.exists() and log.stat().st_size:
         raise BackupRefused(
-            f"{source} is a part of a database, whose other part is {log}: nothing that backup has written. Join them "
+            f"{source} is a part of a database, whose other part is {log}: nothing that backup has "
+            "written. Join them "
             f"first: sqlite3 {source} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         )
 
 
 def _holds_something() -> bool:
-    if connection.vendor == "sqlite" and not (_file().exists() and _file().stat().st_size):  # a look would fill it
+    # a look would fill it
+    if connection.vendor == "sqlite" and not (_file().exists() and _file().stat().st_size):
         return False
     try:
         tables = set(connection.introspection.table_names())
@@ -135,7 +141,8 @@ def _holds_something() -> bool:
 
 
 def _check_content(copy: Path, source: Path) -> None:
-    """Check what is in `source`, of which `copy` is a copy or the file itself. Raises: BackupRefused."""
+    """Check what is in `source`, of which `copy` is a copy or the file itself. Raises:
+    BackupRefused."""
     is_sqlite = connection.vendor == "sqlite"
     try:
         (_check_sqlite if is_sqlite else _check_postgresql)(copy)
@@ -143,7 +150,9 @@ def _check_content(copy: Path, source: Path) -> None:
         raise BackupRefused(f"{source} is damaged: {damage}.") from damage
     if not (_is_ours_sqlite if is_sqlite else _is_ours_postgresql)(copy):
         raise BackupRefused(f"{source} is not a backup of orsweb: it has no table {_OURS}.")
-    if newer := pending_migrations.newer_than_this((_migrations_sqlite if is_sqlite else _migrations_postgresql)(copy)):
+    if newer := pending_migrations.newer_than_this(
+        (_migrations_sqlite if is_sqlite else _migrations_postgresql)(copy)
+    ):
         raise BackupRefused(f"{source} {newer}. Restore it with that version.")
 
 
@@ -156,7 +165,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-# --- SQLite ----------------------------------------------------------------------------------------------------------
+# --- SQLite ---------------------------------------------------------------------------------------
 
 
 def _backup_sqlite(partial: Path, progress: Progress) -> None:
@@ -164,8 +173,14 @@ def _backup_sqlite(partial: Path, progress: Progress) -> None:
     source, copy = sqlite3.connect(_file(), isolation_level=None), sqlite3.connect(partial)
     with _damage_noted(), closing(source), closing(copy):
         source.execute("BEGIN")
-        source.execute("SELECT COUNT(*) FROM sqlite_master")  # takes the snapshot; without it, writers start it over
-        source.backup(copy, pages=PAGES, sleep=0, progress=lambda status, left, total: progress(total - left, total))
+        # takes the snapshot; without it, writers start it over
+        source.execute("SELECT COUNT(*) FROM sqlite_master")
+        source.backup(
+            copy,
+            pages=PAGES,
+            sleep=0,
+            progress=lambda status, left, total: progress(total - left, total),
+        )
         copy.execute("PRAGMA journal_mode = DELETE")  # the file alone is the database
 
 
@@ -180,8 +195,11 @@ def _restore_sqlite(source: Path) -> Path | None:
         _flush(partial)
         connection.close()
         if file.exists() and _has_tables(file):
-            kept = file.with_name(f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
-            with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:  # it may be damaged
+            kept = file.with_name(
+                f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+            )
+            # it may be damaged
+            with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:
                 old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             file.rename(kept)
         for rest in ("-wal", "-shm"):
@@ -204,7 +222,8 @@ def _has_tables(file: Path) -> bool:
 
 
 def _check_sqlite(file: Path) -> None:
-    """Raises: Damaged. A quick_check would take a fifth of the time, but reads no index and follows no reference."""
+    """Raises: Damaged. A quick_check would take a fifth of the time, but reads no index and follows
+    no reference."""
     with _damage_noted(), _unchanged(file) as opened:
         [found] = opened.execute("PRAGMA integrity_check(1)").fetchone()
         orphan = opened.execute("PRAGMA foreign_key_check").fetchone()
@@ -216,7 +235,9 @@ def _check_sqlite(file: Path) -> None:
 
 def _is_ours_sqlite(file: Path) -> bool:
     with _unchanged(file) as opened:
-        return bool(opened.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_OURS]).fetchone())
+        return bool(
+            opened.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_OURS]).fetchone()
+        )
 
 
 def _migrations_sqlite(file: Path) -> set[tuple[str, str]]:
@@ -244,7 +265,7 @@ def _file() -> Path:
     return Path(str(connection.settings_dict["NAME"])).resolve()
 
 
-# --- PostgreSQL ------------------------------------------------------------------------------------------------------
+# --- PostgreSQL -----------------------------------------------------------------------------------
 
 
 def _backup_postgresql(partial: Path, progress: Progress) -> None:
@@ -260,7 +281,8 @@ def _backup_postgresql(partial: Path, progress: Progress) -> None:
 
 
 def _check_postgresql(file: Path) -> None:
-    """Raises: Damaged. The list of what is in it is not enough: it stands at the beginning of the file."""
+    """Raises: Damaged. The list of what is in it is not enough: it stands at the beginning of the
+    file."""
     try:
         with _running(["pg_restore", f"--file={os.devnull}", str(file)]) as process:
             process.wait()
@@ -279,13 +301,22 @@ def _migrations_postgresql(file: Path) -> set[tuple[str, str]]:
     """Return the application and the name of each migration."""
     command = ["pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(file)]
     with _running(command, stdout=subprocess.PIPE) as process:
-        lines = process.stdout.read().partition("\nCOPY ")[2].partition("\n\\.\n")[0].splitlines()[1:]
+        lines = (
+            process.stdout.read().partition("\nCOPY ")[2].partition("\n\\.\n")[0].splitlines()[1:]
+        )
     return {(app, name) for _, app, name, _ in (line.split("\t") for line in lines)}
 
 
 def _restore_postgresql(source: Path) -> None:
     _check_content(source, source)
-    options = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    options = [
+        "--clean",
+        "--if-exists",
+        "--no-owner",
+        "--no-privileges",
+        "--single-transaction",
+        "--exit-on-error",
+    ]
     command = ["pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(source)]
     with _tables_set_aside(), _running(command) as process:
         process.wait()
@@ -293,10 +324,11 @@ def _restore_postgresql(source: Path) -> None:
 
 @contextmanager
 def _tables_set_aside() -> Any:
-    """Move all tables to another schema. They come back if the block raises; otherwise they are dropped.
+    """Move all tables to another schema. They come back if the block raises; otherwise they are
+    dropped.
 
-    pg_restore drops what the backup has. A database with later migrations has more, and that would remain, or refer to
-    what is dropped.
+    pg_restore drops what the backup has. A database with later migrations has more, and that would
+    remain, or refer to what is dropped.
     """
     _execute(f"CREATE SCHEMA {ASIDE}", *_moves(ASIDE))
     try:
@@ -308,16 +340,21 @@ def _tables_set_aside() -> Any:
 
 
 def _bring_back() -> None:
-    """Move the tables back that were set aside, also by a restore that was killed. Raises: BackupRefused."""
+    """Move the tables back that were set aside, also by a restore that was killed. Raises:
+    BackupRefused."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT quote_ident(current_schema()), to_regnamespace(%s) IS NOT NULL", [ASIDE])
+        cursor.execute(
+            "SELECT quote_ident(current_schema()), to_regnamespace(%s) IS NOT NULL", [ASIDE]
+        )
         [own, is_there] = cursor.fetchone()
         if not is_there:
             return
         if connection.introspection.table_names(cursor):
             raise BackupRefused(
-                f"A restore was killed before it had ended: what the database held is in the schema {ASIDE}, and there "
-                f"are other tables now. Drop what you do not need, for instance: DROP SCHEMA {ASIDE} CASCADE"
+                "A restore was killed before it had ended: what the database held is in the "
+                f"schema {ASIDE}, and there "
+                "are other tables now. Drop what you do not need, for instance: DROP SCHEMA "
+                f"{ASIDE} CASCADE"
             )
         cursor.execute(f"SET search_path TO {ASIDE}")
     _execute(*_moves(own), f"DROP SCHEMA {ASIDE}")
@@ -339,9 +376,13 @@ def _execute(*statements: str) -> None:
 
 @contextmanager
 def _running(command: Sequence[str], stdout: int | None = None) -> Any:
-    """Run a program of PostgreSQL on the database. Raises: BackupRefused with what it said, if it fails."""
+    """Run a program of PostgreSQL on the database. Raises: BackupRefused with what it said, if it
+    fails."""
     if shutil.which(command[0]) is None:
-        raise BackupRefused(f"{command[0]} is missing; install the client programs of PostgreSQL (postgresql-client).")
+        raise BackupRefused(
+            f"{command[0]} is missing; install the client programs of PostgreSQL "
+            "(postgresql-client)."
+        )
     process = subprocess.Popen(  # nosec B603 # a fixed command
         command,
         env=os.environ | _variables(connection.settings_dict),
@@ -360,9 +401,14 @@ def _running(command: Sequence[str], stdout: int | None = None) -> Any:
 
 
 def _variables(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return what libpq has to know, as variables: arguments of a process can be read by everybody."""
+    """Return what libpq has to know, as variables: arguments of a process can be read by
+    everybody."""
     given = {"PGHOST": config["HOST"], "PGPORT": config["PORT"], "PGUSER": config["USER"]}
     given |= {"PGPASSWORD": config["PASSWORD"], "PGDATABASE": config["NAME"]}
     options = config.get("OPTIONS", {})
-    given |= {f"PG{name.upper()}": options[name] for name in ("host", "sslmode", "sslrootcert") if name in options}
+    given |= {
+        f"PG{name.upper()}": options[name]
+        for name in ("host", "sslmode", "sslrootcert")
+        if name in options
+    }
     return {name: str(value) for name, value in given.items() if value}

@@ -1,4 +1,5 @@
-"""Checks of what is derived from the record: statistics of tasks, curves, activity, tools, components, search."""
+"""Checks of what is derived from the record: statistics of tasks, curves, activity, tools,
+components, search."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _KEYS = ('"by"', '"key"')
 
 
 def _task_statistics() -> Iterator[DoctorProblem]:
-    """Compare statistics of tasks with the record. While agents play, some may have ended between the two queries."""
+    """Compare statistics of tasks with the record. While agents play, some may have ended between
+    the two queries."""
     due = {environment.pk for environment in stale()}
     if due:
         yield DoctorProblem(
@@ -46,7 +48,9 @@ def _task_statistics() -> Iterator[DoctorProblem]:
         kept = {row[:4]: row[4:] for row in rows(stored, [environment.pk])}
         found = {row[:4]: (*row[4:7], *row[10:14]) for row in rows(counted, [environment.pk])}
         found = {key: row for key, row in found.items() if row[0] or any(row[3:])}
-        if wrong := [key[0] for key in kept.keys() | found.keys() if kept.get(key) != found.get(key)]:
+        if wrong := [
+            key[0] for key in kept.keys() | found.keys() if kept.get(key) != found.get(key)
+        ]:
             tasks = sorted({int(str(task)) for task in wrong})
             yield DoctorProblem(
                 f"Statistics of {len(tasks):,} tasks of {environment} differ from their episodes: "
@@ -74,12 +78,14 @@ def _lag() -> Iterator[DoctorProblem]:
         if newest - _followed(part.name) > MAX_LAG:
             yield DoctorProblem(
                 f"{part.name} has followed {max(0, _followed(part.name)):,} of {newest:,} endings.",
-                "Wait for the server, or run rebuild_statistics; the log says does_not_follow if it fails.",
+                "Wait for the server, or run rebuild_statistics; the log says does_not_follow if "
+                "it fails.",
             )
 
 
 def _blocks() -> Iterator[DoctorProblem]:
-    """Compare the number of episodes in the blocks of each scope with the episodes up to the last block."""
+    """Compare the number of episodes in the blocks of each scope with the episodes up to the last
+    block."""
     blocks = CurveBlock.objects.filter(level=0).order_by().values_list("scope", "scope_id")
     wrong = list[str]()
     for scope, pk, episodes, last in blocks.annotate(n=Sum("episodes"), last=Max("last_end")):
@@ -87,7 +93,9 @@ def _blocks() -> Iterator[DoctorProblem]:
         if there != episodes:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
     if wrong:
-        yield DoctorProblem(f"Curves count other episodes than there are: {named(wrong, len(wrong))}.", REBUILD)
+        yield DoctorProblem(
+            f"Curves count other episodes than there are: {named(wrong, len(wrong))}.", REBUILD
+        )
 
 
 def _spans() -> Iterator[DoctorProblem]:
@@ -95,12 +103,16 @@ def _spans() -> Iterator[DoctorProblem]:
     spans = StepSpan.objects.order_by().values_list("scope", "scope_id").annotate(n=Sum("episodes"))
     wrong = list[str]()
     for scope, pk, episodes in spans:
-        ended = Episode.objects.filter(**{scope: pk}, status="ended", end_number__lte=place, run_step__isnull=False)
+        ended = Episode.objects.filter(
+            **{scope: pk}, status="ended", end_number__lte=place, run_step__isnull=False
+        )
         if (there := ended.count()) != episodes:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
     if wrong and place == _followed("steps"):
         yield DoctorProblem(
-            f"Curves by training step count other episodes than there are: {named(wrong, len(wrong))}.", REBUILD
+            "Curves by training step count other episodes than there are: "
+            f"{named(wrong, len(wrong))}.",
+            REBUILD,
         )
 
 
@@ -109,28 +121,41 @@ def _activity() -> Iterator[DoctorProblem]:
     counted = dict(days.annotate(n=Sum("episodes")))
     ended = Episode.objects.filter(status="ended", end_number__lte=_followed("activity")).order_by()
     there = dict(ended.values_list("environment_id").annotate(n=Count("pk")))
-    wrong = sorted(pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0))
+    wrong = sorted(
+        pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0)
+    )
     if wrong:
         yield DoctorProblem(
-            f"Activity counts other episodes than there are: environment {named(wrong, len(wrong))}.", REBUILD
+            "Activity counts other episodes than there are: environment "
+            f"{named(wrong, len(wrong))}.",
+            REBUILD,
         )
 
 
 def _run_tasks() -> Iterator[DoctorProblem]:
     counted = dict(RunTask.objects.order_by().values_list("run_id").annotate(n=Sum("attempts")))
-    rollouts = Episode.objects.rollouts().filter(run__isnull=False, end_number__lte=_followed("run_tasks")).order_by()
+    rollouts = (
+        Episode.objects.rollouts()
+        .filter(run__isnull=False, end_number__lte=_followed("run_tasks"))
+        .order_by()
+    )
     there = dict(rollouts.values_list("run_id").annotate(n=Count("pk")))
-    wrong = sorted(pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0))
+    wrong = sorted(
+        pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0)
+    )
     if wrong:
         yield DoctorProblem(
-            f"Comparisons of runs count other rollouts than there are: run {named(wrong, len(wrong))}.", REBUILD
+            "Comparisons of runs count other rollouts than there are: run "
+            f"{named(wrong, len(wrong))}.",
+            REBUILD,
         )
 
 
 def _search() -> Iterator[DoctorProblem]:
     documents, place = TranscriptText.objects.filter(part=0).count(), _followed("text")
     there = Episode.objects.filter(status="ended", end_number__lte=place).count()
-    if documents < there or (documents > there and place >= newest_end()):  # more may wait to be indexed again
+    # more may wait to be indexed again
+    if documents < there or (documents > there and place >= newest_end()):
         yield DoctorProblem(f"Search knows {documents:,} of {there:,} episodes.", REBUILD)
 
 

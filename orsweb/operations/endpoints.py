@@ -1,7 +1,8 @@
 """GET /ready and GET /metrics, for probes, load balancers and Prometheus.
 
-Anybody learns from the status of `/ready` whether the server can be used. What it found, and the metrics, name
-environments and say how busy the server is, so on a server with keys they take a key with the scope `monitor`.
+Anybody learns from the status of `/ready` whether the server can be used. What it found, and the
+metrics, name environments and say how busy the server is, so on a server with keys they take a key
+with the scope `monitor`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Ready(ProtocolView):
         if shows_checks:
             body |= {"checks": {check.name: check.as_json() for check in checks}}
         headers = JSON_HEADERS if is_ready else (*JSON_HEADERS, RETRY_AFTER)
-        return Response(value_json(body).encode("ascii"), status=200 if is_ready else 503, headers=headers)
+        return Response(
+            value_json(body).encode("ascii"), status=200 if is_ready else 503, headers=headers
+        )
 
     def _may_read_checks(self) -> bool:
         """Raises: AuthenticationFailed, Forbidden for a key that was sent and is not in force, or may not read them."""
@@ -79,7 +82,11 @@ class Metrics(ProtocolView):
         texts = {label_of(conf.cluster_address()): text.decode()}
         beside = [peer for peer in ownership.membership.peers.values() if _is_beside(peer)]
         answers = await asyncio.gather(*(self._ask(peer, ownership.membership) for peer in beside))
-        texts |= {label_of(peer.address): found for peer, found in zip(beside, answers, strict=True) if found}
+        texts |= {
+            label_of(peer.address): found
+            for peer, found in zip(beside, answers, strict=True)
+            if found
+        }
         return Response(merged(dict(sorted(texts.items()))).encode(), headers=METRICS_HEADERS)
 
     def _is_asked_by(self, membership: Membership) -> bool:
@@ -104,6 +111,7 @@ def _is_beside(peer: Peer) -> bool:
 
 def _metrics_text(load: ServerLoad, checks: Sequence[ReadyCheck]) -> bytes:
     """Return the text, which takes milliseconds, so it is made on a thread."""
-    from orsweb.operations.metrics import metrics_text  # its library is loaded by the servers that are asked
+    # its library is loaded by the servers that are asked
+    from orsweb.operations.metrics import metrics_text
 
     return metrics_text(load, checks)

@@ -1,4 +1,5 @@
-"""What the checks of `doctor` return, and the checks of the place: disk, files, settings, proxies and migrations."""
+"""What the checks of `doctor` return, and the checks of the place: disk, files, settings, proxies
+and migrations."""
 
 from __future__ import annotations
 
@@ -56,9 +57,14 @@ def unusable(error: DatabaseError) -> DoctorProblem:
     """Return the problem that the database cannot be read."""
     said = " ".join(str(error).split()).rstrip(".")
     if "no such" in said or "does not exist" in said:
-        remedy = f"Run {command_line.command('migrate')}; if nothing was left to migrate, restore the latest backup."
+        remedy = (
+            f"Run {command_line.command('migrate')}; if nothing was left to migrate, restore the "
+            "latest backup."
+        )
     elif "malformed" in said or "not a database" in said:
-        remedy = "The file is damaged: stop the server, restore the latest backup, and look at the disk."
+        remedy = (
+            "The file is damaged: stop the server, restore the latest backup, and look at the disk."
+        )
     else:
         remedy = "See whether it runs, can be reached, and is the one that DATABASE_URL names."
     return DoctorProblem(f"The database cannot be used: {said}.", remedy)
@@ -67,10 +73,14 @@ def unusable(error: DatabaseError) -> DoctorProblem:
 def _migrations() -> Iterator[DoctorProblem]:
     executor = MigrationExecutor(connection)
     if newer := pending_migrations.newer_than_this(executor.loader.applied_migrations):
-        yield DoctorProblem(f"The database {newer}.", "Install that version, or restore a backup from before.")
+        yield DoctorProblem(
+            f"The database {newer}.", "Install that version, or restore a backup from before."
+        )
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
         names = named([f"{one.app_label}.{one.name}" for one, _ in plan], len(plan))
-        yield DoctorProblem(f"Migrations are pending: {names}.", f"Run {command_line.command('migrate')}.")
+        yield DoctorProblem(
+            f"Migrations are pending: {names}.", f"Run {command_line.command('migrate')}."
+        )
 
 
 def _file() -> Iterator[DoctorProblem]:
@@ -80,7 +90,8 @@ def _file() -> Iterator[DoctorProblem]:
     if found != [("ok",)]:
         said = "; ".join(str(text) for (text,) in found)
         yield DoctorProblem(
-            f"The database file is damaged: {said}.", "Stop the server and restore the latest backup; look at the disk."
+            f"The database file is damaged: {said}.",
+            "Stop the server and restore the latest backup; look at the disk.",
         )
 
 
@@ -93,7 +104,8 @@ def _disk() -> Iterator[DoctorProblem]:
         if usage.free < max(MIN_FREE_BYTES, MIN_FREE_SHARE * usage.total):
             yield DoctorProblem(
                 f"{name} ({place}) has {usage.free / 1e9:.1f} of {usage.total / 1e9:.1f} GB left.",
-                "Remove old episodes with prune_episodes, set a retention period, or use a larger disk.",
+                "Remove old episodes with prune_episodes, set a retention period, or use a larger "
+                "disk.",
                 is_grave=usage.free < MIN_FREE_BYTES,
             )
 
@@ -106,16 +118,21 @@ def _files() -> Iterator[DoctorProblem]:
     for path in secret:
         if path.exists() and (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
             yield DoctorProblem(
-                f"Other users of this machine may use {path} (mode {mode:04o}).", f"Run chmod go= {path}."
+                f"Other users of this machine may use {path} (mode {mode:04o}).",
+                f"Run chmod go= {path}.",
             )
 
 
 def _settings() -> Iterator[DoctorProblem]:
     found = run_checks(include_deployment_checks=True)
     for message in [message for message in found if not message.is_silenced()]:
-        yield DoctorProblem(f"{message.msg.rstrip('.')} ({message.id}).", message.hint or "See docs/operations.md.")
+        yield DoctorProblem(
+            f"{message.msg.rstrip('.')} ({message.id}).", message.hint or "See docs/operations.md."
+        )
     if settings.DEBUG:
-        yield DoctorProblem("ORSWEB_DEBUG is on: pages show code and settings.", "Unset ORSWEB_DEBUG.")
+        yield DoctorProblem(
+            "ORSWEB_DEBUG is on: pages show code and settings.", "Unset ORSWEB_DEBUG."
+        )
 
 
 def _proxies() -> Iterator[DoctorProblem]:

@@ -1,7 +1,8 @@
 """The server's figures in the text format of Prometheus.
 
-Everything is read when it is asked for, from numbers that the server keeps anyway. Labels are names of environments
-that are served, outcomes, causes (a bounded number) and names of threads: never sessions, tasks or keys.
+Everything is read when it is asked for, from numbers that the server keeps anyway. Labels are names
+of environments that are served, outcomes, causes (a bounded number) and names of threads: never
+sessions, tasks or keys.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -47,7 +53,9 @@ class _Metrics(Collector):
         yield from self._of_recorder()
         yield from self._of_cluster()
         threads = sorted(self._load.threads.items())
-        yield _gauge("threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads])
+        yield _gauge(
+            "threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads]
+        )
         met = [((check.name,), check.is_met) for check in self._checks]
         yield _gauge("ready", "1 for each check of /ready that is met", ["check"], met)
         values = [((check.name,), check.value) for check in self._checks if check.value is not None]
@@ -59,13 +67,22 @@ class _Metrics(Collector):
             ("live_sessions", "Sessions that are open", play.live),
             ("running_calls", "Tool calls that run, or wait for the setup", play.running),
         ):
-            yield _gauge(name, text, ["environment"], [((one or UNBOUND,), count) for one, count in counts.items()])
+            yield _gauge(
+                name,
+                text,
+                ["environment"],
+                [((one or UNBOUND,), count) for one, count in counts.items()],
+            )
         played = sorted(play.played.items())
         yield _counter(
             "calls",
             "Tool calls that were answered",
             ["environment", "outcome"],
-            [((name, outcome), count) for name, one in played for outcome, count in one.calls.items()],
+            [
+                ((name, outcome), count)
+                for name, one in played
+                for outcome, count in one.calls.items()
+            ],
         )
         yield _histogram(
             "call_seconds",
@@ -82,19 +99,31 @@ class _Metrics(Collector):
             "episodes_ended",
             "Episodes by how they ended",
             ["environment", "cause"],
-            [((name, cause), count) for name, one in played for cause, count in one.endings.items()],
+            [
+                ((name, cause), count)
+                for name, one in played
+                for cause, count in one.endings.items()
+            ],
         )
 
     def _of_workers(self) -> Iterator[Metric]:
         workers = sorted(self._load.workers.items())
         for name, text, counts in (
-            ("worker_processes", "Worker processes that run", [((one,), load.processes) for one, load in workers]),
+            (
+                "worker_processes",
+                "Worker processes that run",
+                [((one,), load.processes) for one, load in workers],
+            ),
             (
                 "worker_sessions",
                 "Sessions that worker processes play",
                 [((one,), load.sessions) for one, load in workers],
             ),
-            ("worker_machines", "Machines on which they run", [((one,), load.machines) for one, load in workers]),
+            (
+                "worker_machines",
+                "Machines on which they run",
+                [((one,), load.machines) for one, load in workers],
+            ),
             (
                 "worker_lag_seconds",
                 "Longest time that a worker process takes to answer a ping while it has a call",
@@ -103,23 +132,49 @@ class _Metrics(Collector):
         ):
             yield _gauge(name, text, ["environment"], counts)
         deaths = [((one,), load.deaths) for one, load in workers]
-        yield _counter("worker_deaths", "Worker processes that ended while they had sessions", ["environment"], deaths)
+        yield _counter(
+            "worker_deaths",
+            "Worker processes that ended while they had sessions",
+            ["environment"],
+            deaths,
+        )
 
     def _of_recorder(self) -> Iterator[Metric]:
         recorder = self._load.recorder
         commits = recorder.commits
-        yield _histogram("commit_batch_calls", "Calls that were committed together", [("", commits.calls)])
-        yield _histogram("commit_seconds", "Time that a batch took to be written", [("", commits.seconds)])
         yield _histogram(
-            "commit_lag_seconds", "Time from the oldest call of a batch to its commit", [("", commits.lag_seconds)]
+            "commit_batch_calls", "Calls that were committed together", [("", commits.calls)]
         )
-        yield _counter("rejected_rows", "Rows that the database refused", [], [((), recorder.rejected)])
+        yield _histogram(
+            "commit_seconds", "Time that a batch took to be written", [("", commits.seconds)]
+        )
+        yield _histogram(
+            "commit_lag_seconds",
+            "Time from the oldest call of a batch to its commit",
+            [("", commits.lag_seconds)],
+        )
+        yield _counter(
+            "rejected_rows", "Rows that the database refused", [], [((), recorder.rejected)]
+        )
         yield _gauge("queue_calls", "Calls that wait to be recorded", [], [((), recorder.queued)])
-        yield _gauge("queue_oldest_seconds", "How long the oldest of those waits", [], [((), recorder.oldest_seconds)])
-        behind = [((part,), count) for part, count in recorder.behind.items()]
-        yield _gauge("follower_behind_episodes", "Ended episodes that figures don't count yet", ["part"], behind)
         yield _gauge(
-            "follower_seconds", "Time since all figures last followed the record", [], [((), recorder.follower_seconds)]
+            "queue_oldest_seconds",
+            "How long the oldest of those waits",
+            [],
+            [((), recorder.oldest_seconds)],
+        )
+        behind = [((part,), count) for part, count in recorder.behind.items()]
+        yield _gauge(
+            "follower_behind_episodes",
+            "Ended episodes that figures don't count yet",
+            ["part"],
+            behind,
+        )
+        yield _gauge(
+            "follower_seconds",
+            "Time since all figures last followed the record",
+            [],
+            [((), recorder.follower_seconds)],
         )
 
     def _of_cluster(self) -> Iterator[Metric]:
@@ -127,12 +182,21 @@ class _Metrics(Collector):
         yield _gauge("cluster_servers", "Servers of the database that live", [], _living(cluster))
         leading = [((), cluster.is_leader)] if cluster else []
         yield _gauge("cluster_leader", "1 if this server leads", [], leading)
-        yield _gauge("cluster_leases", "Sessions that a server has, in the database", ["of"], _leases(cluster))
+        yield _gauge(
+            "cluster_leases",
+            "Sessions that a server has, in the database",
+            ["of"],
+            _leases(cluster),
+        )
         passed_on, taken_over = (cluster.passed_on, cluster.taken_over) if cluster else ({}, {})
         passed = [((outcome,), passed_on.get(outcome, 0)) for outcome in PASSED_ON]
-        yield _counter("passed_on_requests", "Requests passed on to another server", ["outcome"], passed)
+        yield _counter(
+            "passed_on_requests", "Requests passed on to another server", ["outcome"], passed
+        )
         taken = [((outcome,), taken_over.get(outcome, 0)) for outcome in TAKEN_OVER]
-        yield _counter("taken_over_sessions", "Sessions taken over from dead servers", ["outcome"], taken)
+        yield _counter(
+            "taken_over_sessions", "Sessions taken over from dead servers", ["outcome"], taken
+        )
 
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
@@ -176,13 +240,14 @@ def _histogram(name: str, text: str, samples: Iterable[tuple[str, CountedValues]
     return family
 
 
-# --- several servers on one port --------------------------------------------------------------------------------------
+# --- several servers on one port ------------------------------------------------------------------
 
 _SAMPLE_NAME = re.compile(r"(\w+)(\{?)")
 
 
 def merged(texts: Mapping[str, str]) -> str:
-    """Return one text of what servers say, with the label `server` at each sample. `texts`: by the label's value."""
+    """Return one text of what servers say, with the label `server` at each sample. `texts`: by the
+    label's value."""
     families: dict[str, list[str]] = {}
     for server, text in texts.items():
         samples: list[str] = []
@@ -203,5 +268,6 @@ def _labelled(line: str, server: str) -> str:
 
 
 def label_of(address: str) -> str:
-    """Return the label of a server that others reach at `address`: without the directory of its socket."""
+    """Return the label of a server that others reach at `address`: without the directory of its
+    socket."""
     return PurePath(address).name if address.startswith("/") else address

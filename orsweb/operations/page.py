@@ -1,6 +1,8 @@
-"""The operator's page: the figures of `/metrics` and `/ready` for people, fetched again every two seconds.
+"""The operator's page: the figures of `/metrics` and `/ready` for people, fetched again every two
+seconds.
 
-It does not wait for episodes to end, as other live pages do, because it has to show above all what stands still.
+It does not wait for episodes to end, as other live pages do, because it has to show above all what
+stands still.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from orsweb.server.succession import state_of_supervisor
 
 MAX_WAIT_SECONDS = 5.0
 """How long the page waits for the event loop, which code of an environment may hold."""
-HELD = f"Code of an environment may hold the event loop: it has not answered for {MAX_WAIT_SECONDS:g} s. See Incidents."
+HELD = (
+    f"Code of an environment may hold the event loop: it has not answered for {MAX_WAIT_SECONDS:g} "
+    "s. See Incidents."
+)
 CHECKS = {
     "stopping": "Takes new sessions",
     "database": "The database answers",
@@ -49,7 +54,10 @@ PASSED_ON = {
     "no answer": "Sent again because the server was lost",
     "given up": "Given up after all",
 }
-TAKEN_OVER = {"going on": "Sessions of dead servers that go on here", "closed": "Those that ended as interrupted"}
+TAKEN_OVER = {
+    "going on": "Sessions of dead servers that go on here",
+    "closed": "Those that ended as interrupted",
+}
 """What the page calls the outcomes of ClusterCounts."""
 
 WORDS: Mapping[str, Callable[[float], str]] = {"disk": filesizeformat, "queue": "{:,.0f}".format}
@@ -89,12 +97,15 @@ def operations(request: HttpRequest) -> HttpResponse:
         raise cannot_be_used("part", part, "allowed is state")
     template = "orsweb/operations_state.html" if part else "orsweb/operations.html"
     hidden = viewer_of(request.user).hidden_environments
-    names = Environment.objects.filter(pk__in=hidden).values_list("name", flat=True) if hidden else ()
+    names = (
+        Environment.objects.filter(pk__in=hidden).values_list("name", flat=True) if hidden else ()
+    )
     return render(request, template, _state(frozenset(names)))
 
 
 def _state(hidden: frozenset[str]) -> dict[str, Any]:
-    """Return the template variables. `hidden`: names of the environments that do not exist for the person."""
+    """Return the template variables. `hidden`: names of the environments that do not exist for the
+    person."""
     try:
         load, checks = ask_service(_read, MAX_WAIT_SECONDS)
     except (NotPlaying, Draining) as error:
@@ -105,13 +116,16 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
     refusal = supervisor.problem if supervisor else ""
     recorder, rows = load.recorder, [row for row in _environments(load) if row.name not in hidden]
     return {
-        "refusal": "The log says why." if refusal and hidden else refusal,  # it may name what is hidden
+        # it may name what is hidden
+        "refusal": "The log says why." if refusal and hidden else refusal,
         "is_ready": all(check.is_met for check in checks),
         "checks": [_check_row(check) for check in checks],
         "environments": rows,
         "live": sum(row.live for row in rows) + load.play.live.get("", 0),
         "running": sum(row.running for row in rows),
-        "errors": sorted((one for one in _errors(load) if one[0] not in hidden), key=lambda error: -error[2]),
+        "errors": sorted(
+            (one for one in _errors(load) if one[0] not in hidden), key=lambda error: -error[2]
+        ),
         "recorder": recorder,
         "oldest": formats.seconds(recorder.oldest_seconds),
         "commits": _commit_figures(load),
@@ -169,7 +183,9 @@ def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
 
 def _between_servers(cluster: ClusterLoad) -> list[tuple[str, int]]:
     passed_on = [(label, cluster.passed_on.get(outcome, 0)) for outcome, label in PASSED_ON.items()]
-    return passed_on + [(label, cluster.taken_over.get(outcome, 0)) for outcome, label in TAKEN_OVER.items()]
+    return passed_on + [
+        (label, cluster.taken_over.get(outcome, 0)) for outcome, label in TAKEN_OVER.items()
+    ]
 
 
 def _bound(values: CountedValues, share: float) -> str:
@@ -177,12 +193,18 @@ def _bound(values: CountedValues, share: float) -> str:
     bound = values.quantile(share)
     if bound is None:
         return formats.NOTHING
-    return f"> {formats.seconds(values.bounds[-1])}" if bound == float("inf") else f"≤ {formats.seconds(bound)}"
+    return (
+        f"> {formats.seconds(values.bounds[-1])}"
+        if bound == float("inf")
+        else f"≤ {formats.seconds(bound)}"
+    )
 
 
 def _check_row(check: ReadyCheck) -> CheckRow:
     if check.name == "stopping":
-        return CheckRow(CHECKS[check.name], "yes" if check.is_met else "no, it is stopping", "", check.is_met)
+        return CheckRow(
+            CHECKS[check.name], "yes" if check.is_met else "no, it is stopping", "", check.is_met
+        )
     words = WORDS.get(check.name, formats.seconds)
     value = words(check.value) if check.value is not None else "no answer"
     if check.name == "follower":

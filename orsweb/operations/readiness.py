@@ -1,7 +1,7 @@
 """Whether the server can be used: the checks of `/ready`, each with its value and its limit.
 
-Probes may ask as often as they like: the database and the disk are looked at once a second at most, by one thread at a
-time, so a database that hangs holds one thread, however many ask.
+Probes may ask as often as they like: the database and the disk are looked at once a second at most,
+by one thread at a time, so a database that hangs holds one thread, however many ask.
 """
 
 from __future__ import annotations
@@ -72,13 +72,30 @@ class Readiness:
         is_draining, load = service.load().is_draining, get_record().load(self._newest_end)
         return [
             ReadyCheck("stopping", float(is_draining), 0, "1 while the server stops"),
-            ReadyCheck("database", place.database_seconds, MAX_DATABASE_SECONDS, "seconds until it answered"),
-            ReadyCheck("queue", load.queued, settings.ORSWEB_READY_MAX_QUEUE, "calls that wait to be recorded"),
             ReadyCheck(
-                "commit_lag", load.oldest_seconds, settings.ORSWEB_READY_MAX_COMMIT_LAG, "seconds that the oldest waits"
+                "database",
+                place.database_seconds,
+                MAX_DATABASE_SECONDS,
+                "seconds until it answered",
             ),
             ReadyCheck(
-                "disk", place.free_bytes, settings.ORSWEB_READY_MIN_FREE_BYTES, "bytes that are free", is_minimum=True
+                "queue",
+                load.queued,
+                settings.ORSWEB_READY_MAX_QUEUE,
+                "calls that wait to be recorded",
+            ),
+            ReadyCheck(
+                "commit_lag",
+                load.oldest_seconds,
+                settings.ORSWEB_READY_MAX_COMMIT_LAG,
+                "seconds that the oldest waits",
+            ),
+            ReadyCheck(
+                "disk",
+                place.free_bytes,
+                settings.ORSWEB_READY_MIN_FREE_BYTES,
+                "bytes that are free",
+                is_minimum=True,
             ),
             ReadyCheck(
                 "follower",
@@ -89,8 +106,8 @@ class Readiness:
         ]
 
     async def newest_end(self) -> int:
-        """Return the number of the newest ending in the database, of whichever server; while the database is away, that
-        of the last look.
+        """Return the number of the newest ending in the database, of whichever server; while the
+        database is away, that of the last look.
         """
         await self._look()
         return self._newest_end
@@ -126,7 +143,8 @@ def _look_at_place() -> _Place:
 
 
 def _ask_database() -> tuple[float | None, int | None]:
-    """Return how long the database took to accept a connection and to answer, and `newest_end`; None if it did not."""
+    """Return how long the database took to accept a connection and to answer, and `newest_end`;
+    None if it did not."""
     began = time.monotonic()
     try:
         with connection.cursor() as cursor:

@@ -1,4 +1,5 @@
-"""Checks of the record: steps without gaps, blobs as their hashes say, and episodes that say what their steps say."""
+"""Checks of the record: steps without gaps, blobs as their hashes say, and episodes that say what
+their steps say."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ _BLOB_COLUMNS = (
     *(("episodes_step", f"{name}_blob_id", "episode_id") for name in ("input", "output")),
     *(("episodes_episode", f"{name}_id", "id") for name in ("prompt", "tools")),
     ("episodes_rollout", "event_blob_id", "id"),
-    *(("episodes_rolloutmessage", f"{name}_blob_id", "rollout_id") for name in ("content", "summary", "extra")),
+    *(
+        ("episodes_rolloutmessage", f"{name}_blob_id", "rollout_id")
+        for name in ("content", "summary", "extra")
+    ),
 )
 _MISSING = """
     SELECT DISTINCT t.{owner} FROM {table} AS t LEFT JOIN episodes_blob AS b ON b.digest = t.{column}
@@ -55,7 +59,9 @@ _OWNERLESS = """
     SELECT r.id FROM episodes_rollout AS r LEFT JOIN episodes_episode AS e ON e.id = r.episode_id
     WHERE r.episode_id IS NOT NULL AND e.id IS NULL
 """
-RESTORE = "The figures cannot be made again from the record; restore a backup if the episodes matter."
+RESTORE = (
+    "The figures cannot be made again from the record; restore a backup if the episodes matter."
+)
 
 
 def _episodes(sql: str, words: str, remedy: str) -> Iterator[DoctorProblem]:
@@ -82,12 +88,15 @@ def _blobs_are_there() -> Iterator[DoctorProblem]:
 
 
 def _blobs_are_right() -> Iterator[DoctorProblem]:
-    """Compare blobs with their hashes. A redaction keeps the hash of a text that it has replaced by stars."""
+    """Compare blobs with their hashes. A redaction keeps the hash of a text that it has replaced by
+    stars."""
     wrong, is_redacted = list[str](), Redaction.objects.exists()
     for blob in Blob.objects.order_by("pk").iterator(chunk_size=100):
         try:
             text = blob.text
-            is_right = is_key(blob.digest, text.encode(), bytes(blob.data)) or (is_redacted and STARS in text)
+            is_right = is_key(blob.digest, text.encode(), bytes(blob.data)) or (
+                is_redacted and STARS in text
+            )
         except Exception:  # whatever a damaged blob causes
             is_right = False
         if not is_right:
@@ -106,7 +115,8 @@ def _constraints() -> Iterator[DoctorProblem]:
     if connection.vendor == "sqlite" and (found := rows("PRAGMA foreign_key_check")):
         tables = sorted({str(row[0]) for row in found})
         yield DoctorProblem(
-            f"{len(found):,} rows refer to rows that are gone, in {named(tables, len(tables))}.", RESTORE
+            f"{len(found):,} rows refer to rows that are gone, in {named(tables, len(tables))}.",
+            RESTORE,
         )
 
 

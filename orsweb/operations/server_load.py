@@ -25,7 +25,8 @@ THREADS = frozenset(
         "leases", "page", "pages", "play", "episode-events", "export", "reports", "job",
     )
 )  # fmt: skip
-"""Names of the server's threads, as docs/architecture.md lists them. Hosted code names its own as it likes."""
+"""Names of the server's threads, as docs/architecture.md lists them. Hosted code names its own as
+it likes."""
 OTHER = "other"
 STARTED = datetime.now(UTC)
 
@@ -50,7 +51,8 @@ class ServerLoad:
 
 
 async def load_of(service: SessionService) -> ServerLoad:
-    """Return how busy the process is. Called on the service's loop, which it holds for less than a millisecond."""
+    """Return how busy the process is. Called on the service's loop, which it holds for less than a
+    millisecond."""
     memory_bytes, newest_end = _memory_bytes(), await READINESS.newest_end()
     return ServerLoad(
         play=service.load(),
@@ -58,7 +60,9 @@ async def load_of(service: SessionService) -> ServerLoad:
         workers=worker_loads(),
         threads=Counter(_kind(thread.name) for thread in threading.enumerate()),
         memory_bytes=memory_bytes,
-        peak_memory_bytes=max(memory_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),
+        peak_memory_bytes=max(
+            memory_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        ),
         started=STARTED,
         cluster=await cluster_load_of(ownership) if (ownership := ownership_or_none()) else None,
     )

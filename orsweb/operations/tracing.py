@@ -1,8 +1,11 @@
-"""Traces for OpenTelemetry: imported only if a collector is configured (`ORSWEB_TRACES`), so others pay nothing.
+"""Traces for OpenTelemetry: imported only if a collector is configured (`ORSWEB_TRACES`), so others
+pay nothing.
 
-`watch_requests` makes a span of each agent's request, which continues the trace that its header `traceparent` names,
-puts the trace's id into the log and into the header `X-Trace-Id` of the response. `TracedRecorder` adds spans for
-tool calls and commits, which it sees as rows; it runs in the context of the request. OpenTelemetry's own variables
+`watch_requests` makes a span of each agent's request, which continues the trace that its header
+`traceparent` names, puts the trace's id into the log and into the header `X-Trace-Id` of the
+response. `TracedRecorder` adds spans for
+tool calls and commits, which it sees as rows; it runs in the context of the request.
+OpenTelemetry's own variables
 say what is sent where. Spans hold no inputs, outputs or prompts.
 """
 
@@ -44,7 +47,8 @@ _propagator = TraceContextTextMapPropagator()
 
 @cache
 def provider() -> TracerProvider:
-    """Return the provider of this process; its thread sends spans in batches, and drops them if it can't keep up."""
+    """Return the provider of this process; its thread sends spans in batches, and drops them if it
+    can't keep up."""
     os.environ.setdefault("OTEL_SERVICE_NAME", "orsweb")
     made = TracerProvider(resource=Resource.create({SERVICE_VERSION: conf.version()}))
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -56,7 +60,7 @@ def _tracer() -> trace.Tracer:
     return provider().get_tracer("orsweb", conf.version())
 
 
-# --- requests --------------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 def watch_requests(answer: Answer) -> Answer:
@@ -84,11 +88,13 @@ def _span_name(request: HttpRequest) -> str:
     segments = request.path.strip("/").split("/")
     if segments[-1] == "create":
         return "session start"
-    word = next((one for one in (segments[0], segments[-1]) if one in PROTOCOL_WORDS | OTHER_PROTOCOLS), "")
+    word = next(
+        (one for one in (segments[0], segments[-1]) if one in PROTOCOL_WORDS | OTHER_PROTOCOLS), ""
+    )
     return f"{request.method} /{word}" if word else request.method
 
 
-# --- the record ------------------------------------------------------------------------------------------------------
+# --- the record -----------------------------------------------------------------------------------
 
 
 class TracedRecorder(Recorder):
@@ -113,8 +119,11 @@ class TracedRecorder(Recorder):
                 self._environments.pop(row.episode, None)
         super().record(*traced, committed=self._spanned(rows[0].episode, committed))
 
-    def _spanned(self, episode: int, committed: Callable[[], None] | None) -> Callable[[], None] | None:
-        """Return `committed` with the end of a span that starts now, if somebody waits for the commit."""
+    def _spanned(
+        self, episode: int, committed: Callable[[], None] | None
+    ) -> Callable[[], None] | None:
+        """Return `committed` with the end of a span that starts now, if somebody waits for the
+        commit."""
         if committed is None:
             return None
         span = _tracer().start_span("commit", attributes={"orsweb.episode": episode})
@@ -128,13 +137,18 @@ class TracedRecorder(Recorder):
     def _end_call(self, row: StepTaken) -> None:
         about = {"orsweb.step": row.index, "orsweb.tool": row.tool, "orsweb.outcome": row.status}
         attributes = {**self._attributes(row.episode), **about}
-        span = _tracer().start_span("tool call", start_time=int(row.started * 1e9), attributes=attributes)
+        span = _tracer().start_span(
+            "tool call", start_time=int(row.started * 1e9), attributes=attributes
+        )
         if row.status == "failed":
             span.set_status(Status(StatusCode.ERROR, row.reason))
         span.end()
 
     def _attributes(self, episode: int) -> dict[str, Any]:
-        return {"orsweb.episode": episode, "orsweb.environment": self._environments.get(episode, "")}
+        return {
+            "orsweb.episode": episode,
+            "orsweb.environment": self._environments.get(episode, ""),
+        }
 
     async def stop(self, timeout_seconds: float) -> int:
         lost = await super().stop(timeout_seconds)
@@ -143,9 +157,13 @@ class TracedRecorder(Recorder):
 
 
 def _labelled(row: EpisodeStarted) -> EpisodeStarted:
-    """Return the row with the id of the current trace as a label, unless the client has set that label."""
+    """Return the row with the id of the current trace as a label, unless the client has set that
+    label."""
     context = trace.get_current_span().get_span_context()
     if not context.is_valid:
         return row
-    labels = {TRACE_LABEL: trace.format_trace_id(context.trace_id), **json.loads(row.run.labels_json or "{}")}
+    labels = {
+        TRACE_LABEL: trace.format_trace_id(context.trace_id),
+        **json.loads(row.run.labels_json or "{}"),
+    }
     return replace(row, run=replace(row.run, labels_json=json.dumps(labels)))

@@ -12,7 +12,8 @@ from environments.features import features
 
 
 def sidebar_page(title: str, icon: str, name: str) -> dict[str, Any]:
-    """Return a link of the sidebar. That of a list of rows is shown to people with the permission to view them."""
+    """Return a link of the sidebar. That of a list of rows is shown to people with the permission
+    to view them."""
     link = {"title": title, "icon": icon, "link": reverse_lazy(name)}
     if not name.startswith("admin:"):
         return link
@@ -55,12 +56,18 @@ def sidebar() -> list[dict[str, Any]]:
         {
             "title": "Environments and tasks",
             "items": [
-                sidebar_page("Environments", "deployed_code", "admin:environments_environment_changelist"),
-                sidebar_page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
+                sidebar_page(
+                    "Environments", "deployed_code", "admin:environments_environment_changelist"
+                ),
+                sidebar_page(
+                    "Splits", "format_list_numbered", "admin:environments_split_changelist"
+                ),
                 sidebar_page("Tasks", "checklist", "admin:environments_task_changelist"),
                 sidebar_page("Activity", "history", "admin:environments_curationaction_changelist")
                 | {"permission": lambda request: request.user.has_perm("environments.view_task")},
-                sidebar_page("Conflicts", "call_split", "admin:environments_syncconflict_changelist")
+                sidebar_page(
+                    "Conflicts", "call_split", "admin:environments_syncconflict_changelist"
+                )
                 | {"permission": lambda request: request.user.has_perm("environments.view_task")},
             ],
         },
@@ -68,7 +75,9 @@ def sidebar() -> list[dict[str, Any]]:
             "title": "Access",
             "items": [
                 sidebar_page("API keys", "key", "admin:environments_apikey_changelist"),
-                sidebar_page("Security log", "policy", "admin:environments_securityevent_changelist"),
+                sidebar_page(
+                    "Security log", "policy", "admin:environments_securityevent_changelist"
+                ),
                 sidebar_page("Users", "person", "admin:auth_user_changelist"),
                 sidebar_page("Groups", "group", "admin:auth_group_changelist"),
             ],
@@ -80,7 +89,9 @@ UNFOLD = {
     "SITE_TITLE": "orsweb",
     "SITE_HEADER": "Admin",
     "SITE_URL": reverse_lazy("overview"),
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}
+    ],
     "DASHBOARD_CALLBACK": "environments.admin.index.index",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
@@ -92,6 +103,9 @@ UNFOLD = {
         lambda request: static("orsweb/record.css"),
         lambda request: static("orsweb/admin.css"),
     ],
-    "SCRIPTS": [lambda request: static("orsweb/admin_labels.js"), lambda request: static("orsweb/scrolling.js")],
+    "SCRIPTS": [
+        lambda request: static("orsweb/admin_labels.js"),
+        lambda request: static("orsweb/scrolling.js"),
+    ],
     "SIDEBAR": {"navigation": lambda request: sidebar()},
 }

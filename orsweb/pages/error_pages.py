@@ -1,7 +1,8 @@
 """The error pages: what happened, what is safe and what to do, in the frame of all pages.
 
-Django calls these views as the handlers that `urls.py` names. Errors of the protocol are answered there, in JSON. The
-views of the API answer their own errors in JSON too; those that happen before a view is called are answered here.
+Django calls these views as the handlers that `urls.py` names. Errors of the protocol are answered
+there, in JSON. The views of the API answer their own errors in JSON too; those that happen before a
+view is called are answered here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from environments.access.permissions import SEE_PAGES, refusal
 from orsweb.accounts.page_rules import missing_in_admin
 
 NO_SUCH_PAGE = "There is no such page, or what it showed has been deleted."
-_LINKED_PAGES = (("overview", "Overview"), ("episodes", "All episodes"), ("environments", "Environments"))
+_LINKED_PAGES = (
+    ("overview", "Overview"),
+    ("episodes", "All episodes"),
+    ("environments", "Environments"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,10 @@ class Fault:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     sentence = str(exception) or "Its address is malformed."
     if isinstance(exception, DisallowedHost):
-        sentence = "This server does not answer under that host name. Add the name to ORSWEB_ALLOWED_HOSTS to allow it."
+        sentence = (
+            "This server does not answer under that host name. Add the name to "
+            "ORSWEB_ALLOWED_HOSTS to allow it."
+        )
     return fault_page(request, Fault(400, "This address isn't valid", sentence))
 
 
@@ -42,19 +50,23 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not sentence and (permission := missing_in_admin(request)):
         sentence = refusal(request.user, permission)
     elif not sentence:
-        sentence = "Your account may not do this. A superuser can change that, in the admin under Users."
+        sentence = (
+            "Your account may not do this. A superuser can change that, in the admin under Users."
+        )
     return fault_page(request, Fault(403, "Not allowed", sentence))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     sentence = (
-        f"The form was sent from another site, or its page is too old: {reason} Reload the page and send it again."
+        f"The form was sent from another site, or its page is too old: {reason} Reload the page "
+        "and send it again."
     )
     return fault_page(request, Fault(403, "Form not sent", sentence))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Show the message of the view that raised Http404, unless it is Django's own, which names classes and routes."""
+    """Show the message of the view that raised Http404, unless it is Django's own, which names
+    classes and routes."""
     message = exception.args[0] if isinstance(exception, Http404) and exception.args else ""
     is_ours = isinstance(message, str) and message and " matches the given query" not in message
     return fault_page(request, Fault(404, "Page not found", message if is_ours else NO_SUCH_PAGE))
@@ -62,12 +74,16 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return the page without a query, because the database may be what failed."""
-    if _is_for_programs(request) and isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+    if _is_for_programs(request) and isinstance(
+        sys.exc_info()[1], OperationalError | InterfaceError
+    ):
         detail = "The database is unavailable; try again."
         return JsonResponse({"detail": detail}, status=503, headers={"Retry-After": "2"})
     sentence = (
-        "This page failed; the reason is in the server's log. Nothing that was recorded is lost, and agents can "
-        "continue to play. Reload the page. If it keeps failing, check that the database is reachable and migrated."
+        "This page failed; the reason is in the server's log. Nothing that was recorded is lost, "
+        "and agents can "
+        "continue to play. Reload the page. If it keeps failing, check that the database is "
+        "reachable and migrated."
     )
     return fault_page(request, Fault(500, "Something went wrong", sentence), is_bare=True)
 
@@ -86,7 +102,10 @@ def fault_page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> 
         "title": fault.title,
         "sentence": fault.sentence,
         "status": fault.status,
-        "links": [*_bare_links(request, fault), *(_links() if is_bare or _sees_pages(request) else [])],
+        "links": [
+            *_bare_links(request, fault),
+            *(_links() if is_bare or _sees_pages(request) else []),
+        ],
         "path": request.path,
         "is_bare": is_bare,
     }

@@ -1,8 +1,10 @@
-"""Answers requests for pages and the API that wait for a database that has stopped answering. Wraps Django's handler.
+"""Answers requests for pages and the API that wait for a database that has stopped answering. Wraps
+Django's handler.
 
-A database that refuses connections or closes them fails a request at once. One that hangs does not: the machine froze,
-or the network loses packets. A request waits for it on its thread as long as the operating system does, often for
-minutes. After PATIENCE_SECONDS without a response, `answers` is asked whether the database answers at all. If it
+A database that refuses connections or closes them fails a request at once. One that hangs does not:
+the machine froze, or the network loses packets. A request waits for it on its thread as long as the
+operating system does, often for minutes. After PATIENCE_SECONDS without a response, `answers` is
+asked whether the database answers at all. If it
 does not, the client gets a 503, and so do all later ones at once, until it answers again.
 """
 
@@ -28,10 +30,14 @@ log = structlog.get_logger(__name__)
 
 
 class HangingDatabase:
-    """`answers` returns whether the database answers, within a few seconds. It is asked often, so it should cache."""
+    """`answers` returns whether the database answers, within a few seconds. It is asked often, so
+    it should cache."""
 
     def __init__(
-        self, app: App, answers: Callable[[], Awaitable[bool]], patience_seconds: float = PATIENCE_SECONDS
+        self,
+        app: App,
+        answers: Callable[[], Awaitable[bool]],
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._app, self._answers, self._patience = app, answers, patience_seconds
         self._hangs = False
@@ -50,7 +56,9 @@ class HangingDatabase:
         except Exception:
             if not response.is_refused:
                 raise
-            log.debug("failed after the database had stopped answering", path=scope["path"], exc_info=True)
+            log.debug(
+                "failed after the database had stopped answering", path=scope["path"], exc_info=True
+            )
         finally:
             watch.cancel()
 
@@ -64,7 +72,9 @@ class HangingDatabase:
         hangs = not await self._answers()
         if hangs != self._hangs:
             self._hangs = hangs
-            log.warning("the database has stopped answering" if hangs else "the database answers again")
+            log.warning(
+                "the database has stopped answering" if hangs else "the database answers again"
+            )
         return hangs
 
 
@@ -87,7 +97,11 @@ class _Response:
             return
         self.has_started = self.is_refused = True
         is_json = self._path.startswith(API) and self._path != API
-        body = json.dumps({"detail": _DETAIL}) if is_json else render_to_string("orsweb/database_away.html")
+        body = (
+            json.dumps({"detail": _DETAIL})
+            if is_json
+            else render_to_string("orsweb/database_away.html")
+        )
         kind = "application/json" if is_json else "text/html; charset=utf-8"
         headers = {"content-type": kind, "retry-after": "2", "cache-control": "no-store"}
         sent = [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -1,7 +1,8 @@
-"""The answers to logins that are not checked: too many wrong passwords, or too many passwords at once.
+"""The answers to logins that are not checked: too many wrong passwords, or too many passwords at
+once.
 
-django-axes counts wrong passwords by account and by address and calls `locked_out` (the settings AXES_…).
-`password_hashing.py` raises HashingBusy.
+django-axes counts wrong passwords by account and by address and calls `locked_out` (the settings
+AXES_…). `password_hashing.py` raises HashingBusy.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from orsweb.pages.error_pages import Fault, fault_page
 BUSY = Fault(
     503,
     "Try again in a moment",
-    "Too many people are logging in. Your password wasn't checked; go back and send it again in a moment.",
+    "Too many people are logging in. Your password wasn't checked; go back and send it again in a "
+    "moment.",
 )
 
 
@@ -37,25 +39,38 @@ class BusyHashingMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        return _later(request, BUSY, RETRY_AFTER_SECONDS) if isinstance(error, HashingBusy) else None
+        return (
+            _later(request, BUSY, RETRY_AFTER_SECONDS) if isinstance(error, HashingBusy) else None
+        )
 
 
 def address_of(request: HttpRequest) -> str:
-    """Return the visitor's address, which the server has taken from a trusted proxy's header if there is one."""
+    """Return the visitor's address, which the server has taken from a trusted proxy's header if
+    there is one."""
     return str(request.META.get("REMOTE_ADDR", ""))
 
 
-def locked_out(request: HttpRequest, original: Any, credentials: Mapping[str, Any] | None = None) -> HttpResponse:
-    """Return the page that says how long the lock lasts. django-axes calls it with or without `original`."""
+def locked_out(
+    request: HttpRequest, original: Any, credentials: Mapping[str, Any] | None = None
+) -> HttpResponse:
+    """Return the page that says how long the lock lasts. django-axes calls it with or without
+    `original`."""
     name = str((credentials or {}).get("username") or request.POST.get("username", ""))
     is_concerned = Q(username=name) | Q(ip_address=address_of(request))
-    found = AccessAttempt.objects.filter(is_concerned, attempt_time__gte=get_cool_off_threshold(request))
-    newest = found.order_by("-attempt_time").values_list("attempt_time", flat=True).first() or timezone.now()
+    found = AccessAttempt.objects.filter(
+        is_concerned, attempt_time__gte=get_cool_off_threshold(request)
+    )
+    newest = (
+        found.order_by("-attempt_time").values_list("attempt_time", flat=True).first()
+        or timezone.now()
+    )
     seconds = max(1, round((newest + settings.AXES_COOLOFF_TIME - timezone.now()).total_seconds()))
     minutes = max(1, round(seconds / 60))
     sentence = (
-        "There were too many wrong passwords for this account or from your address. You can log in again in "
-        f"{minutes} minute{'' if minutes == 1 else 's'}; until then no password is checked. The operator of this "
+        "There were too many wrong passwords for this account or from your address. You can log in "
+        "again in "
+        f"{minutes} minute{'' if minutes == 1 else 's'}; until then no password is checked. The "
+        "operator of this "
         f"server can end the lock at once with {command('axes_reset')}."
     )
     return _later(request, Fault(429, "Too many attempts to log in", sentence), seconds)

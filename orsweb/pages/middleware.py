@@ -1,7 +1,9 @@
-"""Django's first three middleware classes, made to run on the event loop. Named in settings.MIDDLEWARE.
+"""Django's first three middleware classes, made to run on the event loop. Named in
+settings.MIDDLEWARE.
 
-Static files are served on the event loop, so the middleware before them runs there too. None of these classes waits for
-anything, but Django would switch to a thread and back for each of them; the six switches cost a third of a short page.
+Static files are served on the event loop, so the middleware before them runs there too. None of
+these classes waits for anything, but Django would switch to a thread and back for each of them; the
+six switches cost a third of a short page.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class _OnTheLoop:
 
 
 class Security(_OnTheLoop, SecurityMiddleware):
-    """Adds security headers, and keeps cookies that were set over TLS from being sent without it."""
+    """Adds security headers, and keeps cookies that were set over TLS from being sent without
+    it."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.is_secure():
@@ -40,7 +43,9 @@ class Security(_OnTheLoop, SecurityMiddleware):
 
 
 class ContentPolicy(_OnTheLoop, CSPMiddleware):
-    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
         if request.path_info.startswith(f"{conf.path_prefix()}/admin/"):
             response._csp_update = settings.ADMIN_CONTENT_SECURITY_POLICY  # type: ignore[attr-defined]  # read by csp
         return super().process_response(request, response)
@@ -49,7 +54,8 @@ class ContentPolicy(_OnTheLoop, CSPMiddleware):
 class Common(_OnTheLoop, CommonMiddleware):
     """Refuses foreign Hosts, also for static files, and finds nothing at addresses with NUL.
 
-    No stored text has NUL, and PostgreSQL refuses a statement with it; so no view and no filter has to think of it.
+    No stored text has NUL, and PostgreSQL refuses a statement with it; so no view and no filter has
+    to think of it.
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
@@ -57,7 +63,9 @@ class Common(_OnTheLoop, CommonMiddleware):
             redirect = super().process_request(request)
         except DisallowedHost:
             address = str(request.META.get("REMOTE_ADDR", ""))
-            security_log.note("host_refused", str(request.META.get("HTTP_HOST", "")), who="", address=address)
+            security_log.note(
+                "host_refused", str(request.META.get("HTTP_HOST", "")), who="", address=address
+            )
             raise
         if "\0" in request.path or "%00" in request.META["QUERY_STRING"]:
             raise Http404(NUL_IS_NOWHERE)

@@ -1,13 +1,16 @@
-"""A few threads on which Django renders pages, each with a permanent database connection. Wraps Django's handler.
+"""A few threads on which Django renders pages, each with a permanent database connection. Wraps
+Django's handler.
 
-Django starts two threads for every request and opens a database connection on the first, which together take as long as
-a short page. The event loop waits for each thread to start, and many threads at once keep it from running, so that
-agents and players wait. Therefore requests wait for one of these threads as long as pages are being finished. If none
-is, further threads start, up to MAX_THREADS, and end with their pages.
+Django starts two threads for every request and opens a database connection on the first, which
+together take as long as a short page. The event loop waits for each thread to start, and many
+threads at once keep it from running, so that agents and players wait. Therefore requests wait for
+one of these threads as long as pages are being finished. If none is, further threads start, up to
+MAX_THREADS, and end with their pages.
 
-An event stream occupies its thread only until its response begins. Streams have a thread of their own, because clients
-open hundreds at once: pages don't wait for them, and agents share the interpreter with one of them at a time. After
-each it rests for as long as it worked, so that agents have at least half of the interpreter.
+An event stream occupies its thread only until its response begins. Streams have a thread of their
+own, because clients open hundreds at once: pages don't wait for them, and agents share the
+interpreter with one of them at a time. After each it rests for as long as it worked, so that agents
+have at least half of the interpreter.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ THREADS = 4
 STREAM_THREADS = 1
 MAX_THREADS = 64
 PATIENCE_SECONDS = 1.0
-"""Time without a finished page after which the threads count as stuck; a page may wait for an environment's setup."""
+"""Time without a finished page after which the threads count as stuck; a page may wait for an
+environment's setup."""
 STREAMS = "/events"
 """End of the paths of event streams: `/events/` of the pages, and that of an episode in the API."""
 
@@ -41,7 +45,9 @@ def is_stream(path: str) -> bool:
 class PageThreads:
     """Gives each request one of the threads."""
 
-    def __init__(self, app: App, threads: int = THREADS, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, app: App, threads: int = THREADS, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
         self._app = app
         self._pages = FreeThreads("page", threads, MAX_THREADS, patience_seconds)
         self._streams = FreeThreads("stream", STREAM_THREADS, STREAM_THREADS, patience_seconds)
@@ -135,7 +141,8 @@ class FreeThreads:
         self._hand_on(thread)
 
     def give_back(self, thread: ThreadPoolExecutor) -> None:
-        """Free the thread once it has finished its work, which may go on after the client has left."""
+        """Free the thread once it has finished its work, which may go on after the client has
+        left."""
         loop = asyncio.get_running_loop()
         thread.submit(lambda: loop.call_soon_threadsafe(self._take_back, thread))
 

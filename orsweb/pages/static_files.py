@@ -1,11 +1,13 @@
-"""Middleware that serves static files from their packages, gzipped if the client accepts it. In settings.MIDDLEWARE.
+"""Middleware that serves static files from their packages, gzipped if the client accepts it. In
+settings.MIDDLEWARE.
 
-ServeStatic serves files compressed only if `collectstatic` has compressed them. This server doesn't collect files, so
-that it starts with one command: a file is added and compressed at the first request for it and kept in memory. All
-files take 1.7 MB and 0.7 s of CPU time; those of one page take 0.03 s of that, once, and the start of a server none.
+ServeStatic serves files compressed only if `collectstatic` has compressed them. This server doesn't
+collect files, so that it starts with one command: a file is added and compressed at the first
+request for it and kept in memory. All files take 1.7 MB and 0.7 s of CPU time; those of one page
+take 0.03 s of that, once, and the start of a server none.
 
-Only files are compressed. The length of a compressed page could reveal secrets to an attacker (BREACH), and an event
-stream would be delayed by the compressor.
+Only files are compressed. The length of a compressed page could reveal secrets to an attacker
+(BREACH), and an event stream would be delayed by the compressor.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
 
     @cached_property
     def _found(self) -> dict[str, tuple[str, str]]:
-        """The path and the package's directory of each file, by URL; of several with one URL the first is served."""
+        """The path and the package's directory of each file, by URL; of several with one URL the
+        first is served."""
         files = dict[str, tuple[str, str]]()
         for finder in get_finders():
             for path, storage in finder.list(None):
@@ -70,7 +73,9 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         if _compressor.should_compress(path):
             headers["Vary"] = "Accept-Encoding"  # also on plain responses, because of shared caches
 
-    async def aserve(self, static_file: StaticFile | Redirect, request: HttpRequest) -> HttpResponseBase:
+    async def aserve(
+        self, static_file: StaticFile | Redirect, request: HttpRequest
+    ) -> HttpResponseBase:
         zipped = await self._as_zipped(static_file) if self._is_for(request) else None
         if zipped is None:
             plain: HttpResponseBase = await super().aserve(static_file, request)
@@ -93,7 +98,8 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         if isinstance(file, Redirect):
             return None
         if file not in self._zipped:
-            # Two concurrent first requests both compress the file; one of the equal results is kept.
+            # Two concurrent first requests both compress the file; one of the equal results is
+            # kept.
             self._zipped[file] = await asyncio.to_thread(_compress, file)
         return self._zipped[file]
 
@@ -107,7 +113,8 @@ def _compress(file: StaticFile) -> _Zipped | None:
     if not _compressor.is_compressed_effectively("gzip", path, len(plain), body):
         return None
     headers = {name: value for name, value in plain_headers if value is not None}
-    # An ETag identifies one sequence of bytes (RFC 9110, 8.8.3), so it must differ from that of the plain file.
+    # An ETag identifies one sequence of bytes (RFC 9110, 8.8.3), so it must differ from that of the
+    # plain file.
     headers["ETag"] = headers["ETag"].removesuffix('"') + '-gzip"'
     headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(body))}
     kept = ("Cache-Control", "ETag", "Vary")

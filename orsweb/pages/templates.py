@@ -1,4 +1,5 @@
-"""Templates whose pages can be sent: lone surrogates, which JSON can contain and UTF-8 cannot, become escapes."""
+"""Templates whose pages can be sent: lone surrogates, which JSON can contain and UTF-8 cannot,
+become escapes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ class Templates(DjangoTemplates):
 
 
 class _Page(Template):
-    def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
+    def render(
+        self, context: dict[str, Any] | None = None, request: HttpRequest | None = None
+    ) -> SafeString:
         page = super().render(context, request)
         if is_encodable(page):
             return mark_safe(page)  # nosec B308 B703 # as it is: the types of Django's stubs say `str`

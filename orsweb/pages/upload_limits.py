@@ -1,9 +1,10 @@
-"""Limits the bodies of requests for pages by who sends them, before they are read. Wraps the handler of the pages.
+"""Limits the bodies of requests for pages by who sends them, before they are read. Wraps the
+handler of the pages.
 
-Django's own handler writes the whole body of a request to a file before it checks anything, and it uses the system's
-temporary directory, which may be memory. Here the sender is looked up first: without a key or a login a body stays
-small, and only accounts that may import can send a large file, to the import page. Larger bodies are kept on the disk
-of the data.
+Django's own handler writes the whole body of a request to a file before it checks anything, and it
+uses the system's temporary directory, which may be memory. Here the sender is looked up first:
+without a key or a login a body stays small, and only accounts that may import can send a large
+file, to the import page. Larger bodies are kept on the disk of the data.
 """
 
 from __future__ import annotations
@@ -33,23 +34,28 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LINGER_SECONDS = 10.0
-"""Time for which the rest of a refused upload is read and discarded: browsers show no response before they have sent
-everything."""
+"""Time for which the rest of a refused upload is read and discarded: browsers show no response
+before they have sent everything."""
 MAX_ANONYMOUS_BYTES = 64 * 1024
-"""Largest body of a request without a key and without a login, such as the form of the login page."""
+"""Largest body of a request without a key and without a login, such as the form of the login
+page."""
 
 
 class PageHandler(ASGIHandler):
-    """Django's handler, for paths without ORSWEB_PATH_PREFIX, which keeps bodies that do not fit into memory in
-    FILE_UPLOAD_TEMP_DIR.
+    """Django's handler, for paths without ORSWEB_PATH_PREFIX, which keeps bodies that do not fit
+    into memory in FILE_UPLOAD_TEMP_DIR.
     """
 
     def create_request(self, scope: Any, body_file: Any) -> Any:
-        return super().create_request({**scope, "path": conf.path_prefix() + scope["path"]}, body_file)
+        return super().create_request(
+            {**scope, "path": conf.path_prefix() + scope["path"]}, body_file
+        )
 
     async def read_body(self, receive: Any) -> Any:
         body = tempfile.SpooledTemporaryFile(  # noqa: SIM115  (the handler closes it)
-            max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE, mode="w+b", dir=str(settings.FILE_UPLOAD_TEMP_DIR)
+            max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE,
+            mode="w+b",
+            dir=str(settings.FILE_UPLOAD_TEMP_DIR),
         )
         has_more = True
         while has_more:
@@ -66,8 +72,8 @@ class PageHandler(ASGIHandler):
 class BoundedUploads:
     """Limits the body of a request.
 
-    `large_bytes` holds at `large_path` for accounts with the permission to import, `small_bytes` for other requests
-    with a login or a key, and MAX_ANONYMOUS_BYTES for everyone else.
+    `large_bytes` holds at `large_path` for accounts with the permission to import, `small_bytes`
+    for other requests with a login or a key, and MAX_ANONYMOUS_BYTES for everyone else.
     """
 
     def __init__(
@@ -79,14 +85,21 @@ class BoundedUploads:
         large_path: str,
         has_key: Callable[[Message], bool],
     ) -> None:
-        self._app, self._small, self._large, self._large_path = app, small_bytes, large_bytes, large_path
+        self._app, self._small, self._large, self._large_path = (
+            app,
+            small_bytes,
+            large_bytes,
+            large_path,
+        )
         self._has_key = has_key
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         declared = _declared_bytes(scope)
         if declared != 0 and (problem := refusal_of_coding(_header(scope, b"content-encoding"))):
             text = value_json({"detail": problem})
-            await _answer(receive, send, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, b"application/json", text)
+            await _answer(
+                receive, send, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, b"application/json", text
+            )
             return
         limit = min(MAX_ANONYMOUS_BYTES, self._small)
         if declared is None or declared > limit:
@@ -96,7 +109,8 @@ class BoundedUploads:
             return
         body = _Counted(receive, limit)
         await self._app(scope, body.receive, send)
-        if body.is_too_large:  # the handler got a disconnect instead of the body, so it has not answered
+        # the handler got a disconnect instead of the body, so it has not answered
+        if body.is_too_large:
             await self._refuse(scope, receive, send, limit)
 
     async def _limit(self, scope: Message) -> int:
@@ -109,10 +123,13 @@ class BoundedUploads:
         return limit
 
     def _limit_of_visitor(self, scope: Message) -> int:
-        """Return the limit of the person whom the session's cookie names; of a guest in the player's pages."""
+        """Return the limit of the person whom the session's cookie names; of a guest in the
+        player's pages."""
         request = HttpRequest()
         cookies = parse_cookie(_header(scope, b"cookie"))
-        session = import_string(f"{settings.SESSION_ENGINE}.SessionStore")(cookies.get(settings.SESSION_COOKIE_NAME))
+        session = import_string(f"{settings.SESSION_ENGINE}.SessionStore")(
+            cookies.get(settings.SESSION_COOKIE_NAME)
+        )
         request.session = session
         user = get_user(request)
         if not user.is_authenticated:
@@ -150,7 +167,8 @@ class _Counted:
 
 
 def _declared_bytes(scope: Message) -> int | None:
-    """Return the length that the header declares; None if the body is sent in chunks, without a length."""
+    """Return the length that the header declares; None if the body is sent in chunks, without a
+    length."""
     length = _header(scope, b"content-length")
     if length.isdigit():
         return int(length)
@@ -164,7 +182,10 @@ def _header(scope: Message, wanted: bytes) -> str:
 def _api_refusal(limit: int, *, is_anonymous: bool) -> tuple[HTTPStatus, bytes, str]:
     if is_anonymous:
         status = HTTPStatus.UNAUTHORIZED
-        text = f"Send X-API-Key with one of this server's keys, or log in; without, a body may have {limit} bytes."
+        text = (
+            "Send X-API-Key with one of this server's keys, or log in; without, a body may have "
+            f"{limit} bytes."
+        )
     else:
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         text = f"The body has more than {limit} bytes, the limit set by ORSWEB_MAX_BODY_BYTES."
@@ -172,7 +193,8 @@ def _api_refusal(limit: int, *, is_anonymous: bool) -> tuple[HTTPStatus, bytes, 
 
 
 async def _answer(receive: Receive, send: Send, status: HTTPStatus, kind: bytes, text: str) -> None:
-    """Answer before the body has been read, and close the connection when the client has sent it or takes long."""
+    """Answer before the body has been read, and close the connection when the client has sent it or
+    takes long."""
     headers = [(b"content-type", kind), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode(), "more_body": True})

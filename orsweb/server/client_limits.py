@@ -1,8 +1,10 @@
-"""Limits of what clients may occupy: how many connections an address has, and how long a connection makes no progress.
+"""Limits of what clients may occupy: how many connections an address has, and how long a connection
+makes no progress.
 
-A client that connects and sends nothing, sends a header or a body in drops, or does not read its response keeps a
-connection and memory for as long as it likes. `Deadlines` looks at all connections every second and ends those. It
-compares what it sees with what it saw before, so requests pay nothing for it.
+A client that connects and sends nothing, sends a header or a body in drops, or does not read its
+response keeps a connection and memory for as long as it likes. `Deadlines` looks at all connections
+every second and ends those. It compares what it sees with what it saw before, so requests pay
+nothing for it.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ MAX_FILES = 7 / 8
 class AddressLimit:
     """Counts the open connections of each address, or network of IPv6, refused ones included.
 
-    An address may have `maximum` of them, and all together leave some of the `files` that this process may open: it has
-    to open others, such as modules and databases, also while clients connect as fast as they can.
+    An address may have `maximum` of them, and all together leave some of the `files` that this
+    process may open: it has to open others, such as modules and databases, also while clients
+    connect as fast as they can.
     """
 
     def __init__(self, maximum: int, files: int) -> None:
@@ -45,7 +48,8 @@ class AddressLimit:
         self._total = 0
 
     def add(self, address: str) -> int:
-        """Count a new connection, to be removed with `release`. Return how many there are beyond those allowed."""
+        """Count a new connection, to be removed with `release`. Return how many there are beyond
+        those allowed."""
         name = conf.network_of(address)
         self._open[name] += 1
         self._total += 1
@@ -62,9 +66,15 @@ class AddressLimit:
         """Return the sentence for a connection beyond those allowed."""
         files = "the number of files that the server may open (ulimit -n)"
         if self._open[conf.network_of(address)] <= self._maximum:
-            return f"There are {self._total_maximum} open connections, the limit set by {files}; try again later"
+            return (
+                f"There are {self._total_maximum} open connections, the limit set by {files}; try "
+                "again later"
+            )
         limit = files if self._is_by_files else "ORSWEB_MAX_CONNECTIONS_PER_ADDRESS"
-        return f"{address} has {self._maximum} open connections, the limit set by {limit}; close some of them"
+        return (
+            f"{address} has {self._maximum} open connections, the limit set by {limit}; close some "
+            "of them"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,8 @@ class Waiting:
     request: object
     """Another object for each request."""
     received_bytes: int | None = None
-    """Bytes of a body received so far; None if the client should do something else than send a body."""
+    """Bytes of a body received so far; None if the client should do something else than send a
+    body."""
     unread_bytes: int = 0
     """Bytes of a response that the client has not read; any change of it is enough."""
 
@@ -103,7 +114,9 @@ class Deadlines:
     async def _check(self, now: float) -> None:
         before, self._seen = self._seen, {}
         ended = 0
-        connections = [connection for connection in self._connections if hasattr(connection, "waiting")]
+        connections = [
+            connection for connection in self._connections if hasattr(connection, "waiting")
+        ]
         for number, connection in enumerate(connections, 1):
             if number % CONNECTIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # thousands take longer than an agent should wait

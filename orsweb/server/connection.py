@@ -1,11 +1,14 @@
-"""uvicorn's HTTP/1.1 protocol with limits of what a client may occupy, errors in JSON, and a direct route for agents.
+"""uvicorn's HTTP/1.1 protocol with limits of what a client may occupy, errors in JSON, and a direct
+route for agents.
 
-uvicorn's httptools protocol does not limit headers (it accepted 200 MB), answers malformed HTTP in plain text or not at
-all, and logs a line for each such request. The subclass here limits what it buffers, answers these errors in JSON and
-notes them in the security log, which counts repeats. It passes requests of agents to an Exchange.
+uvicorn's httptools protocol does not limit headers (it accepted 200 MB), answers malformed HTTP in
+plain text or not at all, and logs a line for each such request. The subclass here limits what it
+buffers, answers these errors in JSON and notes them in the security log, which counts repeats. It
+passes requests of agents to an Exchange.
 
-Divergence from the references: URL and headers together are limited (431), and so is the number of connections of an
-address (429). Requests have to be HTTP/1.0 or 1.1 (505) with one Host (400) and no transfer coding but chunked (501).
+Divergence from the references: URL and headers together are limited (431), and so is the number of
+connections of an address (429). Requests have to be HTTP/1.0 or 1.1 (505) with one Host (400) and
+no transfer coding but chunked (501).
 """
 
 from __future__ import annotations
@@ -29,9 +32,11 @@ from orsweb.server.exchange import Agents, Exchange
 from orsweb.server.path_prefix import inner_path
 
 LINGER_SECONDS = 2.0
-"""Time for which a refused client may go on sending, so that it can read the response before the connection closes."""
+"""Time for which a refused client may go on sending, so that it can read the response before the
+connection closes."""
 UNUSED_SECONDS = 1.0
-"""Time for which a server that stops waits for the first request of a connection, which may be under way."""
+"""Time for which a server that stops waits for the first request of a connection, which may be
+under way."""
 MAX_REFUSED = 32
 """Connections beyond those allowed that are told so; further ones are closed at once."""
 ENDLESS_STREAMS = re.compile(r"/events/|/api/episodes/\d+/events|/mcp/")
@@ -46,8 +51,8 @@ UNREAD_VERSION = "0.0"
 class JoinedTransport:
     """A transport that sends everything written in one iteration of the event loop together.
 
-    uvicorn writes the head and the body of a response separately, and uvloop sends each write by itself: two system
-    calls, two packets and two wake-ups of the client, where one is enough.
+    uvicorn writes the head and the body of a response separately, and uvloop sends each write by
+    itself: two system calls, two packets and two wake-ups of the client, where one is enough.
     """
 
     __slots__ = ("_loop", "_pending", "_transport")
@@ -89,11 +94,13 @@ class JoinedTransport:
 class BoundedHttpProtocol(HttpToolsProtocol):
     """HTTP/1.1 with URL, headers and trailers limited to ORSWEB_MAX_HEADER_BYTES.
 
-    The parser buffers the bytes for which it has not yet reported complete headers or a piece of a body. `_withheld`
-    counts them, so the memory stays below the limit plus one read of the socket (256 KB), whatever the client sends.
+    The parser buffers the bytes for which it has not yet reported complete headers or a piece of a
+    body. `_withheld` counts them, so the memory stays below the limit plus one read of the socket
+    (256 KB), whatever the client sends.
     """
 
-    # CPython 3.11 reads up to 30 attributes fast from a __dict__, which uvicorn's own fill: more cost 1.4 µs a request.
+    # CPython 3.11 reads up to 30 attributes fast from a __dict__, which uvicorn's own fill: more
+    # cost 1.4 µs a request.
     __slots__ = (
         "_addresses",
         "_agents",
@@ -164,14 +171,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return Waiting(scope)  # the rest of a body that was refused
         if isinstance(cycle, Exchange):
             return None if cycle.has_started else Waiting(scope, cycle.size)
-        return Waiting(scope, self._body_bytes) if cycle.more_body and not self.flow.read_paused else None
+        return (
+            Waiting(scope, self._body_bytes)
+            if cycle.more_body and not self.flow.read_paused
+            else None
+        )
 
     def abort(self) -> None:
         """Close the connection without waiting for the client to read what was written."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has arrived. Replaces uvicorn's method, which logs a line for each malformed request."""
+        """Parse what has arrived. Replaces uvicorn's method, which logs a line for each malformed
+        request."""
         if self._is_refused:
             return
         self._received = self._withheld + len(data)
@@ -195,18 +207,25 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._progressed = True
         self._header_problem = self._problem_of_header()
         if self._header_problem is not None:
-            raise ValueError(self._header_problem[1])  # stops the parser; httptools converts it to its own error
+            # stops the parser; httptools converts it to its own error
+            raise ValueError(self._header_problem[1])
         self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
         method = self.parser.get_method()
-        if not (method in AGENT_METHODS and self._is_ordinary() and self._open_exchange(method.decode("ascii"))):
+        if not (
+            method in AGENT_METHODS
+            and self._is_ordinary()
+            and self._open_exchange(method.decode("ascii"))
+        ):
             self._body_bytes = 0
             super().on_headers_complete()
             if self._is_stopping and self.cycle is not None:
                 self.cycle.keep_alive = False
 
     def _problem_of_header(self) -> tuple[HTTPStatus, str] | None:
-        """Return the status and the sentence that refuse a request whose header has arrived; None if it is right."""
-        # Headers cannot be longer than what was received, so they are only measured if that exceeds the limit.
+        """Return the status and the sentence that refuse a request whose header has arrived; None
+        if it is right."""
+        # Headers cannot be longer than what was received, so they are only measured if that exceeds
+        # the limit.
         if self._received > self._limit and self._header_bytes() > self._limit:
             return self._too_long()
         version = self.parser.get_http_version()
@@ -220,7 +239,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             values = [value for name, value in self.headers if name == b"transfer-encoding"]
             coding = b", ".join(values).decode("latin-1").strip()
             if coding.lower() != "chunked":
-                text = f"The transfer coding {coding[:MAX_QUOTED]!r} is not supported; use chunked or Content-Length"
+                text = (
+                    f"The transfer coding {coding[:MAX_QUOTED]!r} is not supported; use chunked or "
+                    "Content-Length"
+                )
                 return HTTPStatus.NOT_IMPLEMENTED, text
         return None
 
@@ -234,7 +256,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return HTTPStatus.BAD_REQUEST, f"The request is not valid HTTP: {error}"
 
     def _is_ordinary(self) -> bool:
-        """Return whether the request is plain HTTP/1.1 and no other request is being answered on this connection."""
+        """Return whether the request is plain HTTP/1.1 and no other request is being answered on
+        this connection."""
         is_free = self.cycle is None or self.cycle.response_complete
         parser = self.parser
         return (
@@ -257,7 +280,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         scope: Any = self.scope
         scope.update(method=method, path=path, raw_path=url.path, query_string=url.query or b"")
         exchange = Exchange(
-            self, self._agents, scope, keep_alive=self.parser.should_keep_alive() and not self._is_stopping
+            self,
+            self._agents,
+            scope,
+            keep_alive=self.parser.should_keep_alive() and not self._is_stopping,
         )
         self.cycle = exchange  # type: ignore[assignment]  # has the members that are used of one
         length = dict(self.headers).get(b"content-length", b"0")
@@ -288,7 +314,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # an Exchange replaces the cycle
 
     def shutdown(self) -> None:
-        """Close the connection after the response that is awaited, or after its first request if it had none yet."""
+        """Close the connection after the response that is awaited, or after its first request if it
+        had none yet."""
         scope = self.scope
         if self.cycle is None and not self._is_refused:
             self._is_stopping = True
@@ -310,13 +337,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _too_long(self) -> tuple[HTTPStatus, str]:
-        text = f"The request header has more than {self._limit} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
+        text = (
+            f"The request header has more than {self._limit} bytes, the limit set by "
+            "ORSWEB_MAX_HEADER_BYTES"
+        )
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
-        """Read nothing more from the client, answer when earlier requests have been answered, and close."""
+        """Read nothing more from the client, answer when earlier requests have been answered, and
+        close."""
         self._is_refused = True
-        security_log.note("request_refused", who="", address=self._address, detail=f"{status.value} {detail}")
+        security_log.note(
+            "request_refused", who="", address=self._address, detail=f"{status.value} {detail}"
+        )
         body = json.dumps({"detail": detail}).encode()
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
@@ -353,10 +386,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's websocket protocol, which answers every handshake. BoundedHttpProtocol has read its request.
+    """uvicorn's websocket protocol, which answers every handshake. BoundedHttpProtocol has read its
+    request.
 
-    uvicorn's own keeps a connection open without a word if `websockets` cannot read the handshake: a body, a line of
-    more than 8 KB, more than 128 headers. That connection would be in none of the limits of `client_limits.py`.
+    uvicorn's own keeps a connection open without a word if `websockets` cannot read the handshake:
+    a body, a line of more than 8 KB, more than 128 headers. That connection would be in none of the
+    limits of `client_limits.py`.
     """
 
     def data_received(self, data: bytes) -> None:

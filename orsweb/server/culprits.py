@@ -1,4 +1,5 @@
-"""Finds the environments whose code killed or held the server's process, from its stacks and the notes of what ran.
+"""Finds the environments whose code killed or held the server's process, from its stacks and the
+notes of what ran.
 
 The stacks are those that `faulthandler` writes in C, without the interpreter's lock.
 """
@@ -19,10 +20,12 @@ from environments.runtime.crash_notes import NotedCall
 STACKS_SIGNAL = signal.SIGRTMIN
 """Makes the server's process write its stacks, even while code holds the interpreter's lock.
 
-`faulthandler` writes those of the 100 newest threads, so in a large server that of the main thread is not among them.
+`faulthandler` writes those of the 100 newest threads, so in a large server that of the main thread
+is not among them.
 """
 LOOP_STACK_SIGNAL = signal.SIGRTMIN + 1
-"""Makes it write the stack of its main thread alone, which runs the event loop and gets the signals of the process."""
+"""Makes it write the stack of its main thread alone, which runs the event loop and gets the signals
+of the process."""
 MAX_FRAMES = 30
 
 _THREAD = re.compile(r"^(Current thread|Thread|Stack)(?: 0x([0-9a-f]+))? ")
@@ -43,17 +46,22 @@ class ThreadStack:
 
     @property
     def text(self) -> str:
-        return "\n".join(f'File "{file}", line {line}, in {name}' for file, line, name in self.frames[:MAX_FRAMES])
+        return "\n".join(
+            f'File "{file}", line {line}, in {name}'
+            for file, line, name in self.frames[:MAX_FRAMES]
+        )
 
 
 def write_stacks_into(directory: Path) -> None:
-    """Make this process write its stacks into `directory` when it dies, at `os._exit`, and at the two signals."""
+    """Make this process write its stacks into `directory` when it dies, at `os._exit`, and at the
+    two signals."""
     global _file
     directory.mkdir(mode=0o700, exist_ok=True)
     _file = (directory / "stacks").open("w")
     faulthandler.enable(_file)
     for number in (STACKS_SIGNAL, LOOP_STACK_SIGNAL):
-        signal.signal(number, signal.SIG_IGN)  # what holds again when the interpreter ends, maybe slowly
+        # what holds again when the interpreter ends, maybe slowly
+        signal.signal(number, signal.SIG_IGN)
         faulthandler.register(number, _file, all_threads=number == STACKS_SIGNAL)
     os._exit = _exit_with_stacks(os.getpid(), os._exit)  # type: ignore[assignment]
 
@@ -88,13 +96,21 @@ def stacks_in(text: str) -> list[ThreadStack]:
     return [ThreadStack(thread, is_current, tuple(frames)) for thread, is_current, frames in stacks]
 
 
-def callers(stack: ThreadStack, running: Sequence[NotedCall], sources: dict[str, list[str]]) -> list[NotedCall]:
-    """Return which of the running calls the stack belongs to; several of one environment if that is all one can tell.
+def callers(
+    stack: ThreadStack, running: Sequence[NotedCall], sources: dict[str, list[str]]
+) -> list[NotedCall]:
+    """Return which of the running calls the stack belongs to; several of one environment if that is
+    all one can tell.
 
-    A thread runs one call. On the event loop there may be many, so the files in the stack decide, then the functions.
+    A thread runs one call. On the event loop there may be many, so the files in the stack decide,
+    then the functions.
     """
     if stack.thread and (own := [call for call in running if call.thread == stack.thread]):
         return own
     files, functions = {file for file, _, _ in stack.frames}, {name for _, _, name in stack.frames}
-    found = [call for call in running if not call.thread and files.intersection(sources.get(call.environment, ()))]
+    found = [
+        call
+        for call in running
+        if not call.thread and files.intersection(sources.get(call.environment, ()))
+    ]
     return [call for call in found if call.what in functions] or found

@@ -1,8 +1,10 @@
-"""The lock that allows only one server at a time to record into a database, and that identifies its holder.
+"""The lock that allows only one server at a time to record into a database, and that identifies its
+holder.
 
-SQLite: flock on a file next to the database file, named after it (`orsweb.sqlite3.lock`). PostgreSQL: an advisory lock
-in a connection of its own, whose application_name says who holds it. Both are released when the process ends, so a
-killed server leaves nothing to clean up. Servers with ORSWEB_CLUSTER share the advisory lock with each other.
+SQLite: flock on a file next to the database file, named after it (`orsweb.sqlite3.lock`).
+PostgreSQL: an advisory lock in a connection of its own, whose application_name says who holds it.
+Both are released when the process ends, so a killed server leaves nothing to clean up. Servers with
+ORSWEB_CLUSTER share the advisory lock with each other.
 """
 
 from __future__ import annotations
@@ -33,10 +35,13 @@ from orsweb.private_files import private_file
 from orsweb.server import forks
 
 _DESCRIBE_SESSION = (
-    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', false), "
-    "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
+    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', "
+    "false), "
+    "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', "
+    "false)"
 )
-"""Names the holder, and sets keepalives with which PostgreSQL notices within 30 s that the holder's machine is gone."""
+"""Names the holder, and sets keepalives with which PostgreSQL notices within 30 s that the holder's
+machine is gone."""
 
 
 _NEEDS_POSTGRESQL = "several servers can share a database only on PostgreSQL"
@@ -48,7 +53,8 @@ class DatabaseInUse(Exception):
 
 
 class Lock:
-    """A lock that is held until `release()`, the end of the `with` block, or the end of the process."""
+    """A lock that is held until `release()`, the end of the `with` block, or the end of the
+    process."""
 
     check_seconds = 5.0
     """How often to renew the lock."""
@@ -59,7 +65,10 @@ class Lock:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.release()
 
@@ -89,7 +98,8 @@ class FileLock(Lock):
         self._write(json.dumps(_holder()))
 
     def release(self) -> None:
-        # Emptied, not deleted: another server may have opened the file and would lock one that no longer has a name.
+        # Emptied, not deleted: another server may have opened the file and would lock one that no
+        # longer has a name.
         if not self._file.closed:
             self._write("")
             self._file.close()
@@ -121,7 +131,11 @@ class AdvisoryLock(Lock):
 
     def _take(self) -> None:
         holder = _holder()
-        name = f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"[:63]
+        name = (
+            f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"[
+                :63
+            ]
+        )
         with self._connection.cursor() as cursor:
             cursor.execute(_DESCRIBE_SESSION, [name])
             cursor.execute("SELECT pg_try_advisory_lock(%s)", [DATABASE_KEY])
@@ -137,7 +151,9 @@ class SharedLock(Lock):
 
     def __init__(self) -> None:
         """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""
-        self.membership = self._membership = Membership(conf.cluster_address(), conf.process_directory())
+        self.membership = self._membership = Membership(
+            conf.cluster_address(), conf.process_directory()
+        )
         try:
             self._membership.join()
         except DatabaseTaken as error:
@@ -174,7 +190,8 @@ def refusal_to_share(why: str) -> str:
 
 
 def acquire() -> Lock:
-    """Acquire the lock of the default database; an in-memory one needs none. Raises: DatabaseInUse; django.db.Error."""
+    """Acquire the lock of the default database; an in-memory one needs none. Raises: DatabaseInUse;
+    django.db.Error."""
     connection = connections["default"]
     if connection.vendor == "postgresql":
         return AdvisoryLock()
@@ -205,4 +222,7 @@ def _read_holder(file: IO[str]) -> str:
 
 
 def _refusal(holder: str) -> str:
-    return f"This database already has a server ({holder}); stop it, or use another ORSWEB_DATA_DIR or DATABASE_URL."
+    return (
+        f"This database already has a server ({holder}); stop it, or use another ORSWEB_DATA_DIR "
+        "or DATABASE_URL."
+    )

@@ -1,10 +1,11 @@
-"""One HTTP exchange with an agent, a request and its response, on a connection of uvicorn without ASGI messages.
+"""One HTTP exchange with an agent, a request and its response, on a connection of uvicorn without
+ASGI messages.
 
-For every request uvicorn creates a scope and an event, and passes two receives and two sends, which cost more than the
-rest of a tool call. An Exchange replaces uvicorn's RequestResponseCycle: it has the members that HttpToolsProtocol
-(0.54) uses of one, collects the body as it arrives and writes the whole response at once. `connection.py` creates
-Exchanges, and leaves everything unusual to uvicorn: pages, websockets, HTTP/1.0, `Expect`, pipelined requests and other
-methods.
+For every request uvicorn creates a scope and an event, and passes two receives and two sends, which
+cost more than the rest of a tool call. An Exchange replaces uvicorn's RequestResponseCycle: it has
+the members that HttpToolsProtocol (0.54) uses of one, collects the body as it arrives and writes
+the whole response at once. `connection.py` creates Exchanges, and leaves everything unusual to
+uvicorn: pages, websockets, HTTP/1.0, `Expect`, pipelined requests and other methods.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Agents:
     respond: Callable[[HttpRequest], Awaitable[Response]]
     """The response to a request whose body has arrived."""
     may_send: Callable[[HttpRequest], bool]
-    """Whether to read the body of a request: its `Host` is allowed, and its key is valid if one is needed."""
+    """Whether to read the body of a request: its `Host` is allowed, and its key is valid if one is
+    needed."""
     max_body_bytes: int
     path_prefix: str = ""
     """What is taken off the paths of requests first; see `path_prefix.py`."""
@@ -83,7 +85,9 @@ class Exchange:
     )
     message_event = UnusedEvent()
 
-    def __init__(self, connection: Connection, agents: Agents, scope: dict[str, Any], *, keep_alive: bool) -> None:
+    def __init__(
+        self, connection: Connection, agents: Agents, scope: dict[str, Any], *, keep_alive: bool
+    ) -> None:
         self._connection, self._agents, self.scope = connection, agents, scope
         self._body: list[bytes] = []
         self.size = 0
@@ -100,9 +104,11 @@ class Exchange:
         return self.has_started
 
     def take(self, piece: bytes) -> bool:
-        """Add a piece of the body. Returns False if the body is refused; then the exchange has to start."""
+        """Add a piece of the body. Returns False if the body is refused; then the exchange has to
+        start."""
         self.size += len(piece)
-        # Most bodies arrive in one small piece, and are checked with the request. Others are checked before.
+        # Most bodies arrive in one small piece, and are checked with the request. Others are
+        # checked before.
         is_usual = self.size <= MAX_UNCHECKED_BYTES and not self._body
         if self.is_too_large or not (is_usual or self._may_send()):
             self._body.clear()
@@ -115,7 +121,8 @@ class Exchange:
         return self.size > self._agents.max_body_bytes
 
     def expect(self, length: str) -> bool:
-        """Returns False if a body of this Content-Length is refused; then the exchange has to start."""
+        """Returns False if a body of this Content-Length is refused; then the exchange has to
+        start."""
         if not length.isdecimal() or (announced := int(length)) <= MAX_UNCHECKED_BYTES:
             return True
         if announced > self._agents.max_body_bytes:
@@ -149,7 +156,8 @@ class Exchange:
         return response
 
     def _may_send(self) -> bool:
-        """Return whether to read the body. Otherwise the response to the request without it says what is wrong."""
+        """Return whether to read the body. Otherwise the response to the request without it says
+        what is wrong."""
         if not self._is_known:
             self._request = HttpRequest(self.scope, _never)
             self._is_known = self._agents.may_send(self._request)
@@ -163,8 +171,11 @@ class Exchange:
         head = self._head(status, headers)
         connection.transport.write_now(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
 
-    async def _stream(self, status: int, headers: Headers, pieces: AsyncGenerator[bytes, None]) -> bool:
-        """Send the body piece by piece, as fast as the client reads. Returns whether all of it was sent."""
+    async def _stream(
+        self, status: int, headers: Headers, pieces: AsyncGenerator[bytes, None]
+    ) -> bool:
+        """Send the body piece by piece, as fast as the client reads. Returns whether all of it was
+        sent."""
         transport, flow = self._connection.transport, self._connection.flow
         try:
             transport.write(self._head(status, (*headers, CHUNKED)) + b"\r\n")
@@ -200,7 +211,9 @@ async def _never() -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _encoded(status: int, headers: Headers) -> bytes:
-    return b"".join([b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode()), *map(_line, headers)])
+    return b"".join(
+        [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode()), *map(_line, headers)]
+    )
 
 
 def _line(header: tuple[bytes, bytes]) -> bytes:

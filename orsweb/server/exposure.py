@@ -18,14 +18,21 @@ _REMEDY = "set ORSWEB_API_KEYS=label:key (each key at least 8 characters) first"
 
 
 def refusal_of(host: str) -> str | None:
-    """Return a sentence that says what to set before the server may listen on `host`; None if it may."""
+    """Return a sentence that says what to set before the server may listen on `host`; None if it
+    may."""
     if conf.has_keys():
         return None
     if not is_loopback(host):
-        return f"Listening on {host} gives other machines access without a key; {_REMEDY}, or listen on 127.0.0.1."
+        return (
+            f"Listening on {host} gives other machines access without a key; {_REMEDY}, or listen "
+            "on 127.0.0.1."
+        )
     if settings.ORSWEB_ALLOWED_HOSTS:
         names = ", ".join(settings.ORSWEB_ALLOWED_HOSTS)
-        return f"ORSWEB_ALLOWED_HOSTS={names} gives other machines access without a key; {_REMEDY}, or unset it."
+        return (
+            f"ORSWEB_ALLOWED_HOSTS={names} gives other machines access without a key; {_REMEDY}, "
+            "or unset it."
+        )
     return None
 
 
@@ -38,9 +45,11 @@ def is_loopback(host: str) -> bool:
 
 
 class Unproxied:
-    """Refuses everything that came through a proxy while there are no keys: agents, pages, static files, websockets.
+    """Refuses everything that came through a proxy while there are no keys: agents, pages, static
+    files, websockets.
 
-    `connection.py` passes most requests of agents directly to their handler, which checks their headers itself.
+    `connection.py` passes most requests of agents directly to their handler, which checks their
+    headers itself.
     """
 
     def __init__(self, app: App) -> None:
@@ -58,7 +67,10 @@ class Unproxied:
             await send({"type": "websocket.close", "code": 1008, "reason": "Not through a proxy"})
         else:
             body = value_json({"detail": sentence}).encode("ascii")
-            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", b"%d" % len(body)),
+            ]
             await send({"type": "http.response.start", "status": 403, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
@@ -66,4 +78,6 @@ class Unproxied:
 def _refusal_of_request(scope: dict[str, Any]) -> str:
     if conf.has_keys() or scope["type"] == "lifespan":
         return ""
-    return refusal_of_proxied(tuple(meta_name(name) for name, _ in scope["headers"]), scope.get("http_version", "1.1"))
+    return refusal_of_proxied(
+        tuple(meta_name(name) for name, _ in scope["headers"]), scope.get("http_version", "1.1")
+    )

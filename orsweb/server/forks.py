@@ -1,10 +1,12 @@
-"""What processes that hosted code forks off the server don't get of it: its sockets, its lock, and its signals.
+"""What processes that hosted code forks off the server don't get of it: its sockets, its lock, and
+its signals.
 
-A forked process has every descriptor of the server, whatever their flags, and may outlive it: `multiprocessing` leaves
-such processes when the server dies. With the listening socket it would take clients that nobody answers, with the file
-of the lock no other server could start, and with a connection it would hold transactions open, or end them for the
-server. A signal that it gets, as from `Pool.terminate()`, would stop the server, whose event loop shares the pipe for
-signals with it. Processes that are started by `exec` get none of that.
+A forked process has every descriptor of the server, whatever their flags, and may outlive it:
+`multiprocessing` leaves such processes when the server dies. With the listening socket it would
+take clients that nobody answers, with the file of the lock no other server could start, and with a
+connection it would hold transactions open, or end them for the server. A signal that it gets, as
+from `Pool.terminate()`, would stop the server, whose event loop shares the pipe for signals with
+it. Processes that are started by `exec` get none of that.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ _masks = threading.local()
 
 
 def name_of(environment: str) -> str:
-    """Return the name of processes that code of an environment has forked; the kernel keeps 15 bytes of it."""
+    """Return the name of processes that code of an environment has forked; the kernel keeps 15
+    bytes of it."""
     return f"{PREFIX}{environment}".encode()[:15].decode("utf-8", "ignore")
 
 
@@ -58,16 +61,21 @@ def keep(descriptor: Descriptor) -> None:
 
 
 def keep_all(addresses: Iterable[Address]) -> None:
-    """Have processes that are forked from now on lose everything that is the server's, which listens at `addresses`."""
+    """Have processes that are forked from now on lose everything that is the server's, which
+    listens at `addresses`."""
     _addresses.update(addresses)
     libc = ctypes.CDLL(None)  # not loaded after a fork
     connection_created.connect(_keep_connection)
-    os.register_at_fork(before=_hold_signals, after_in_parent=_take_signals, after_in_child=lambda: _leave_server(libc))
+    os.register_at_fork(
+        before=_hold_signals,
+        after_in_parent=_take_signals,
+        after_in_child=lambda: _leave_server(libc),
+    )
 
 
 def _hold_signals() -> None:
-    """Let signals wait. One that came to the new process while it still has the server's handlers would be lost:
-    `Pool.terminate()` would wait for it for ever."""
+    """Let signals wait. One that came to the new process while it still has the server's handlers
+    would be lost: `Pool.terminate()` would wait for it for ever."""
     _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_SIGNALS, signal.SIGINT))
 
 
@@ -81,7 +89,8 @@ def _keep_connection(connection: Any, **_: Any) -> None:
 
 
 def _leave_server(libc: ctypes.CDLL) -> None:
-    """Become a process of its own. The numbers stay in use: objects that were copied close them when they are freed."""
+    """Become a process of its own. The numbers stay in use: objects that were copied close them
+    when they are freed."""
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -117,6 +126,7 @@ def _sockets_of_server() -> list[int]:
 
 
 def address_of(found: socket.socket) -> Address:
-    """Return where a socket listens, or the socket has listened to whose client it belongs. Raises: OSError."""
+    """Return where a socket listens, or the socket has listened to whose client it belongs. Raises:
+    OSError."""
     name: Any = found.getsockname()
     return int(name[1]) if found.family in (socket.AF_INET, socket.AF_INET6) else str(name)

@@ -1,8 +1,9 @@
 """Opens and closes the service in response to the lifespan events that uvicorn sends.
 
-At the start, the database's lock is acquired and the service opened; at the end, the service is drained and the lock
-released. daphne's `runserver` sends no such events: the service opens at the first request, and no lock is acquired,
-because its reloader restarts the process whenever a file changes.
+At the start, the database's lock is acquired and the service opened; at the end, the service is
+drained and the lock released. daphne's `runserver` sends no such events: the service opens at the
+first request, and no lock is acquired, because its reloader restarts the process whenever a file
+changes.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 FINISH_SECONDS = 20.0
 """Time between looks at actions that were not finished when the server started."""
 DRAIN_SHARE = 1 / 6
-"""Share of ORSWEB_SHUTDOWN_TIMEOUT for draining the service. Before that, `uvicorn_server.py` waits for running calls
-and responses; the rest is for stopping the process."""
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT for draining the service. Before that, `uvicorn_server.py` waits
+for running calls and responses; the rest is for stopping the process."""
 
 log = structlog.get_logger()
 
@@ -40,8 +41,9 @@ log = structlog.get_logger()
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Answer startup and shutdown.
 
-    `uvicorn_server.py` raises the error that `scope["state"]["failure"]` holds after a failed startup, and ends with
-    another status than 0 if `scope["state"]["has_unrecorded"]` is set after the shutdown.
+    `uvicorn_server.py` raises the error that `scope["state"]["failure"]` holds after a failed
+    startup, and ends with another status than 0 if `scope["state"]["has_unrecorded"]` is set after
+    the shutdown.
     """
     await receive()
     try:
@@ -80,7 +82,8 @@ async def _open() -> Lock:
 
 
 def _finish_actions(started: datetime) -> int:
-    """Finish or take back what people were changing when the last process died; see `finish_interrupted`.
+    """Finish or take back what people were changing when the last process died; see
+    `finish_interrupted`.
 
     Returns the number of actions that another process may still be staging.
     """
@@ -94,7 +97,8 @@ def _finish_actions(started: datetime) -> int:
 
 
 async def _finish_late(started: datetime) -> None:
-    """Take back what nobody continues: a command may have been staging it when this server started."""
+    """Take back what nobody continues: a command may have been staging it when this server
+    started."""
     is_over = False
     while not is_over:
         await asyncio.sleep(FINISH_SECONDS)
@@ -103,7 +107,8 @@ async def _finish_late(started: datetime) -> None:
 
 
 async def _close(lock: Lock) -> bool:
-    """Close the service and release the lock; return whether calls may be left that are not recorded."""
+    """Close the service and release the lock; return whether calls may be left that are not
+    recorded."""
     await asyncio.to_thread(seen_tasks.stop)
     try:
         return await close_service(settings.ORSWEB_SHUTDOWN_TIMEOUT * DRAIN_SHARE) > 0
@@ -115,7 +120,8 @@ async def _close(lock: Lock) -> bool:
 
 
 async def _keep(lock: Lock) -> None:
-    """Acquire the lock again when its connection was lost; stop this server when another one has it."""
+    """Acquire the lock again when its connection was lost; stop this server when another one has
+    it."""
     while True:
         await asyncio.sleep(lock.check_seconds)
         try:

@@ -1,4 +1,5 @@
-"""The listening sockets of the servers: on a port, which several share, and at paths, for servers of this machine."""
+"""The listening sockets of the servers: on a port, which several share, and at paths, for servers
+of this machine."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ BACKLOG = 2048
 
 
 def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
-    """Return sockets for each of the servers, which listen on every address of `host` and always on the same port.
+    """Return sockets for each of the servers, which listen on every address of `host` and always on
+    the same port.
 
-    Clients that connect from now on wait until a server accepts them. The kernel spreads them over several servers.
-    Port 0 chooses a free one. Raises: OSError.
+    Clients that connect from now on wait until a server accepts them. The kernel spreads them over
+    several servers. Port 0 chooses a free one. Raises: OSError.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[list[socket.socket]] = [[] for _ in range(servers)]
@@ -31,7 +33,9 @@ def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
     return listeners
 
 
-def _bound(family: int, address: tuple[str | int, ...], *, is_shared: bool = False) -> socket.socket:
+def _bound(
+    family: int, address: tuple[str | int, ...], *, is_shared: bool = False
+) -> socket.socket:
     """Return a socket at `address`, which others of this user may share. Raises: OSError."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,7 +54,8 @@ def _listening(bound: socket.socket) -> socket.socket:
 
 
 def listen_again(closed: Sequence[tuple[int, Any]]) -> list[socket.socket]:
-    """Return sockets on a port that others share, at the addresses of some that were closed: family and name of each.
+    """Return sockets on a port that others share, at the addresses of some that were closed: family
+    and name of each.
 
     Raises: OSError.
     """
@@ -59,7 +64,8 @@ def listen_again(closed: Sequence[tuple[int, Any]]) -> list[socket.socket]:
 
 @contextmanager
 def listen_at(path: Path) -> Iterator[socket.socket]:
-    """Listen on a Unix socket that only this user reaches, in place of one that is there. Raises: OSError."""
+    """Listen on a Unix socket that only this user reaches, in place of one that is there. Raises:
+    OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

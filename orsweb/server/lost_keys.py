@@ -1,7 +1,9 @@
-"""Ends answers that go on after their API key was revoked, has expired, got another text, or may do less.
+"""Ends answers that go on after their API key was revoked, has expired, got another text, or may do
+less.
 
-Running calls of such a key are answered at once, but a client that reads slowly would read a long answer to its end.
-The downloads and event streams of pages and of the API look themselves whether their readers may go on.
+Running calls of such a key are answered at once, but a client that reads slowly would read a long
+answer to its end. The downloads and event streams of pages and of the API look themselves whether
+their readers may go on.
 """
 
 from __future__ import annotations
@@ -15,23 +17,32 @@ from environments import conf, security_log
 from orsweb.server.exchange import Exchange
 
 LATE_SECONDS = 8.0
-"""Time that an answer has to end: the sessions of the key end too, and their clients are told why."""
+"""Time that an answer has to end: the sessions of the key end too, and their clients are told
+why."""
 
 
 class LostKeys:
-    """Watches the answers of a server. `connections` are open; those with an Exchange are of agents."""
+    """Watches the answers of a server. `connections` are open; those with an Exchange are of
+    agents."""
 
     def __init__(self, connections: Iterable[Any]) -> None:
         self._connections, self._loop = connections, asyncio.get_running_loop()
 
     def note(self, owners: set[str]) -> None:
-        """Note that keys with these labels may do less now, or have another text. Called on the keyring's thread."""
+        """Note that keys with these labels may do less now, or have another text. Called on the
+        keyring's thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._watch, owners)
 
     def _watch(self, owners: set[str]) -> None:
-        cycles = [(connection, getattr(connection, "cycle", None)) for connection in self._connections]
-        answers = [(one, cycle) for one, cycle in cycles if isinstance(cycle, Exchange) and cycle.owner in owners]
+        cycles = [
+            (connection, getattr(connection, "cycle", None)) for connection in self._connections
+        ]
+        answers = [
+            (one, cycle)
+            for one, cycle in cycles
+            if isinstance(cycle, Exchange) and cycle.owner in owners
+        ]
         if answers:
             self._loop.call_later(LATE_SECONDS, self._end, answers)
 
@@ -42,5 +53,8 @@ class LostKeys:
                 connection.abort()
                 scope = answer.scope
                 address = conf.address_of(connection.client[0] if connection.client else "", "")
-                what, why = f"{scope['method']} {scope['path'][:100]}", "The key was lost meanwhile."
+                what, why = (
+                    f"{scope['method']} {scope['path'][:100]}",
+                    "The key was lost meanwhile.",
+                )
                 security_log.note("cut_off", what, who=answer.owner, address=address, detail=why)

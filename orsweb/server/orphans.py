@@ -1,8 +1,10 @@
-"""Ends what hosted code has started when the server ends that it was started in, whatever ended that.
+"""Ends what hosted code has started when the server ends that it was started in, whatever ended
+that.
 
-The supervisor is the "subreaper" of its processes: the kernel makes it the parent of every process whose parent has
-ended. So when a server has ended, what it leaves are children of the supervisor that no other server can have left,
-unless they were that before: daemons, which left their parent while it ran and live as long as any server does.
+The supervisor is the "subreaper" of its processes: the kernel makes it the parent of every process
+whose parent has ended. So when a server has ended, what it leaves are children of the supervisor
+that no other server can have left, unless they were that before: daemons, which left their parent
+while it ran and live as long as any server does.
 """
 
 from __future__ import annotations
@@ -44,13 +46,15 @@ class Orphans:
         self._recent, self._daemons = frozenset[int](), frozenset[int]()
 
     def look(self, own: Collection[int]) -> None:
-        """Reap those that have ended. Call it again and again, after deaths of servers were seen; `own`: those."""
+        """Reap those that have ended. Call it again and again, after deaths of servers were seen;
+        `own`: those."""
         orphans = frozenset(pid for pid in _children() if pid not in own and not _is_reaped(pid))
         # Two looks, because a server may have died between the last look at it and this one.
         self._daemons, self._recent = self._recent & orphans, orphans
 
     def end(self, own: Collection[int], *, with_daemons: bool) -> list[LeftProcess]:
-        """Kill all, but for `own`; return them, with the names of environments whose code has forked them."""
+        """Kill all, but for `own`; return them, with the names of environments whose code has
+        forked them."""
         found, deadline = dict[int, LeftProcess](), time.monotonic() + END_SECONDS
         spared = {*own} if with_daemons else {*own, *self._daemons}
         while (left := list(_left_of_servers(spared))) and time.monotonic() < deadline:
@@ -66,7 +70,12 @@ class Orphans:
 def _left_of_servers(spared: Collection[int]) -> Iterator[int]:
     """Yield the children that run and don't end by themselves."""
     for pid in _children():
-        if pid not in spared and not _is_reaped(pid) and _comm(pid) != printer.NAME and _SELF_ENDING not in _line(pid):
+        if (
+            pid not in spared
+            and not _is_reaped(pid)
+            and _comm(pid) != printer.NAME
+            and _SELF_ENDING not in _line(pid)
+        ):
             yield pid
 
 
@@ -82,14 +91,16 @@ def _is_reaped(pid: int) -> bool:
 
 
 def _name_of(pid: int) -> str:
-    """Return what it is for people, "of leaver (pid 7)" or "sleep 100 (pid 8)"; empty if it is ours, or is ending."""
+    """Return what it is for people, "of leaver (pid 7)" or "sleep 100 (pid 8)"; empty if it is
+    ours, or is ending."""
     line, name = _line(pid), _comm(pid)
     if any(ours in line for ours in _OURS):
         return ""
     if name.startswith(forks.PREFIX):
         return f"{name} (pid {pid})"
     words = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    return words and f"{words[:MAX_NAME]} (pid {pid})"  # one that ends, as workers do with their server, has none
+    # one that ends, as workers do with their server, has none
+    return words and f"{words[:MAX_NAME]} (pid {pid})"
 
 
 def _comm(pid: int) -> str:

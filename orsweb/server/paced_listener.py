@@ -1,7 +1,8 @@
 """Accepts connections a few at a time, with rests between those that come together.
 
-A loop that accepts, reads and begins to answer hundreds of connections does not wait for anything, so it lets the
-threads that record have the interpreter only every 5 ms: while 600 connections came, a call of an agent took 150 ms.
+A loop that accepts, reads and begins to answer hundreds of connections does not wait for anything,
+so it lets the threads that record have the interpreter only every 5 ms: while 600 connections came,
+a call of an agent took 150 ms.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ FAILED_SECONDS = 1.0
 
 
 class PacedListener:
-    """Accepts connections on a listening socket until closed; has the methods of a server that uvicorn calls."""
+    """Accepts connections on a listening socket until closed; has the methods of a server that
+    uvicorn calls."""
 
     def __init__(self, listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
         """`protocol`: makes what a new connection talks to."""
@@ -42,7 +44,9 @@ class PacedListener:
                 self._rest(FAILED_SECONDS)
                 raise  # the event loop logs it
             accepted.setblocking(False)
-            task = self._loop.create_task(self._loop.connect_accepted_socket(self._protocol, accepted))
+            task = self._loop.create_task(
+                self._loop.connect_accepted_socket(self._protocol, accepted)
+            )
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
         self._rest(REST_SECONDS)

@@ -1,11 +1,12 @@
-"""Requests below ORSWEB_PATH_PREFIX, the path at which a proxy has this server, such as https://lab.example/ors/.
+"""Requests below ORSWEB_PATH_PREFIX, the path at which a proxy has this server, such as
+https://lab.example/ors/.
 
-A proxy passes the prefix on or takes it off, and probes and both SDKs ask without it, so both are accepted. Inside,
-paths have no prefix. Only Django's requests have it (`upload_limits.py`), and its URLs (`urls.py`), because it makes
-addresses from them.
+A proxy passes the prefix on or takes it off, and probes and both SDKs ask without it, so both are
+accepted. Inside, paths have no prefix. Only Django's requests have it (`upload_limits.py`), and its
+URLs (`urls.py`), because it makes addresses from them.
 
-A proxy's header X-Forwarded-Prefix is not read. Addresses are also made where there is no request, and some are kept
-for the requests of others; and the cookies' path has to be known.
+A proxy's header X-Forwarded-Prefix is not read. Addresses are also made where there is no request,
+and some are kept for the requests of others; and the cookies' path has to be known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def inner_path(path: str, prefix: str) -> str:
 
 
 class InnerPaths:
-    """ASGI middleware that takes the prefix off. `connection.py` does so for requests that it passes to agents."""
+    """ASGI middleware that takes the prefix off. `connection.py` does so for requests that it
+    passes to agents."""
 
     def __init__(self, app: App, prefix: str) -> None:
         self._app, self._prefix = app, prefix

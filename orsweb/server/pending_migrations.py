@@ -42,14 +42,18 @@ def is_behind() -> bool:
         executor.check_replacements()  # records squashed ones, so that later starts return above
         return False
     if connection.vendor != "sqlite":  # its operator may want a backup first
-        raise NotMigrated(f"The database has pending migrations; run first: {command_line.command('migrate')}")
+        raise NotMigrated(
+            f"The database has pending migrations; run first: {command_line.command('migrate')}"
+        )
     return True
 
 
 def check_version() -> None:
     """Raises: NotMigrated if a newer version has migrated the database; django.db.Error."""
     if newer := newer_than_this(MigrationRecorder(connection).applied_migrations()):
-        raise NotMigrated(f"The database {newer}. Install that version, or restore a backup from before.")
+        raise NotMigrated(
+            f"The database {newer}. Install that version, or restore a backup from before."
+        )
 
 
 def newer_than_this(applied: Iterable[tuple[str, str]]) -> str:
@@ -79,4 +83,6 @@ def _on_disk() -> Iterator[tuple[str, str]]:
         spec = find_spec(package) if package else None
         for place in (spec and spec.submodule_search_locations) or ():
             names = {file.name.partition(".")[0] for file in Path(place).iterdir()}
-            yield from ((application.label, name) for name in names if not name.startswith(("_", "~")))
+            yield from (
+                (application.label, name) for name in names if not name.startswith(("_", "~"))
+            )

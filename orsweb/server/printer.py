@@ -47,7 +47,8 @@ _printer: PrinterProcess | None = None
 
 
 def start() -> None:
-    """Let a printer print what this process writes from now on. It must not have another thread yet."""
+    """Let a printer print what this process writes from now on. It must not have another thread
+    yet."""
     global _printer
     _printer = PrinterProcess()
 
@@ -58,7 +59,7 @@ def tell_secrets(secrets: RecentSecrets) -> None:
         secrets.tell(_printer.tell)
 
 
-# --- the printer, as the server sees it -------------------------------------------------------------------------------
+# --- the printer, as the server sees it -----------------------------------------------------------
 
 
 class PrinterProcess:
@@ -97,7 +98,8 @@ class PrinterProcess:
             os.write(self._secrets, json.dumps([secret, is_known]).encode() + b"\n")
 
     def _wait(self, pid: int) -> None:
-        """Discard what is printed once the printer has ended; that would fail the code that prints."""
+        """Discard what is printed once the printer has ended; that would fail the code that
+        prints."""
         _, status = os.waitpid(pid, 0)
         if not self._is_ending:
             self._discard_output()
@@ -125,13 +127,15 @@ def _move_log(descriptor: int) -> None:
             handler.setStream(stream)
 
 
-# --- the program ------------------------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 
 
 def _become_printer(descriptors: set[int]) -> None:
-    """Keep only these descriptors: a listening socket would stay open as long as the printer lives."""
+    """Keep only these descriptors: a listening socket would stay open as long as the printer
+    lives."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, NAME.encode())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # sent to the whole service at times
+    # sent to the whole service at times
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.disable()  # what it frees could close a descriptor of the same number
     for path in [*Path("/proc/self/fd").iterdir()]:
@@ -143,7 +147,9 @@ def _become_printer(descriptors: set[int]) -> None:
 
 def _end_printer(failure: threading.ExceptHookArgs) -> None:
     """End it all, so that nobody waits for a thread of the printer that has failed."""
-    sys.__excepthook__(failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+    sys.__excepthook__(
+        failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback
+    )
     os._exit(1)
 
 

@@ -1,7 +1,9 @@
-"""Which environment's code has started a program, so that Incidents can name it if the program is left running.
+"""Which environment's code has started a program, so that Incidents can name it if the program is
+left running.
 
-A program has no trace of that: its name and environment variables are its own. So Python tells each start (an "audit
-hook"), and a digest of the command line is noted in a file that is mapped to memory and outlives the server.
+A program has no trace of that: its name and environment variables are its own. So Python tells each
+start (an "audit hook"), and a digest of the command line is noted in a file that is mapped to
+memory and outlives the server.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _PLACE = struct.Struct("<16s8s")  # digests of the command line and of the envir
 
 
 def note_starts(directory: Path) -> None:
-    """Note from now on which programs are started by code of environments in this process, and those that it forks."""
+    """Note from now on which programs are started by code of environments in this process, and
+    those that it forks."""
     memory = _mapped(directory)
 
     def look(event: str, details: tuple[Any, ...]) -> None:
@@ -33,14 +36,19 @@ def note_starts(directory: Path) -> None:
             with suppress(Exception):  # the program's starter would get it
                 note = CURRENT.get()
                 if call := note and note.read():
-                    command = _digest(b"".join(os.fsencode(word) + b"\0" for word in details[1]), 16)
-                    _PLACE.pack_into(memory, _offset(command), command, _digest(call.environment.encode(), 8))
+                    command = _digest(
+                        b"".join(os.fsencode(word) + b"\0" for word in details[1]), 16
+                    )
+                    _PLACE.pack_into(
+                        memory, _offset(command), command, _digest(call.environment.encode(), 8)
+                    )
 
     sys.addaudithook(look)
 
 
 def environment_of(directory: Path, command: bytes, environments: Iterable[str]) -> str:
-    """Return which of `environments` has started the program with that command line, as /proc has it, last.
+    """Return which of `environments` has started the program with that command line, as /proc has
+    it, last.
 
     Empty if none of them has.
     """

@@ -1,7 +1,8 @@
-"""What the server's process and its supervisor tell each other, in memory that both share and no lock guards.
+"""What the server's process and its supervisor tell each other, in memory that both share and no
+lock guards.
 
-The supervisor makes a Pulse before it forks. The server writes to it from its event loop, so a pulse that stands still
-says that the loop, or the interpreter, is held.
+The supervisor makes a Pulse before it forks. The server writes to it from its event loop, so a
+pulse that stands still says that the loop, or the interpreter, is held.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Pulse:
 
     @property
     def beats(self) -> int:
-        """How often the loop has said that it turns; 0 before it has begun and after it has ended."""
+        """How often the loop has said that it turns; 0 before it has begun and after it has
+        ended."""
         return int(_BEATS.unpack_from(self._memory)[0])
 
     @property
@@ -57,7 +59,8 @@ class Pulse:
         self._memory[_MIGRATING] = WORK.index(PREPARING if is_first else UPGRADING)
 
     def start(self, on_mail: Callable[[], None]) -> None:
-        """Beat on the running event loop from now on, and call `on_mail` after the supervisor has left a report."""
+        """Beat on the running event loop from now on, and call `on_mail` after the supervisor has
+        left a report."""
         self._memory[_READY] = 1
         self._beat(asyncio.get_running_loop(), on_mail)
 
@@ -66,7 +69,8 @@ class Pulse:
         self._memory[_STOPPING] = 1
 
     def end(self) -> None:
-        """Note that the event loop has ended: nothing beats while the process leaves its threads and modules."""
+        """Note that the event loop has ended: nothing beats while the process leaves its threads
+        and modules."""
         _BEATS.pack_into(self._memory, 0, 0)
 
     def leave_mail(self) -> None:

@@ -1,4 +1,5 @@
-"""One of the server's processes, as the supervisor sees it: forked, watched, and started again when it dies."""
+"""One of the server's processes, as the supervisor sees it: forked, watched, and started again when
+it dies."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """Where a server listens and notes what it runs. Its successor after a death takes the same place."""
+    """Where a server listens and notes what it runs. Its successor after a death takes the same
+    place."""
 
     number: int
     """From 0; unique among the servers of this machine that run at the same time."""
@@ -61,7 +63,8 @@ class ServerProcess:
         return self.pid != 0 and self.pulse.is_ready
 
     def fork(self, watched_signals: Collection[signal.Signals]) -> bool:
-        """Start the server; return True in the new process, which gets `watched_signals` again. Raises: OSError."""
+        """Start the server; return True in the new process, which gets `watched_signals` again.
+        Raises: OSError."""
         self.listen()
         self.pulse, supervisor, self._started = Pulse(), os.getpid(), time.monotonic()
         self.pid = os.fork()
@@ -72,7 +75,8 @@ class ServerProcess:
         return False
 
     def reap(self) -> int | None:
-        """Return the exit status if the server has ended, negative: the signal that ended it; None if it has not."""
+        """Return the exit status if the server has ended, negative: the signal that ended it; None
+        if it has not."""
         if self.pid == 0:
             return None
         done, status = os.waitpid(self.pid, os.WNOHANG)
@@ -90,14 +94,20 @@ class ServerProcess:
         self._died = time.monotonic()
         self.starts_at = self._died + seconds
         facts = {"pause_seconds": seconds}
-        return facts if seconds <= MAX_WAIT_SECONDS else facts | {"pause_seconds_while_clients_wait": MAX_WAIT_SECONDS}
+        return (
+            facts
+            if seconds <= MAX_WAIT_SECONDS
+            else facts | {"pause_seconds_while_clients_wait": MAX_WAIT_SECONDS}
+        )
 
     def succeed(self) -> None:
-        """Note that the server of the program before this one has served at this place until now."""
+        """Note that the server of the program before this one has served at this place until
+        now."""
         self._answers.begin()
 
     def answer_waiting(self) -> None:
-        """Answer clients that have waited too long for a server that starts, and let it rest less while any wait."""
+        """Answer clients that have waited too long for a server that starts, and let it rest less
+        while any wait."""
         if self.rests and self._answers.are_awaited():
             self.starts_at = min(self.starts_at, self._died + MAX_WAIT_SECONDS)
         self._answers.give(self.pulse, is_ready=self.is_ready)
@@ -108,7 +118,8 @@ class ServerProcess:
         return self.pid == 0 and self.starts_at > time.monotonic()
 
     def leave_port(self) -> None:
-        """Leave new connections to the other servers on the port. Those that wait break, as the open ones did."""
+        """Leave new connections to the other servers on the port. Those that wait break, as the
+        open ones did."""
         self.close()
         self.place.listeners.clear()
 

@@ -1,9 +1,11 @@
-"""What clients get while no server runs: they wait in the backlog, and after a while the supervisor answers them.
+"""What clients get while no server runs: they wait in the backlog, and after a while the supervisor
+answers them.
 
-Waiting is best for most clients. ors-sdk gives most requests up after three attempts in 3 s, and no client waits for
-ever: both SDKs give a stream up after 30 s without a byte. So when a start takes longer than ORSWEB_STARTING_SILENCE,
-every connection gets a 503 that says so, which openreward rides out for ten minutes. A browser gets a page that loads
-again. While the server prepares an empty database, no agent has a session to lose, and all are answered at once.
+Waiting is best for most clients. ors-sdk gives most requests up after three attempts in 3 s, and no
+client waits for ever: both SDKs give a stream up after 30 s without a byte. So when a start takes
+longer than ORSWEB_STARTING_SILENCE, every connection gets a 503 that says so, which openreward
+rides out for ten minutes. A browser gets a page that loads again. While the server prepares an
+empty database, no agent has a session to lose, and all are answered at once.
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ from collections.abc import Sequence
 from orsweb.server.pulse import Pulse
 
 LINGER_SECONDS = 2.0
-"""Time for which an answered client may go on sending, so that it can read the answer before the connection closes."""
+"""Time for which an answered client may go on sending, so that it can read the answer before the
+connection closes."""
 MAX_LINGERING = 500
 """Connections that are taken and open at once; further clients wait in the backlog."""
 SILENT_SECONDS = 2.0
-"""Time for which a client may have connected without a request. Then it is answered as one that is no browser."""
+"""Time for which a client may have connected without a request. Then it is answered as one that is
+no browser."""
 _READ_BYTES = 65536
 _HEAD = (
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {type}\r\nRetry-After: 2\r\nX-Backend-State: starting\r\n"
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {type}\r\nRetry-After: "
+    "2\r\nX-Backend-State: starting\r\n"
     "Cache-Control: no-store\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
 )
 _PAGE = """<!DOCTYPE html>
@@ -45,7 +50,8 @@ _PAGE = """<!DOCTYPE html>
 
 
 class StartingAnswers:
-    """Answers connections that have waited too long. The supervisor calls `give` every fraction of a second.
+    """Answers connections that have waited too long. The supervisor calls `give` every fraction of
+    a second.
 
     The sockets are shared with the server. Once that is ready, only the server accepts connections.
     """
@@ -73,7 +79,8 @@ class StartingAnswers:
         return bool(poller.poll(0))
 
     def give(self, pulse: Pulse, *, is_ready: bool) -> None:
-        """Answer who waits, if no server is ready and has been for long, and close what was answered before.
+        """Answer who waits, if no server is ready and has been for long, and close what was
+        answered before.
 
         `pulse`: of the server that starts.
         """
@@ -98,7 +105,8 @@ class StartingAnswers:
                 self._silent[client] = now + SILENT_SECONDS
 
     def _answer(self, client: socket.socket, now: float, until: float, work: str) -> None:
-        """Answer a client that has sent something, or nothing for too long, without waiting for it."""
+        """Answer a client that has sent something, or nothing for too long, without waiting for
+        it."""
         request = b""
         try:
             request = client.recv(_READ_BYTES)
@@ -117,8 +125,12 @@ class StartingAnswers:
 def _answer_to(request: bytes, work: str) -> bytes:
     """Return the response: a page for a browser, else JSON. `request`: its beginning."""
     is_browser = b"text/html" in request
-    body = (_PAGE.format(work=work) if is_browser else json.dumps({"detail": f"{work}; try again."})).encode()
-    head = _HEAD.format(type="text/html" if is_browser else "application/json", length=len(body)).encode()
+    body = (
+        _PAGE.format(work=work) if is_browser else json.dumps({"detail": f"{work}; try again."})
+    ).encode()
+    head = _HEAD.format(
+        type="text/html" if is_browser else "application/json", length=len(body)
+    ).encode()
     return head if request.startswith(b"HEAD ") else head + body
 
 

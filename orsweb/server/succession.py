@@ -1,7 +1,8 @@
 """How `serve` gives way to a new version of itself without closing its sockets: `manage.py reload`.
 
-The supervisor replaces its own program by what is installed now (`exec`), which keeps its process id, its sockets and
-the servers that it has started. They go on until the new program has been loaded; then they hand over.
+The supervisor replaces its own program by what is installed now (`exec`), which keeps its process
+id, its sockets and the servers that it has started. They go on until the new program has been
+loaded; then they hand over.
 """
 
 from __future__ import annotations
@@ -70,19 +71,25 @@ class Inheritance:
 
 
 def inherited() -> Inheritance | None:
-    """Return what this program has inherited; None if it was started in the ordinary way. Called once."""
+    """Return what this program has inherited; None if it was started in the ordinary way. Called
+    once."""
     if (text := os.environ.pop(_INHERITED, "")) == "":
         return None
     servers, descriptors = json.loads(text)
-    listeners = [[socket.socket(fileno=descriptor) for descriptor in of_server] for of_server in descriptors]
+    listeners = [
+        [socket.socket(fileno=descriptor) for descriptor in of_server] for of_server in descriptors
+    ]
     for listener in chain(*listeners):
         listener.set_inheritable(False)
         listener.setblocking(False)
     return Inheritance({int(number): pid for number, pid in servers.items()}, listeners)
 
 
-def become_successor(servers: Mapping[int, int], listeners: Sequence[Sequence[socket.socket]]) -> NoReturn:
-    """Replace the program of this process by the one that is installed now; the arguments are its Inheritance."""
+def become_successor(
+    servers: Mapping[int, int], listeners: Sequence[Sequence[socket.socket]]
+) -> NoReturn:
+    """Replace the program of this process by the one that is installed now; the arguments are its
+    Inheritance."""
     for listener in chain(*listeners):
         listener.set_inheritable(True)
     descriptors = [[listener.fileno() for listener in of_server] for of_server in listeners]
@@ -91,7 +98,8 @@ def become_successor(servers: Mapping[int, int], listeners: Sequence[Sequence[so
 
 
 def installed_code() -> frozenset[tuple[str, int]]:
-    """Return the files of orsweb that are installed now, each with the moment of its last change."""
+    """Return the files of orsweb that are installed now, each with the moment of its last
+    change."""
     found = set[tuple[str, int]]()
     for name in ("environments", "episodes", "orsweb"):
         for file in Path(str(sys.modules[name].__file__)).parent.rglob("*.py"):
@@ -101,14 +109,17 @@ def installed_code() -> frozenset[tuple[str, int]]:
 
 
 class SuccessorCheck:
-    """The program that is installed now, started beside the present one to see whether it can be served."""
+    """The program that is installed now, started beside the present one to see whether it can be
+    served."""
 
     def __init__(self, directory: Path) -> None:
         self.began = time.monotonic()
         self._output = directory / "reload-check"
         with self._output.open("wb") as output:
             command = [sys.executable, *sys.orig_argv[1:], _CHECK]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # nosec B603 # our own command line
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )  # nosec B603 # our own command line
 
     @property
     def pid(self) -> int:
@@ -119,7 +130,8 @@ class SuccessorCheck:
         return self._process.poll() is not None
 
     def problem(self) -> str:
-        """Return what is wrong with the program: the last line that it has printed; empty if nothing is."""
+        """Return what is wrong with the program: the last line that it has printed; empty if
+        nothing is."""
         if self._process.poll() == 0:
             return ""
         lines = self._output.read_text(errors="replace").strip().splitlines()
@@ -132,7 +144,8 @@ class ServeState:
 
     pid: int
     at: float
-    """When the servers were ready, or a reload was refused; seconds since the epoch. 0: they are starting."""
+    """When the servers were ready, or a reload was refused; seconds since the epoch. 0: they are
+    starting."""
     problem: str = ""
     """Why the last reload was refused; empty if it was not."""
     database: str = ""
@@ -140,10 +153,12 @@ class ServeState:
     cluster: str = ""
     """Its ORSWEB_CLUSTER."""
     reload_began: float = 0.0
-    """When the last reload began, before or after `at`; seconds since the epoch. 0: there was none."""
+    """When the last reload began, before or after `at`; seconds since the epoch. 0: there was
+    none."""
 
     def is_outcome_of(self, asked: float) -> bool:
-        """Return whether a reload is over that began at or after `asked`, or nobody knows when it began."""
+        """Return whether a reload is over that began at or after `asked`, or nobody knows when it
+        began."""
         return not self.reload_began or asked <= self.reload_began < self.at
 
     def write(self, directory: Path) -> None:
@@ -154,12 +169,14 @@ class ServeState:
 
 
 def note_state(directory: Path, problem: str = "") -> None:
-    """Note that the servers of this supervisor are ready, or that a reload was refused because of `problem`."""
+    """Note that the servers of this supervisor are ready, or that a reload was refused because of
+    `problem`."""
     _write(directory, time.time(), problem)
 
 
 def note_start(directory: Path) -> None:
-    """Note that the servers of this supervisor are starting, unless others run there: then these will not get ready."""
+    """Note that the servers of this supervisor are starting, unless others run there: then these
+    will not get ready."""
     if read_state(directory) is None:
         _write(directory, 0.0)
 
@@ -174,7 +191,9 @@ def _write(directory: Path, at: float, problem: str = "") -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = read_state(directory)
     began = before.reload_began if before is not None and before.pid == os.getpid() else 0.0
-    ServeState(os.getpid(), at, problem, conf.database_name(), conf.cluster_address(), began).write(directory)
+    ServeState(os.getpid(), at, problem, conf.database_name(), conf.cluster_address(), began).write(
+        directory
+    )
 
 
 def read_state(directory: Path) -> ServeState | None:
@@ -193,6 +212,11 @@ def state_of_supervisor() -> ServeState | None:
 
 
 def others_of_database(directory: Path) -> list[ServeState]:
-    """Return what other `serve`s of this database on this machine have noted, beside the one of `directory`."""
+    """Return what other `serve`s of this database on this machine have noted, beside the one of
+    `directory`."""
     places = sorted(path for path in directory.parent.glob("process-*") if path != directory)
-    return [state for path in places if (state := read_state(path)) and state.database == conf.database_name()]
+    return [
+        state
+        for path in places
+        if (state := read_state(path)) and state.database == conf.database_name()
+    ]

@@ -1,23 +1,27 @@
-"""The supervisor of `manage.py serve`: it owns the listening sockets, and runs the server in processes of its own.
+"""The supervisor of `manage.py serve`: it owns the listening sockets, and runs the server in
+processes of its own.
 
-Hosted code runs in the server's process and can end it at any moment. The supervisor starts it again; meanwhile clients
-wait in the backlog of the sockets instead of being refused, and when that takes long, `starting.py` answers them. It
-runs no hosted code and opens no database, so it answers signals whatever the server does: it passes on a request to
-stop, and enforces that after ORSWEB_SHUTDOWN_TIMEOUT.
+Hosted code runs in the server's process and can end it at any moment. The supervisor starts it
+again; meanwhile clients wait in the backlog of the sockets instead of being refused, and when that
+takes long, `starting.py` answers them. It runs no hosted code and opens no database, so it answers
+signals whatever the server does: it passes on a request to stop, and enforces that after
+ORSWEB_SHUTDOWN_TIMEOUT.
 
-With ORSWEB_PROCESSES it runs several servers, each on sockets of its own on the same port. The first is started alone,
-so that a problem is told once; the others follow when it is ready. Each is started again by itself. While one that dies
-again and again rests, the others take its connections.
+With ORSWEB_PROCESSES it runs several servers, each on sockets of its own on the same port. The
+first is started alone, so that a problem is told once; the others follow when it is ready. Each is
+started again by itself. While one that dies again and again rests, the others take its connections.
 
-Asked to reload, it checks whether the program that is installed now can be served, and becomes that program
-(`succession.py`), which lets the servers hand over to new ones: a single one before its successor starts, because it
-has the database alone, and one of several when its successor is ready. If that takes longer than ORSWEB_RELOAD_LIMIT,
-it gives up: servers without a successor go on, and another reload may follow. Asked during a reload, it reloads again
-afterwards, because the code may have changed since the first was checked. It also reloads when a server has died and
-the files of orsweb are others than at its start: a server that it forks would import the rest of its modules from them.
+Asked to reload, it checks whether the program that is installed now can be served, and becomes that
+program (`succession.py`), which lets the servers hand over to new ones: a single one before its
+successor starts, because it has the database alone, and one of several when its successor is ready.
+If that takes longer than ORSWEB_RELOAD_LIMIT, it gives up: servers without a successor go on, and
+another reload may follow. Asked during a reload, it reloads again afterwards, because the code may
+have changed since the first was checked. It also reloads when a server has died and the files of
+orsweb are others than at its start: a server that it forks would import the rest of its modules
+from them.
 
-Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor dies, the kernel
-kills them. What hosted code has started ends with its server (`orphans.py`).
+Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor
+dies, the kernel kills them. What hosted code has started ends with its server (`orphans.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +58,8 @@ POLL_SECONDS = 0.2
 CHECK_SECONDS = 30.0
 """How long a check of new code may keep a server that has died from being started again."""
 STOP_SHARE = 23 / 24
-"""Share of ORSWEB_SHUTDOWN_TIMEOUT after which a server that does not end is killed; one that does has ended before."""
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT after which a server that does not end is killed; one that does
+has ended before."""
 
 _STOP = (signal.SIGTERM, signal.SIGINT)
 _WATCHED = (signal.SIGCHLD, RELOAD, signal.SIGHUP, *_STOP)
@@ -63,7 +68,8 @@ log = structlog.get_logger(__name__)
 
 
 class Supervisor:
-    """Runs a server at each place, one after the other on the same sockets, until it is asked to stop."""
+    """Runs a server at each place, one after the other on the same sockets, until it is asked to
+    stop."""
 
     def __init__(
         self,
@@ -74,9 +80,10 @@ class Supervisor:
         predecessors: Sequence[Predecessor] = (),
         reload_seconds: float = math.inf,
     ) -> None:
-        """`stop_seconds`: how long a server may take to end after it was asked to; `silence_seconds`: how long clients
-        wait without an answer while it starts; `directory`: where the supervisor notes its state; `predecessors`: the
-        servers of the program before this one; `reload_seconds`: how long several may take to be ready in their place.
+        """`stop_seconds`: how long a server may take to end after it was asked to;
+        `silence_seconds`: how long clients wait without an answer while it starts; `directory`:
+        where the supervisor notes its state; `predecessors`: the servers of the program before this
+        one; `reload_seconds`: how long several may take to be ready in their place.
         """
         self._servers = [ServerProcess(place, silence_seconds) for place in places]
         self._directory = directory
@@ -99,9 +106,11 @@ class Supervisor:
         return len(self._servers) > 1
 
     def run(self, serve: Callable[[ServerProcess], None]) -> None:
-        """Call `serve` in a process for each place, and again whenever that dies. Returns in such a process only.
+        """Call `serve` in a process for each place, and again whenever that dies. Returns in such a
+        process only.
 
-        The supervisor itself ends with the servers if they were asked to stop, or the first could not start.
+        The supervisor itself ends with the servers if they were asked to stop, or the first could
+        not start.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         if not self._predecessors:
@@ -126,10 +135,11 @@ class Supervisor:
             if self._deadline is not None:
                 self._enforce_stop(self._deadline)
 
-    # --- servers ------------------------------------------------------------------------------------------------------
+    # --- servers ----------------------------------------------------------------------------------
 
     def _is_checking(self, now: float) -> bool:
-        """Return whether new code is checked; clients of a server that has died wait for that CHECK_SECONDS only."""
+        """Return whether new code is checked; clients of a server that has died wait for that
+        CHECK_SECONDS only."""
         return self._check is not None and now - self._check.began < CHECK_SECONDS
 
     def _due(self) -> list[ServerProcess]:
@@ -139,14 +149,26 @@ class Supervisor:
         if self._deadline is not None or is_replaced:
             return []
         allowed = self._servers if self._has_been_ready else self._servers[:1]
-        return [one for one in allowed if not one.pid and one.starts_at <= now and not self._is_replaced(one)]
+        return [
+            one
+            for one in allowed
+            if not one.pid and one.starts_at <= now and not self._is_replaced(one)
+        ]
 
     def _predecessor_of(self, server: ServerProcess) -> Predecessor | None:
         count = len(self._servers)
-        return next((one for one in self._predecessors if one.number % count == server.place.number % count), None)
+        return next(
+            (
+                one
+                for one in self._predecessors
+                if one.number % count == server.place.number % count
+            ),
+            None,
+        )
 
     def _is_replaced(self, server: ServerProcess) -> bool:
-        """Return whether an earlier server goes on at its place, because the reload was given up."""
+        """Return whether an earlier server goes on at its place, because the reload was given
+        up."""
         before = self._predecessor_of(server)
         return self._has_given_up and before is not None and before.serves
 
@@ -176,17 +198,24 @@ class Supervisor:
         if left:
             names = [process.name for process in left]
             log.warning("what hosted code had started is ended with its server", processes=names)
-            report = IncidentReport("left", time.time(), ", ".join(names), environment=_environment_of(left, server))
+            report = IncidentReport(
+                "left", time.time(), ", ".join(names), environment=_environment_of(left, server)
+            )
             report.write(server.place.directory)
 
     def _consider_ending(self, status: int, server: ServerProcess) -> None:
-        """Have a server that has ended started again, unless it should end, or could not start at first."""
+        """Have a server that has ended started again, unless it should end, or could not start at
+        first."""
         if self._deadline is not None or server.pulse.is_stopping:
             self._has_failed |= status not in (0, -signal.SIGTERM)
             self._begin_to_stop()
         elif not self._has_been_ready:
             if status < 0:
-                print(f"The server died {describe(status)} before it was ready.", file=sys.stderr, flush=True)
+                print(
+                    f"The server died {describe(status)} before it was ready.",
+                    file=sys.stderr,
+                    flush=True,
+                )
             os._exit(abs(status) and 1)
         else:
             facts = facts_of(server.watchdog.report_death(status)) if server.pulse.is_ready else {}
@@ -202,22 +231,35 @@ class Supervisor:
     def _let_others_serve(self, server: ServerProcess) -> None:
         """While it rests, leave its connections to the others, if one of them is ready."""
         is_alone = self._predecessor_of(server) is None  # otherwise that shares its sockets
-        if server.rests and is_alone and self._deadline is None and any(one.is_ready for one in self._servers):
+        if (
+            server.rests
+            and is_alone
+            and self._deadline is None
+            and any(one.is_ready for one in self._servers)
+        ):
             server.leave_port()
 
     def _consider_settled(self) -> None:
         """Tell once, when every server is ready and no earlier one serves any more."""
-        if not self._is_settled and not self._predecessors and all(server.is_ready for server in self._servers):
+        if (
+            not self._is_settled
+            and not self._predecessors
+            and all(server.is_ready for server in self._servers)
+        ):
             self._is_settled = True
             note_state(self._directory)
             _notify_systemd("READY=1")
 
-    # --- signals and stopping -----------------------------------------------------------------------------------------
+    # --- signals and stopping ---------------------------------------------------------------------
 
     @property
     def _patience(self) -> float:
         now = time.monotonic()
-        moments = [server.starts_at for server in self._servers if not server.pid and server.starts_at > now]
+        moments = [
+            server.starts_at
+            for server in self._servers
+            if not server.pid and server.starts_at > now
+        ]
         if self._deadline is not None:
             moments.append(self._deadline)
         return max(0.0, min([POLL_SECONDS, *(moment - now for moment in moments)]))
@@ -225,9 +267,11 @@ class Supervisor:
     def _take_signal(self) -> None:
         """Wait for a signal for a moment, and pass a request to stop on to the servers.
 
-        Python returns a signal of any number when this process was suspended until after the end of the wait.
+        Python returns a signal of any number when this process was suspended until after the end of
+        the wait.
         """
-        # A request to reload that comes too early stays pending in the kernel, also for the program after this one.
+        # A request to reload that comes too early stays pending in the kernel, also for the program
+        # after this one.
         reloads = {RELOAD} if self._ends_with_terminal else {RELOAD, signal.SIGHUP}
         awaited = _WATCHED if self._may_reload else {*_WATCHED} - reloads
         taken = signal.sigtimedwait(awaited, self._patience)
@@ -236,7 +280,8 @@ class Supervisor:
             self._begin_to_reload()
         elif number in (signal.SIGHUP, *_STOP):
             if self._deadline is None:
-                # The terminal sends Ctrl-C to all processes, and a second SIGINT would make uvicorn drop running calls.
+                # The terminal sends Ctrl-C to all processes, and a second SIGINT would make uvicorn
+                # drop running calls.
                 self._begin_to_stop()
             else:
                 self._signal_all(number)
@@ -256,26 +301,34 @@ class Supervisor:
 
     def _running(self) -> list[int]:
         """Return the process ids of servers that have not been reaped."""
-        return [server.pid for server in self._servers if server.pid] + [one.pid for one in self._predecessors]
+        return [server.pid for server in self._servers if server.pid] + [
+            one.pid for one in self._predecessors
+        ]
 
     def _enforce_stop(self, deadline: float) -> None:
-        """End the supervisor, at once and without finalizing, when the servers have ended or their time is over."""
+        """End the supervisor, at once and without finalizing, when the servers have ended or their
+        time is over."""
         if not self._running():
             os._exit(int(self._has_failed))
         if time.monotonic() > deadline:
-            log.error("the server did not stop in time and is killed", limit_seconds=self._stop_seconds)
+            log.error(
+                "the server did not stop in time and is killed", limit_seconds=self._stop_seconds
+            )
             self._signal_all(signal.SIGKILL)
             for server in self._servers:
                 if server.pid:
                     server.watchdog.report_death(-signal.SIGKILL, "because it did not stop in time")
-            self._orphans.end((), with_daemons=True)  # also the servers: what they leave is there when they have ended
+            # also the servers: what they leave is there when they have ended
+            self._orphans.end((), with_daemons=True)
             os._exit(1)
 
-    # --- reloading ----------------------------------------------------------------------------------------------------
+    # --- reloading --------------------------------------------------------------------------------
 
     @property
     def _may_reload(self) -> bool:
-        is_over = self._is_settled or (self._has_given_up and all(one.serves for one in self._predecessors))
+        is_over = self._is_settled or (
+            self._has_given_up and all(one.serves for one in self._predecessors)
+        )
         return self._check is None and self._deadline is None and is_over
 
     def _begin_to_reload(self) -> None:
@@ -300,7 +353,8 @@ class Supervisor:
             become_successor(running, [server.place.listeners for server in self._servers])
 
     def _see_predecessors_off(self) -> None:
-        """Ask servers of the program before this one to hand over when it is time, and wait until they have ended."""
+        """Ask servers of the program before this one to hand over when it is time, and wait until
+        they have ended."""
         if not self._predecessors:
             return
         for one in self._predecessors:
@@ -316,21 +370,27 @@ class Supervisor:
 
     def _consider_giving_up(self) -> None:
         """Let earlier servers go on whose successors were not ready in time."""
-        is_late = self._is_several and self._deadline is None and time.monotonic() > self._reload_until
+        is_late = (
+            self._is_several and self._deadline is None and time.monotonic() > self._reload_until
+        )
         if not is_late or self._has_given_up or not any(one.serves for one in self._predecessors):
             return
         self._has_given_up = True
         for server in self._servers:
             if server.pid and self._is_replaced(server):
                 os.kill(server.pid, signal.SIGKILL)
-        problem = f"The new servers were not ready after {self._reload_seconds:g} s (ORSWEB_RELOAD_LIMIT); see the log."
+        problem = (
+            f"The new servers were not ready after {self._reload_seconds:g} s "
+            "(ORSWEB_RELOAD_LIMIT); see the log."
+        )
         log.error("the reload is given up, so the present servers go on", reason=problem)
         note_state(self._directory, problem)
         _notify_systemd("READY=1")
 
 
 def _environment_of(left: Sequence[LeftProcess], server: ServerProcess) -> str:
-    """Return the environment whose code has started these processes; empty if it is not a single known one."""
+    """Return the environment whose code has started these processes; empty if it is not a single
+    known one."""
     directory = server.place.directory
     forked = {forks.name_of(environment): environment for environment in read_sources(directory)}
     environments = {

@@ -1,7 +1,7 @@
 """A check of hosted code in a process of its own, which is ended if a step of it takes too long.
 
-Nothing else ends code that waits for ever, or holds the interpreter's lock. `serve --check` runs its check like this,
-and every reload runs `serve --check`.
+Nothing else ends code that waits for ever, or holds the interpreter's lock. `serve --check` runs
+its check like this, and every reload runs `serve --check`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ from orsweb.server.watchdog import describe
 
 STACKS_SECONDS = 1.0
 """Time for the process to write its stacks before it is killed."""
-_CALLERS = tuple(f"{Path(environments.__file__).parent}/{name}/" for name in ("authoring", "hosts", "runtime"))
+_CALLERS = tuple(
+    f"{Path(environments.__file__).parent}/{name}/" for name in ("authoring", "hosts", "runtime")
+)
 """Folders of the modules that call hosted code."""
 _PR_SET_PDEATHSIG = 1
 
 
 def go_on_watched(seconds: float) -> Begin:
-    """Return in a process of its own only, which this one watches: a function to call with the name of each step before
-    it begins. Each step may take `seconds`.
+    """Return in a process of its own only, which this one watches: a function to call with the name
+    of each step before it begins. Each step may take `seconds`.
 
-    Raises: SystemExit in this process, with the status of the other one; or with a sentence that names the step, if it
-    takes too long or ends that process by a signal.
+    Raises: SystemExit in this process, with the status of the other one; or with a sentence that
+    names the step, if it takes too long or ends that process by a signal.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -69,7 +71,8 @@ def go_on_watched(seconds: float) -> Begin:
 
 
 def _follow(steps: int, process: int, seconds: float) -> tuple[str, bool]:
-    """Wait until the process has ended or a step has taken too long; return that step, and whether it has ended."""
+    """Wait until the process has ended or a step has taken too long; return that step, and whether
+    it has ended."""
     step = "The check"
     watched = [steps, process]
     while ready := select.select(watched, [], [], seconds)[0]:

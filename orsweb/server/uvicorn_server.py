@@ -1,4 +1,5 @@
-"""uvicorn as `manage.py serve` runs it: one process, our own connection class, and a shutdown that ends in time."""
+"""uvicorn as `manage.py serve` runs it: one process, our own connection class, and a shutdown that
+ends in time."""
 
 from __future__ import annotations
 
@@ -33,16 +34,19 @@ from orsweb.server.succession import RELOAD
 
 KEEP_ALIVE_SECONDS = 60
 CALLS_SHARE = 7 / 12
-"""Share of ORSWEB_SHUTDOWN_TIMEOUT in which running calls may end, while the server answers other requests."""
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT in which running calls may end, while the server answers other
+requests."""
 RESPONSES_SHARE = 1 / 6
 """Share in which further responses may end after that; `lifespan.DRAIN_SHARE` follows it."""
 HAND_OVER_SECONDS = 0.5
-"""Time in which running calls may end before the next server takes over, which repeats those that don't: requests
+"""Time in which running calls may end before the next server takes over, which repeats those that
+don't: requests
 that come meanwhile are refused, and `ors-sdk` gives most of them up after 3 s."""
 FORCE_CHECK_SECONDS = 0.1
 """Connections that the kernel keeps while the server starts, or starts again."""
 UNRECORDED_STATUS = 1
-"""Exit status of a server that could not record calls that were played. The supervisor ends with 1, too."""
+"""Exit status of a server that could not record calls that were played. The supervisor ends with 1,
+too."""
 MAX_EXIT_SECONDS = 1.0
 """Time after the drain for which hung threads of an author's code may delay the exit."""
 
@@ -98,21 +102,24 @@ class UvicornServer(uvicorn.Server):
             await super().shutdown(sockets)
         else:
             await self._settle(service)
-            draining = asyncio.create_task(service.drain(settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2))
+            draining = asyncio.create_task(
+                service.drain(settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2)
+            )
             await super().shutdown(sockets)
             draining.cancel()
         self.exit_status = UNRECORDED_STATUS if self._has_unrecorded() else 0
         _exit_soon(self.exit_status)
 
     def _has_unrecorded(self) -> bool:
-        """Return whether calls were played that are not recorded: the database was away, or Ctrl-C was repeated."""
+        """Return whether calls were played that are not recorded: the database was away, or Ctrl-C
+        was repeated."""
         if service_or_none() is None:
             return bool(self.lifespan.state.get("has_unrecorded"))
         return bool(get_record().load(0).queued)
 
     async def _settle(self, service: SessionService) -> None:
-        """Let running calls end, unless the signal is repeated. Clients go on being answered, above all their pings:
-        ors-sdk 0.1.0 gives its calls up 13 s after a ping was not answered.
+        """Let running calls end, unless the signal is repeated. Clients go on being answered, above
+        all their pings: ors-sdk 0.1.0 gives its calls up 13 s after a ping was not answered.
         """
         limit = settings.ORSWEB_SHUTDOWN_TIMEOUT * CALLS_SHARE
         seconds = limit if self._handing_over is None else min(limit, HAND_OVER_SECONDS)
@@ -126,7 +133,8 @@ class UvicornServer(uvicorn.Server):
             self._handing_over = asyncio.create_task(self._hand_over())
 
     async def _hand_over(self) -> None:
-        """Serve on until the next server can go on with every session, for a limited time, then stop."""
+        """Serve on until the next server can go on with every session, for a limited time, then
+        stop."""
         if (service := service_or_none()) is not None:
             await service.until_survivors(settings.ORSWEB_RELOAD_WAIT)
         self._pulse.stop()
@@ -144,7 +152,8 @@ def run(
     on_ready: Callable[[], None],
     pulse: Pulse | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, then end the process: with status 0, or UNRECORDED_STATUS. Raises: StartFailed.
+    """Serve until SIGTERM or Ctrl-C, then end the process: with status 0, or UNRECORDED_STATUS.
+    Raises: StartFailed.
 
     `pulse`: how the server tells its supervisor that it lives.
     """
@@ -158,8 +167,10 @@ def run(
         log_level="warning",
         access_log=False,
         proxy_headers=False,
-        ws_per_message_deflate=False,  # it takes longer than everything else that a player's turn needs on the loop
-        ws_max_size=settings.ORSWEB_MAX_BODY_BYTES,  # a longer message closes its socket before it is read completely
+        # it takes longer than everything else that a player's turn needs on the loop
+        ws_per_message_deflate=False,
+        # a longer message closes its socket before it is read completely
+        ws_max_size=settings.ORSWEB_MAX_BODY_BYTES,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float
@@ -170,7 +181,8 @@ def run(
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(server.exit_status)
 
-    # uvicorn raises the signals that it has handled again, which would end the process with their status.
+    # uvicorn raises the signals that it has handled again, which would end the process with their
+    # status.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     try:
@@ -181,7 +193,8 @@ def run(
 
 
 def raise_file_limit() -> int:
-    """Raise the limit of file descriptors, often 1,024, because connections and threads with loops need many.
+    """Raise the limit of file descriptors, often 1,024, because connections and threads with loops
+    need many.
 
     Return the new limit.
     """
@@ -198,10 +211,12 @@ def _exit_soon(status: int) -> None:
 
 
 def _is_not_broken_off(record: logging.LogRecord) -> bool:
-    """Return False for uvicorn's log entry, with a traceback, about a response that was broken off on purpose."""
+    """Return False for uvicorn's log entry, with a traceback, about a response that was broken off
+    on purpose."""
     return not (record.exc_info and isinstance(record.exc_info[1], BrokenOff))
 
 
 def _is_not_cancellation(record: logging.LogRecord) -> bool:
-    """Return False for uvicorn's log entry, with a traceback, about a response that it cancelled at its time limit."""
+    """Return False for uvicorn's log entry, with a traceback, about a response that it cancelled at
+    its time limit."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))

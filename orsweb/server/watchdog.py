@@ -1,8 +1,9 @@
 """Watches the server's process from the supervisor, outside of its interpreter lock.
 
-When the process dies, it reports which code ran and caused it. When the event loop has not turned for HELD_SECONDS, it
-finds the environment that holds the loop, or the interpreter's lock, logs it and reports it. What it does not find at
-once, because other programs keep the cores busy or the code sleeps, it looks for again, more and more seldom.
+When the process dies, it reports which code ran and caused it. When the event loop has not turned
+for HELD_SECONDS, it finds the environment that holds the loop, or the interpreter's lock, logs it
+and reports it. What it does not find at once, because other programs keep the cores busy or the
+code sleeps, it looks for again, more and more seldom.
 """
 
 from __future__ import annotations
@@ -18,30 +19,44 @@ import structlog
 
 from environments.runtime.crash_notes import NotedCall, read_running_calls, read_sources
 from environments.runtime.incident_reports import IncidentReport
-from orsweb.server.culprits import LOOP_STACK_SIGNAL, STACKS_SIGNAL, ThreadStack, callers, read_stacks
+from orsweb.server.culprits import (
+    LOOP_STACK_SIGNAL,
+    STACKS_SIGNAL,
+    ThreadStack,
+    callers,
+    read_stacks,
+)
 from orsweb.server.pulse import Pulse
 
 HELD_SECONDS = 1.0
 SUSPECT_SECONDS = 0.5
-"""After this time without a turn, the CPU time of the threads is read, to be compared with that at HELD_SECONDS.
+"""After this time without a turn, the CPU time of the threads is read, to be compared with that at
+HELD_SECONDS.
 
-Not sooner: a loop that turns is often seen twice between two beats, and 5,000 threads take 50 ms to read.
+Not sooner: a loop that turns is often seen twice between two beats, and 5,000 threads take 50 ms to
+read.
 """
 FROZEN_SECONDS = 1.0
-"""A supervisor that was not run for so long says nothing about the server, which was probably not run either."""
+"""A supervisor that was not run for so long says nothing about the server, which was probably not
+run either."""
 STACKS_SECONDS = 0.2
 """Time for the server to answer a signal with stacks."""
 MIN_SWITCHES = 50
-"""How often a second a thread at least wakes up that waits for the interpreter's lock: it looks every 5 ms."""
+"""How often a second a thread at least wakes up that waits for the interpreter's lock: it looks
+every 5 ms."""
 MIN_BUSY_SWITCHES = 5
-"""How often at least on a machine that runs it seldom. A thread that sleeps in hosted code wakes up once at the end."""
+"""How often at least on a machine that runs it seldom. A thread that sleeps in hosted code wakes up
+once at the end."""
 COMPUTING_SHARE = 1 / 4
-"""A thread computes if it uses at least this share of what the busiest one uses; waiting for the lock takes 1/20."""
+"""A thread computes if it uses at least this share of what the busiest one uses; waiting for the
+lock takes 1/20."""
 MIN_HOLDER_SHARE = 1 / 8
-"""Share of the time in which a thread that holds the lock computes at least, or waits for a core that others use."""
+"""Share of the time in which a thread that holds the lock computes at least, or waits for a core
+that others use."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""CPU time is counted in ticks, where the kernel does not tell it in nanoseconds: so many a second."""
+"""CPU time is counted in ticks, where the kernel does not tell it in nanoseconds: so many a
+second."""
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +68,8 @@ class _Usage:
     at: float
     cpu_seconds: dict[int, float]
     core_seconds: dict[int, float]
-    """CPU time and the time in which the thread would have computed, had there been a core for it."""
+    """CPU time and the time in which the thread would have computed, had there been a core for
+    it."""
     switches: int
     """How often the main thread has waited."""
 
@@ -86,8 +102,12 @@ class Watchdog:
     def report_death(self, status: int, reason: str = "") -> IncidentReport:
         """Write down how the process died and what ran. `reason`: why the supervisor killed it."""
         self._end_hold(time.monotonic())
-        is_out_of_memory = status == -signal.SIGKILL and _count_out_of_memory() > self._out_of_memory
-        how = describe(status) + (", out of memory" if is_out_of_memory else reason and f", {reason}")
+        is_out_of_memory = (
+            status == -signal.SIGKILL and _count_out_of_memory() > self._out_of_memory
+        )
+        how = describe(status) + (
+            ", out of memory" if is_out_of_memory else reason and f", {reason}"
+        )
         is_kill = status == -signal.SIGKILL and not is_out_of_memory
         report = self._with_culprit(IncidentReport("died", time.time(), how), is_kill=is_kill)
         report.write(self._directory)
@@ -95,20 +115,28 @@ class Watchdog:
 
     def _with_culprit(self, report: IncidentReport, *, is_kill: bool) -> IncidentReport:
         sources = read_sources(self._directory)
-        running = [call for call in read_running_calls(self._directory) if call.environment in sources]
-        stack = next((one for one in read_stacks(self._directory, self._read_to) if one.is_current), None)
+        running = [
+            call for call in read_running_calls(self._directory) if call.environment in sources
+        ]
+        stack = next(
+            (one for one in read_stacks(self._directory, self._read_to) if one.is_current), None
+        )
         if stack is not None and (suspects := callers(stack, running, sources)):
-            return replace(report, suspects=tuple(suspects), is_certain=_is_one(suspects), trace=stack.text)
+            return replace(
+                report, suspects=tuple(suspects), is_certain=_is_one(suspects), trace=stack.text
+            )
         is_certain = stack is None and not is_kill and _is_one(running)
         trace = stack.text if stack else ""
         return replace(report, suspects=tuple(running), is_certain=is_certain, trace=trace)
 
-    # --- a loop that does not turn ------------------------------------------------------------------------------------
+    # --- a loop that does not turn ----------------------------------------------------------------
 
     def _decide(self, before: _Usage, now: float) -> None:
-        """Log who holds the loop, if that is new. Compare again when the loop has stood still for twice as long.
+        """Log who holds the loop, if that is new. Compare again when the loop has stood still for
+        twice as long.
 
-        Then code shows that slept at first, and a call that computed beside the one that has the lock may have ended.
+        Then code shows that slept at first, and a call that computed beside the one that has the
+        lock may have ended.
         """
         held = self._find_holder(before)
         if self._held is None or held.suspects not in ((), self._held.suspects):
@@ -118,7 +146,9 @@ class Watchdog:
 
     def _find_holder(self, before: _Usage) -> IncidentReport:
         after, sources = self._use(), read_sources(self._directory)
-        running = [call for call in read_running_calls(self._directory) if call.environment in sources]
+        running = [
+            call for call in read_running_calls(self._directory) if call.environment in sources
+        ]
         stacks = self._ask_for_stacks()  # after that, the call may be over
         stack = next((one for one in stacks if not one.thread), None)
         on_loop = callers(stack, running, sources) if stack else []
@@ -126,22 +156,31 @@ class Watchdog:
         beside = [call for call in running if call.thread_number in holders]
         if on_loop and not beside and self._may_wait(before, after):
             beside = [call for call in running if call.thread_number]
-        if on_loop:  # it has the lock at this moment; a call that keeps it for long may have taken it from this code
+        # it has the lock at this moment; a call that keeps it for long may have taken it from this
+        # code
+        if on_loop:
             how, is_certain = "the event loop", not beside
         elif beside:
-            how, is_certain, own = "the interpreter's lock", len(holders) == 1, {call.thread for call in beside}
+            how, is_certain, own = (
+                "the interpreter's lock",
+                len(holders) == 1,
+                {call.thread for call in beside},
+            )
             stack = next((one for one in stacks if one.thread in own), None)
         else:
             how, is_certain = "the event loop", False
         suspects = on_loop + beside
         report = IncidentReport("held", time.time(), how, trace=stack.text if stack else "")
-        return replace(report, suspects=tuple(suspects), is_certain=is_certain and _is_one(suspects))
+        return replace(
+            report, suspects=tuple(suspects), is_certain=is_certain and _is_one(suspects)
+        )
 
     def _lock_holders(self, before: _Usage, after: _Usage) -> list[int]:
-        """Return the numbers of the threads that compute while the main thread only waits for the interpreter's lock.
+        """Return the numbers of the threads that compute while the main thread only waits for the
+        interpreter's lock.
 
-        One of them holds it, unless they share it; others may run C code that has released it. There are none if the
-        main thread computes too, because then it gets the lock in turn.
+        One of them holds it, unless they share it; others may run C code that has released it.
+        There are none if the main thread computes too, because then it gets the lock in turn.
         """
         if not self._waits(before, after, MIN_SWITCHES):
             return []
@@ -149,17 +188,26 @@ class Watchdog:
         spent = _spent(before.cpu_seconds, after.cpu_seconds)
         most = max(spent.values(), default=0.0)
         wanted = _spent(before.core_seconds, after.core_seconds)
-        return [thread for thread, used in spent.items() if used >= COMPUTING_SHARE * most and wanted[thread] >= least]
+        return [
+            thread
+            for thread, used in spent.items()
+            if used >= COMPUTING_SHARE * most and wanted[thread] >= least
+        ]
 
     def _may_wait(self, before: _Usage, after: _Usage) -> bool:
-        """Return whether the main thread may have waited for the lock, on a machine too busy to say who has it."""
+        """Return whether the main thread may have waited for the lock, on a machine too busy to say
+        who has it."""
         return self._waits(before, after, MIN_BUSY_SWITCHES)
 
     def _waits(self, before: _Usage, after: _Usage, switches: int) -> bool:
-        """Return whether the main thread wakes up at least so often a second, and another thread computes instead."""
+        """Return whether the main thread wakes up at least so often a second, and another thread
+        computes instead."""
         spent = _spent(before.cpu_seconds, after.cpu_seconds)
         own, most = spent.pop(self._server, 0.0), max(spent.values(), default=0.0)
-        return after.switches - before.switches >= switches * (after.at - before.at) and own < COMPUTING_SHARE * most
+        return (
+            after.switches - before.switches >= switches * (after.at - before.at)
+            and own < COMPUTING_SHARE * most
+        )
 
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
@@ -188,14 +236,18 @@ class Watchdog:
             for thread in tasks.iterdir():
                 with suppress(OSError):  # it has ended
                     used, waited = _times(thread)
-                    cpu_seconds[int(thread.name)], core_seconds[int(thread.name)] = used, used + waited
+                    cpu_seconds[int(thread.name)], core_seconds[int(thread.name)] = (
+                        used,
+                        used + waited,
+                    )
             lines = (tasks / str(self._server) / "status").read_text().splitlines()
             switches = next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
         return _Usage(time.monotonic(), cpu_seconds, core_seconds, switches)
 
 
 def _times(thread: Path) -> tuple[float, float]:
-    """Return the thread's CPU time, and how long it has waited for a core, if the kernel tells that. In seconds."""
+    """Return the thread's CPU time, and how long it has waited for a core, if the kernel tells
+    that. In seconds."""
     try:
         used, waited, _ = (thread / "schedstat").read_text().split()
     except OSError:

@@ -22,13 +22,18 @@ register = template.Library()
 RAIL = (
     MenuPage("overview", "Overview", "o", "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"),
     MenuPage(
-        "environments", "Environments", "v", "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9", ("tasks",)
+        "environments",
+        "Environments",
+        "v",
+        "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
+        ("tasks",),
     ),
     MenuPage("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
     MenuPage("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
     MenuPage(
         *("groups", "Groups", "u"),
-        "M7 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM7 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z"
+        "M7 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM7 15a2 2 0 1 0 0 4 2 "
+        "2 0 0 0 0-4z"
         "M17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
         is_wide_only=True,
     ),
@@ -39,7 +44,8 @@ RAIL = (
         "admin:index",
         "Admin",
         "a",
-        "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
+        "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 "
+        "0 0 0 6z",
     ),
 )
 
@@ -56,7 +62,8 @@ def _menu() -> tuple[MenuPage, ...]:
 
 @register.simple_tag(takes_context=True)
 def is_outsider(context: dict[str, Any]) -> bool:
-    """Return whether the visitor is a guest or not logged in and so may see no other page; then no links are shown."""
+    """Return whether the visitor is a guest or not logged in and so may see no other page; then no
+    links are shown."""
     request, seat = context.get("request"), context.get("seat")
     if seat is not None:
         return seat.guest is not None
@@ -74,12 +81,17 @@ def rail(context: dict[str, Any]) -> SafeString:
     request, pages = context.get("request"), _open_pages(context)
     path = request.path if request else ""
     current = [page for page in pages if _is_current(page, _page_url(page.name), path)]
-    return _rail(pages, max((_page_url(page.name) for page in current), key=len, default=""), is_outsider=False)
+    return _rail(
+        pages,
+        max((_page_url(page.name) for page in current), key=len, default=""),
+        is_outsider=False,
+    )
 
 
 @cache
 def _rail(pages: tuple[MenuPage, ...], current: str, *, is_outsider: bool) -> SafeString:
-    """Return the rail as HTML, made once for all who may see the same: making it took a tenth of a page's time.
+    """Return the rail as HTML, made once for all who may see the same: making it took a tenth of a
+    page's time.
 
     `current`: the URL of the page that contains the current path.
     """
@@ -89,7 +101,8 @@ def _rail(pages: tuple[MenuPage, ...], current: str, *, is_outsider: bool) -> Sa
 
 @register.simple_tag(takes_context=True)
 def keyboard_shortcuts(context: dict[str, Any]) -> SafeString:
-    """Return the list of keyboard shortcuts that work on every page, with those of the rail's pages."""
+    """Return the list of keyboard shortcuts that work on every page, with those of the rail's
+    pages."""
     return _keyboard_shortcuts(() if is_outsider(context) else _open_pages(context))
 
 
@@ -100,14 +113,18 @@ def _keyboard_shortcuts(pages: tuple[MenuPage, ...]) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def url_if_any(context: dict[str, Any], name: str, *args: object) -> str:
-    """Return the URL with this name; empty if there is no such page or the visitor may not open it."""
+    """Return the URL with this name; empty if there is no such page or the visitor may not open
+    it."""
     return _url(name, *args) if _may_open(context, name) else ""
 
 
 @register.simple_tag(takes_context=True)
 def environment_pages(context: dict[str, Any], environment: str) -> list[tuple[PageLink, str]]:
-    """Return the pages of features about the environment that the visitor may open, with their addresses."""
-    return _links(context, [link for feature in features() for link in feature.environment_pages], environment)
+    """Return the pages of features about the environment that the visitor may open, with their
+    addresses."""
+    return _links(
+        context, [link for feature in features() for link in feature.environment_pages], environment
+    )
 
 
 @register.simple_tag(takes_context=True)
@@ -116,7 +133,9 @@ def lists_of_features(context: dict[str, Any]) -> list[tuple[PageLink, str]]:
     return _links(context, [link for feature in features() for link in feature.lists])
 
 
-def _links(context: dict[str, Any], links: list[PageLink], *args: object) -> list[tuple[PageLink, str]]:
+def _links(
+    context: dict[str, Any], links: list[PageLink], *args: object
+) -> list[tuple[PageLink, str]]:
     return [(link, _url(link.name, *args)) for link in links if _may_open(context, link.name)]
 
 

@@ -29,7 +29,10 @@ def test_it_knows_a_whole_answer(answer: bytes) -> None:
 
 def test_it_takes_the_session_id_from_the_stream() -> None:
     assert (
-        session_id(b"HTTP/1.1 200 OK\r\n\r\nevent: task_id\r\ndata: abc-1\r\n\r\nevent: end\r\ndata: \r\n\r\n")
+        session_id(
+            b"HTTP/1.1 200 OK\r\n\r\nevent: task_id\r\ndata: abc-1\r\n\r\nevent: "
+            b"end\r\ndata: \r\n\r\n"
+        )
         == b"abc-1"
     )
 

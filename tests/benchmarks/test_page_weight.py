@@ -12,7 +12,14 @@ from tests.rows import each
 pytestmark = pytest.mark.django_db
 
 
-PAGES = ["/", "/episodes/", "/runs/", "/runs/curves/?environment=math", "/environments/math/", "/compare/"]
+PAGES = [
+    "/",
+    "/episodes/",
+    "/runs/",
+    "/runs/curves/?environment=math",
+    "/environments/math/",
+    "/compare/",
+]
 
 
 @each("url", PAGES)
@@ -32,4 +39,5 @@ def test_it_counts_what_is_sent() -> None:
     end_episode()
     page = len(Client().get("/episodes/").content) / 1024
     found = weight(Client(), "/episodes/")
-    assert page < found.sent_kb < (found.plain_kb - page) / 2 + page  # the page plain, its files compressed
+    # the page plain, its files compressed
+    assert page < found.sent_kb < (found.plain_kb - page) / 2 + page

@@ -1,4 +1,5 @@
-"""The arithmetic of the benchmarks: medians over rounds, targets, and one real load on the reference server."""
+"""The arithmetic of the benchmarks: medians over rounds, targets, and one real load on the
+reference server."""
 
 from __future__ import annotations
 
@@ -54,11 +55,15 @@ def test_a_target_compares_with_the_reference(target: Target, is_met: bool) -> N
 
 def test_a_latency_is_scaled_to_the_machine_of_its_target() -> None:
     slow = replace(SAMPLE, cpu_ms_per_episode={"server": 3 * TARGETS_CPU_MS})
-    assert quick("p99_ms", "", 15).value({"reference": slow, "ours": replace(SAMPLE, p99_ms=30.0)}) == pytest.approx(10)
+    assert quick("p99_ms", "", 15).value(
+        {"reference": slow, "ours": replace(SAMPLE, p99_ms=30.0)}
+    ) == pytest.approx(10)
 
 
 def test_the_reference_may_have_a_load_of_its_own() -> None:
-    players, play = (next(one for one in SCENARIOS if one.name == name) for name in ("players", "play"))
+    players, play = (
+        next(one for one in SCENARIOS if one.name == name) for name in ("players", "play")
+    )
     assert (players.load_of("ours").players, players.load_of("reference").players) == (200, 0)
     assert play.load_of("reference") == play.load_of("ours")
 
@@ -69,7 +74,12 @@ def test_rounds_become_medians_and_errors_add_up() -> None:
         for p99, text in [(1.0, ""), (30.0, "first"), (2.0, "second")]
     ]
     found = middle(rounds)
-    assert (found.p99_ms, found.memory_mb, found.errors, found.first_error) == (2.0, {"server": 2.0}, 3, "first")
+    assert (found.p99_ms, found.memory_mb, found.errors, found.first_error) == (
+        2.0,
+        {"server": 2.0},
+        3,
+        "first",
+    )
 
 
 def test_every_scenario_measures_what_its_targets_read() -> None:
@@ -79,7 +89,9 @@ def test_every_scenario_measures_what_its_targets_read() -> None:
 
 
 def test_a_load_plays_the_reference_without_an_error() -> None:
-    scenario = Scenario("short", "", Load(agents=2, nap_every=2, nap_seconds=0.01), ["reference"], [])
+    scenario = Scenario(
+        "short", "", Load(agents=2, nap_every=2, nap_seconds=0.01), ["reference"], []
+    )
     with Workshop() as workshop:
         [(subject, sample)] = measure(scenario, workshop, seconds=0.5, rounds=1)
     assert subject == "reference"

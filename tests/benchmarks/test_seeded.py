@@ -1,4 +1,5 @@
-"""The seeded database of the dashboard benchmark, which must hold what a server would have recorded and derived."""
+"""The seeded database of the dashboard benchmark, which must hold what a server would have recorded
+and derived."""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from episodes.search.index import matching
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SEARCHES = ["zephyr", "lantern granite", '"there is"', "submit", "key*", "KeyError", "nosuchword", "detail", "Step"]
+SEARCHES = [
+    "zephyr",
+    "lantern granite",
+    '"there is"',
+    "submit",
+    "key*",
+    "KeyError",
+    "nosuchword",
+    "detail",
+    "Step",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +61,7 @@ def test_runs_have_what_they_reached_at_tasks() -> None:
     catch_up()
     of_runs = Episode.objects.filter(run__isnull=False, is_probe=False)
     assert sum(RunTask.objects.values_list("attempts", flat=True)) == of_runs.count()
-    machine_failures = ("setup_failed", "env_error", "interrupted")  # counted apart, as conventions differ
+    # counted apart, as conventions differ
+    machine_failures = ("setup_failed", "env_error", "interrupted")
     by_kind = RunTask.objects.filter(kind__in=machine_failures).values_list("attempts", flat=True)
     assert sum(by_kind) == of_runs.filter(cause__in=machine_failures).count() > 0

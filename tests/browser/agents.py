@@ -1,4 +1,5 @@
-"""Agents: sessions of `echo`, driven over the wire while a page is open, for browser tests of the replay."""
+"""Agents: sessions of `echo`, driven over the wire while a page is open, for browser tests of the
+replay."""
 
 from __future__ import annotations
 
@@ -21,18 +22,36 @@ class Agent:
         self._http.get("/echo/prompt").raise_for_status()
 
     def call(self, tool: str, text: str = "hi") -> None:
-        self._http.post("/echo/call", json={"name": tool, "input": {"text": text}}).raise_for_status()
+        self._http.post(
+            "/echo/call", json={"name": tool, "input": {"text": text}}
+        ).raise_for_status()
 
     def say(self, rollout: str, first: int, *messages: tuple[str, str, str]) -> None:
-        """Upload messages from index `first` on: type, name of the tool or empty, and content of each."""
+        """Upload messages from index `first` on: type, name of the tool or empty, and content of
+        each."""
         start = {
             **{"eventType": "rollout", "eventId": rollout, "timestamp": 1, "runName": "uploaded"},
-            **{"rolloutName": rollout, "environment": "local/echo", "metadata": {"session_id": "replayed"}},
+            **{
+                "rolloutName": rollout,
+                "environment": "local/echo",
+                "metadata": {"session_id": "replayed"},
+            },
         }
         events = [
             {
-                **{"eventType": "message", "eventId": f"{rollout}-{index}", "rolloutEventId": rollout, "index": index},
-                **{"timestamp": 1, "type": kind, "name": name, "content": content, "isFinished": False},
+                **{
+                    "eventType": "message",
+                    "eventId": f"{rollout}-{index}",
+                    "rolloutEventId": rollout,
+                    "index": index,
+                },
+                **{
+                    "timestamp": 1,
+                    "type": kind,
+                    "name": name,
+                    "content": content,
+                    "isFinished": False,
+                },
             }
             for index, (kind, name, content) in enumerate(messages, first)
         ]
@@ -44,7 +63,9 @@ def playing(live: LiveServer, goal: str = "talk", run: str | None = None) -> Ite
     """Play a session that ends with the block. `goal` distinguishes tasks."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
         named = {"X-Run": run} if run else {}
-        http.post("/create", json={"env_name": "echo", "task_spec": {"goal": goal}}, headers=named).raise_for_status()
+        http.post(
+            "/create", json={"env_name": "echo", "task_spec": {"goal": goal}}, headers=named
+        ).raise_for_status()
         try:
             yield Agent(http)
         finally:

@@ -10,14 +10,16 @@ from playwright.sync_api import Page
 
 SCRIPT = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 COLOURS = ("color-contrast", "link-in-text-block")
-"""The rules whose result depends on the colour scheme; they take more time than all others together."""
+"""The rules whose result depends on the colour scheme; they take more time than all others
+together."""
 Rules = Literal["all", "colours", "layout"]
 OPTIONS: dict[Rules, dict[str, Any]] = {
     "all": {},
     "colours": {"runOnly": {"type": "rule", "values": COLOURS}},
     "layout": {"rules": {rule: {"enabled": False} for rule in COLOURS}},
 }
-"""Options of axe: every rule, those that another colour scheme may break, and those that another width may break."""
+"""Options of axe: every rule, those that another colour scheme may break, and those that another
+width may break."""
 
 
 FEWER_CHECKS = """;(() => {
@@ -65,7 +67,8 @@ FEWER_CHECKS = """;(() => {
     };
   }
 })()"""
-"""Lets axe parse each colour once, and judge one of the texts and links that look the same on the same grounds.
+"""Lets axe parse each colour once, and judge one of the texts and links that look the same on the
+same grounds.
 
 What it had nothing against is kept for the other pages of a test, which have most looks in common.
 """
@@ -93,7 +96,8 @@ THIN_OUT = """() => {
   shape(document.body);
   thinOut(document.body);
 }"""
-"""Removes all but two of the elements beside each other that differ only in their texts, such as rows of a table."""
+"""Removes all but two of the elements beside each other that differ only in their texts, such as
+rows of a table."""
 
 
 RUN = """async ([options, isSerious]) => {
@@ -106,7 +110,8 @@ RUN = """async ([options, isSerious]) => {
   if (!violations.length) axe.keepLooks();
   return violations;
 }"""
-"""Returns what axe finds once scripts have seen the page's size, or only what is serious or critical.
+"""Returns what axe finds once scripts have seen the page's size, or only what is serious or
+critical.
 
 What a rule finds has the rule's impact, so that the other rules need not run.
 """
@@ -118,7 +123,8 @@ LOAD = "'axeSource' in sessionStorage && (0, eval)(sessionStorage.axeSource) ===
 def load_axe(page: Page) -> None:
     """Load axe into the page, as the debugger does, which no policy stops.
 
-    The tab keeps it for the other pages: half a megabyte takes most of the time on its way to the browser.
+    The tab keeps it for the other pages: half a megabyte takes most of the time on its way to the
+    browser.
     """
     if not page.evaluate(LOAD):
         source = f"{SCRIPT.read_text(encoding='utf-8')}{FEWER_CHECKS};true"
@@ -127,7 +133,8 @@ def load_axe(page: Page) -> None:
 
 
 def thin_out(page: Page) -> None:
-    """Leave two of the elements that are alike: axe, whose time grows with a page, would say the same of all."""
+    """Leave two of the elements that are alike: axe, whose time grows with a page, would say the
+    same of all."""
     page.evaluate(THIN_OUT)
 
 

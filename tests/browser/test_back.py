@@ -1,4 +1,5 @@
-"""Back, to a page with filters: its fields say what its address says, whatever was chosen before the page was left."""
+"""Back, to a page with filters: its fields say what its address says, whatever was chosen before
+the page was left."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def choose(page: Page, environment: str) -> None:
 
 @PAGES
 def test_fields_say_what_the_address_says_after_going_back(page: Page, address: str) -> None:
-    """A choice that was taken back does not return with the next. A page that the browser kept whole is as it was."""
+    """A choice that was taken back does not return with the next. A page that the browser kept
+    whole is as it was."""
     page.goto(f"{address}?environment=echo")
     page.evaluate(CHANGED_AND_KEPT)
     expect(page.locator("main select[name=environment]")).to_have_value("echo")

@@ -1,4 +1,5 @@
-"""The pages below a path, behind nginx with the configuration of docs/balancers: nothing is asked for elsewhere."""
+"""The pages below a path, behind nginx with the configuration of docs/balancers: nothing is asked
+for elsewhere."""
 
 from __future__ import annotations
 
@@ -32,16 +33,21 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         account = server.env | {"DJANGO_SUPERUSER_PASSWORD": PASSWORD}
         who = ("--username", "ann", "--email", "ann@example.org")
         programs.run("createsuperuser", "--noinput", *who, env=account, check=True)
-        agent = Agent(server, **{"X-API-Key": KEY, "X-Run": "grpo-3", "X-Model": "m", "X-Step": "1"})
+        agent = Agent(
+            server, **{"X-API-Key": KEY, "X-Run": "grpo-3", "X-Model": "m", "X-Step": "1"}
+        )
         agent.open({"id": "train-0"}, "echo").call("echo", {"text": "hello"})
         agent.close()
-        with nginx(tmp_path_factory.mktemp("nginx"), below_a_path(server.port, port, free_port()), port):
+        with nginx(
+            tmp_path_factory.mktemp("nginx"), below_a_path(server.port, port, free_port()), port
+        ):
             yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
 def visit(browser: Browser, address: str) -> Iterator[tuple[Page, list[str]]]:
-    """A page whose addresses are below the path, and what it complains about or asks for elsewhere."""
+    """A page whose addresses are below the path, and what it complains about or asks for
+    elsewhere."""
     expect.set_options(timeout=WAIT_MS)
     page, complaints = browser.new_page(base_url=address, reduced_motion="reduce"), list[str]()
 

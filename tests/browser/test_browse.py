@@ -1,4 +1,5 @@
-"""The Episodes page in a browser: filters in the address, keys, selection, saved views, rows as they happen."""
+"""The Episodes page in a browser: filters in the address, keys, selection, saved views, rows as
+they happen."""
 
 from __future__ import annotations
 
@@ -16,8 +17,12 @@ def play(live: LiveServer, run: str, *, count: int = 1) -> None:
     for number in range(count):
         headers = {"X-Session-ID": f"{run}-{number}", "X-Run": run}
         with httpx.Client(base_url=live.url, headers=headers, timeout=30) as agent:
-            agent.post("/create", json={"env_name": "echo", "task_spec": {"of": run}}).raise_for_status()
-            agent.post("/echo/call", json={"name": "echo", "input": {"text": f"said in {run}"}}).raise_for_status()
+            agent.post(
+                "/create", json={"env_name": "echo", "task_spec": {"of": run}}
+            ).raise_for_status()
+            agent.post(
+                "/echo/call", json={"name": "echo", "input": {"text": f"said in {run}"}}
+            ).raise_for_status()
             agent.post("/delete").raise_for_status()
 
 
@@ -44,14 +49,18 @@ def test_a_chosen_filter_is_in_the_address_and_as_a_chip(table: Page) -> None:
     expect(table.locator("tr[data-episode]")).to_have_count(3)
 
 
-def test_keys_move_select_preview_and_open_and_a_selection_lasts_until_it_is_cleared(table: Page) -> None:
+def test_keys_move_select_preview_and_open_and_a_selection_lasts_until_it_is_cleared(
+    table: Page,
+) -> None:
     rows = table.locator("tr[data-episode]")
     for key in ("j", "x", "j", "j", "k", "x"):
         table.keyboard.press(key)
     expect(rows.nth(1)).to_have_class(re.compile(r"\bat\b"))
     first, second, _ = (row.get_attribute("data-episode") for row in rows.all())
     expect(table.locator("[data-selected-count]")).to_have_text("2 selected")
-    expect(table.locator("[data-compare-link]")).to_have_attribute("href", f"/compare/?episodes={first},{second}")
+    expect(table.locator("[data-compare-link]")).to_have_attribute(
+        "href", f"/compare/?episodes={first},{second}"
+    )
     table.get_by_label(f"Select episode {second}").uncheck()
     table.reload()
     exported = table.locator("[data-selected-format=csv]")
@@ -69,7 +78,9 @@ def test_keys_move_select_preview_and_open_and_a_selection_lasts_until_it_is_cle
     expect(table).to_have_url(re.compile(rf"/episodes/{second}/"))
 
 
-def test_columns_that_are_hidden_stay_hidden_and_a_view_is_saved_and_opened_again(table: Page) -> None:
+def test_columns_that_are_hidden_stay_hidden_and_a_view_is_saved_and_opened_again(
+    table: Page,
+) -> None:
     address = table.url
     table.get_by_text("Columns", exact=True).click()
     table.get_by_label("Duration", exact=True).uncheck()
@@ -98,7 +109,9 @@ def test_episodes_appear_as_they_happen(page: Page, live: LiveServer) -> None:
         expect(page.locator("tr[data-episode]")).to_have_count(2)
         expect(page.locator("tr[data-episode]").first).to_contain_text("running")
         for number in (1, 2):
-            agent.post("/echo/call", json={"name": "echo", "input": {"text": "on"}}).raise_for_status()
+            agent.post(
+                "/echo/call", json={"name": "echo", "input": {"text": "on"}}
+            ).raise_for_status()
             row = page.locator("tr[data-episode]").first
             expect(row.locator("[data-column=return]")).to_have_text(f"+0.{number}0")
             expect(row.locator("[data-column=steps]")).to_have_text(str(number))
@@ -109,8 +122,11 @@ def test_episodes_appear_as_they_happen(page: Page, live: LiveServer) -> None:
 
 def test_all_filters_are_on_the_screen_at_any_width(page: Page) -> None:
     page.set_viewport_size({"width": 400, "height": 860})
-    page.goto("/episodes/?environment=echo&ending=finished")  # with a field for the split, which makes two rows of them
-    page.evaluate("for (const button of document.querySelectorAll('[data-show-filters]')) button.click()")
+    # with a field for the split, which makes two rows of them
+    page.goto("/episodes/?environment=echo&ending=finished")
+    page.evaluate(
+        "for (const button of document.querySelectorAll('[data-show-filters]')) button.click()"
+    )
     page.locator(".more-filters > summary").click()
     for width in (400, 760, 1150, 1280, 1440):
         page.set_viewport_size({"width": width, "height": 860})

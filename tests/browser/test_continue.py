@@ -1,4 +1,5 @@
-"""Playing on from a step of a recorded episode, with the keyboard; notes and flags, from replay and player."""
+"""Playing on from a step of a recorded episode, with the keyboard; notes and flags, from replay and
+player."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def live(played: LiveServer) -> LiveServer:
 def recorded(live: LiveServer, calls: list[tuple[str, dict[str, str]]]) -> int:
     """Return the number of an agent's episode of these calls."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "continued"}, timeout=30) as http:
-        http.post("/create", json={"env_name": "drifting", "split": "train", "index": 1}).raise_for_status()
+        http.post(
+            "/create", json={"env_name": "drifting", "split": "train", "index": 1}
+        ).raise_for_status()
         for name, arguments in calls:
             http.post("/drifting/call", json={"name": name, "input": arguments}).raise_for_status()
         http.post("/delete").raise_for_status()
@@ -68,8 +71,11 @@ def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServe
     child = int(page.url.split("/")[-2])
     page.goto(f"/episodes/{child}/")
     link = page.get_by_role("link", name=f"episode {parent} from step 1")
-    page.goto(str(link.get_attribute("href")))  # not pressed: the headline of a running episode is replaced
-    expect(page.locator(".replay-side")).to_contain_text(f"Continued in episode {child} from step 1")
+    # not pressed: the headline of a running episode is replaced
+    page.goto(str(link.get_attribute("href")))
+    expect(page.locator(".replay-side")).to_contain_text(
+        f"Continued in episode {child} from step 1"
+    )
 
 
 def test_a_different_step_is_reported_before_continuing(page: Page, live: LiveServer) -> None:
@@ -77,14 +83,19 @@ def test_a_different_step_is_reported_before_continuing(page: Page, live: LiveSe
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Step 1 gave a different result")).to_be_visible()
     recorded_side, now = page.locator("[data-aspect=output]").all()
-    assert re.search(r"rolled \d+", recorded_side.inner_text()) and recorded_side.inner_text() != now.inner_text()
+    assert (
+        re.search(r"rolled \d+", recorded_side.inner_text())
+        and recorded_side.inner_text() != now.inner_text()
+    )
     load_axe(page)
     assert serious(page) == []
     expect(page.get_by_role("button", name="Repeat the other 2 steps anyway")).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/play/\d+/$"))
     expect(page.locator(".step")).to_have_count(4)
-    expect(page.locator("main")).to_contain_text("2 results differ from the recording, the first at step 1.")
+    expect(page.locator("main")).to_contain_text(
+        "2 results differ from the recording, the first at step 1."
+    )
 
 
 def test_a_note_is_at_its_step_can_be_deleted_and_is_added_by_control_and_enter_too(

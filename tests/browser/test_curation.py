@@ -1,4 +1,5 @@
-"""A person curates in the browser: imports, searches, quarantines, saves a split; then the real clients read it."""
+"""A person curates in the browser: imports, searches, quarantines, saves a split; then the real
+clients read it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ TASKS = "/admin/environments/task/"
 
 def write_tasks(path: Path, name: str, count: int) -> Path:
     """Return a file of tasks for `math` whose questions are about `name`."""
-    tasks = [{"question": f"How many {name} are {n} {name}?", "answer": n, "seed": f"{name}/{n}"} for n in range(count)]
+    tasks = [
+        {"question": f"How many {name} are {n} {name}?", "answer": n, "seed": f"{name}/{n}"}
+        for n in range(count)
+    ]
     file = path / f"{name}.jsonl"
     file.write_text("".join(json.dumps(task) + "\n" for task in tasks))
     return file
@@ -70,12 +74,16 @@ def save_as_split(page: Page, words: str, name: str) -> None:
 
 
 def read(client: type[Client], live: LiveServer, split: str) -> list[str]:
-    """Return the questions that a client is served, in order. On a thread: playwright has this one's event loop."""
+    """Return the questions that a client is served, in order. On a thread: playwright has this
+    one's event loop."""
 
     def ask() -> list[str]:
         with client(live) as reader:
             math = reader.environment("math")
-            return [math.get_task(split, index).task_spec["question"] for index in range(math.num_tasks(split))]
+            return [
+                math.get_task(split, index).task_spec["question"]
+                for index in range(math.num_tasks(split))
+            ]
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(ask).result(60)
@@ -86,7 +94,8 @@ def test_a_file_is_looked_at_before_it_is_imported_and_a_refused_form_can_be_men
 ) -> None:
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "quinces", 2))
-    expect(page.get_by_label("Split")).to_have_value("")  # the name of a file is not taken for that of a split
+    # the name of a file is not taken for that of a split
+    expect(page.get_by_label("Split")).to_have_value("")
     page.get_by_role("button", name="Preview import").click()
     expect(page.locator("input:invalid")).to_be_focused()
     large = tmp_path / "large.jsonl"
@@ -96,7 +105,9 @@ def test_a_file_is_looked_at_before_it_is_imported_and_a_refused_form_can_be_men
     expect(page.get_by_role("alert")).to_contain_text(
         "large.jsonl has 600.0 MB; the limit is 512.0"
     )  # before it is sent
-    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "figs", 2).rename(tmp_path / "figs.txt"))
+    page.get_by_label("File").set_input_files(
+        write_tasks(tmp_path, "figs", 2).rename(tmp_path / "figs.txt")
+    )
     page.get_by_label("Split").fill("figs")
     page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("figs.txt")
@@ -110,7 +121,9 @@ def test_a_file_is_looked_at_before_it_is_imported_and_a_refused_form_can_be_men
     expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
 
 
-def test_it_searches_and_moves_by_keys_and_goes_back_to_what_an_action_would_touch(page: Page) -> None:
+def test_it_searches_and_moves_by_keys_and_goes_back_to_what_an_action_would_touch(
+    page: Page,
+) -> None:
     page.goto(TASKS)
     page.keyboard.press("/")
     page.keyboard.type("What is train 30?")
@@ -136,9 +149,16 @@ def test_it_searches_and_moves_by_keys_and_goes_back_to_what_an_action_would_tou
 def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     def out_of_time(route: Route) -> None:
         """Answer as a server does whose time ran out before it had found anything."""
-        body = re.sub('<p class="empty">.*?</p>', "<table><tbody data-rows></tbody></table>", route.fetch().text())
+        body = re.sub(
+            '<p class="empty">.*?</p>',
+            "<table><tbody data-rows></tbody></table>",
+            route.fetch().text(),
+        )
         more = f'<a href="{route.request.url}&amp;after=" data-continue>Search more</a>'
-        route.fulfill(body=re.sub("<nav[^>]* data-pages[^>]*>", rf"\g<0>{more}", body), content_type="text/html")
+        route.fulfill(
+            body=re.sub("<nav[^>]* data-pages[^>]*>", rf"\g<0>{more}", body),
+            content_type="text/html",
+        )
 
     page.route(lambda url: "search=" in url and "after=" not in url, out_of_time)
     page.goto(f"{TASKS}?search=nothing has these words")
@@ -155,7 +175,8 @@ def test_tasks_are_reviewed_in_a_row_by_keys_and_a_curated_split_is_what_clients
     page.get_by_role("link", name="Import tasks").click()
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
     page.get_by_role("button", name="Preview import").click()
-    expect(page.locator("article")).to_contain_text("lemons.jsonl into math/dates-all")  # whose page led there
+    # whose page led there
+    expect(page.locator("article")).to_contain_text("lemons.jsonl into math/dates-all")
     review_by_keys(page)
     quarantine(page, "are 2 dates", "Nobody counts these.")
     save_as_split(page, "dates", "dates-good")

@@ -1,4 +1,5 @@
-"""The curve in a browser: a point leads to its episodes, a part is looked at closer, it is kept as a picture."""
+"""The curve in a browser: a point leads to its episodes, a part is looked at closer, it is kept as
+a picture."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def curve(page: Page, runs: dict[str, list[int]]) -> Page:
 def chart(page: Page, question: str) -> Any:
     """Return what Chart.js says about the line that was drawn last, such as "line.data.length"."""
     return page.evaluate(
-        f"() => {{ const line = Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1);"
+        "() => { const line = "
+        "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1);"
         f" return {question}; }}"
     )
 
@@ -44,8 +46,8 @@ def points(page: Page) -> list[float]:
 
 
 def across(page: Page | Locator, share: float) -> tuple[float, float]:
-    """Return the screen position at that share of the width of the page's only chart, or of this one, at half its
-    height.
+    """Return the screen position at that share of the width of the page's only chart, or of this
+    one, at half its height.
     """
     canvas = page.locator("[data-chart]") if isinstance(page, Page) else page
     canvas.scroll_into_view_if_needed()
@@ -59,7 +61,9 @@ def told(page: Page, *keys: str) -> str:
     for key in ("c", *keys):
         page.keyboard.press(key)
     wait_until(page, "Chart.getChart(document.querySelector('[data-chart]')).tooltip.title?.length")
-    [head] = page.evaluate("() => Chart.getChart(document.querySelector('[data-chart]')).tooltip.title")
+    [head] = page.evaluate(
+        "() => Chart.getChart(document.querySelector('[data-chart]')).tooltip.title"
+    )
     return str(head)
 
 
@@ -72,10 +76,14 @@ def test_points_tell_their_endings_and_list_their_episodes_by_arrows_and_enter_a
         curve.keyboard.press(key)
     expect(curve.locator("[data-chart]")).to_be_focused()
     behind = curve.locator("#behind")
-    expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][1]))
+    expect(behind.locator("tr[data-episode]")).to_have_attribute(
+        "data-episode", str(runs[FIRST][1])
+    )
     curve.set_viewport_size({"width": 1280, "height": 600})
     curve.mouse.click(*across(curve, 0.98))
-    expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][-1]))
+    expect(behind.locator("tr[data-episode]")).to_have_attribute(
+        "data-episode", str(runs[FIRST][-1])
+    )
     expect(behind.get_by_role("heading")).to_have_text(f"1 episode at this point of {FIRST}")
     expect(behind.locator("tr[data-episode]")).to_be_in_viewport()
     behind.get_by_role("heading").get_by_role("link").click()
@@ -91,7 +99,9 @@ def drag(page: Page, canvas: Page | Locator) -> None:
     expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
 
 
-def test_it_is_downloaded_drawn_again_in_dark_mode_zoomed_by_dragging_and_smoothed(curve: Page) -> None:
+def test_it_is_downloaded_drawn_again_in_dark_mode_zoomed_by_dragging_and_smoothed(
+    curve: Page,
+) -> None:
     with curve.expect_download() as waited:
         curve.get_by_role("button", name="PNG").click()
     assert waited.value.suggested_filename == "curve.png"
@@ -110,7 +120,8 @@ def test_it_is_downloaded_drawn_again_in_dark_mode_zoomed_by_dragging_and_smooth
     curve.get_by_role("combobox", name="Smoothing").select_option("window")
     expect(curve).to_have_url(re.compile(r"window=5$"))
     wait_until(curve, f"{line}.at(-2).borderWidth === 1")
-    assert curve.evaluate(f"() => {line}.at(-2).data.map(({{ y }}) => y)") == raw  # stays faintly behind
+    # stays faintly behind
+    assert curve.evaluate(f"() => {line}.at(-2).data.map(({{ y }}) => y)") == raw
 
 
 def test_several_charts_show_the_values_of_the_same_place_and_are_zoomed_together(
@@ -119,14 +130,18 @@ def test_several_charts_show_the_values_of_the_same_place_and_are_zoomed_togethe
     curve.get_by_role("link", name="Add a chart of the success rate").click()
     expect(curve.locator("[data-chart]")).to_have_count(2)
     second = curve.locator("[data-chart]").nth(1)
-    shown = "(canvas) => Chart.getChart(canvas).tooltip.getActiveElements().map(({ index }) => index)"
+    shown = (
+        "(canvas) => Chart.getChart(canvas).tooltip.getActiveElements().map(({ index }) => index)"
+    )
     curve.mouse.move(*across(curve.locator("[data-chart]").first, 0.98))
     assert second.evaluate(shown) == [len(runs[FIRST]) - 1]
     curve.mouse.move(5, 5)
     assert second.evaluate(shown) == []
     drag(curve, second)
     count = "Chart.getChart(one).data.datasets.at(-1).data.length"
-    lengths = curve.evaluate(f"() => [...document.querySelectorAll('[data-chart]')].map((one) => {count})")
+    lengths = curve.evaluate(
+        f"() => [...document.querySelectorAll('[data-chart]')].map((one) => {count})"
+    )
     assert lengths[0] == lengths[1] < 6
 
 
@@ -144,14 +159,19 @@ def test_runs_are_chosen_in_a_menu_stay_in_the_address_and_are_hidden_by_the_leg
     page.get_by_text("Compare runs", exact=True).click()
     page.get_by_label("Search runs by name or model").fill("drawn-")
     for name in (FIRST, SECOND):
-        expect(page.get_by_role("list", name="Chosen runs").get_by_text(name, exact=True)).to_be_visible()
+        expect(
+            page.get_by_role("list", name="Chosen runs").get_by_text(name, exact=True)
+        ).to_be_visible()
     page.get_by_role("checkbox", name=SECOND).uncheck()
     page.get_by_role("link", name="Show selected").click()
     expect(page).to_have_url(re.compile(r"x=time&runs=\d[\d,]*$"))
     legend = page.get_by_role("button", name=FIRST)
     expect(legend).to_be_visible()
     expect(page.get_by_role("button", name=SECOND)).to_have_count(0)
-    hidden = "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.filter((line) => line.hidden).length"
+    hidden = (
+        "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.filter((line) => "
+        "line.hidden).length"
+    )
     assert page.evaluate(hidden) == 0
     legend.click()
     expect(legend).to_have_attribute("aria-pressed", "false")
@@ -163,7 +183,10 @@ def test_runs_are_chosen_in_a_menu_stay_in_the_address_and_are_hidden_by_the_leg
 def end_a_round(page: Page, live: LiveServer, step: int) -> None:
     """Play a round while the page looks, and let the time pass after which it fetches again."""
     expect(page.locator("[data-live-state]")).to_have_text("live")
-    page.evaluate("() => document.addEventListener('orsweb:live', ({ detail }) => (window.heard = detail.type))")
+    page.evaluate(
+        "() => document.addEventListener('orsweb:live', ({ detail }) => (window.heard = "
+        "detail.type))"
+    )
     play_rounds(live, "drawn-live", 1, step=step)
     wait_until(page, "window.heard === 'ended'")
     page.clock.fast_forward(10_000)
@@ -177,7 +200,10 @@ def test_chart_tables_and_the_list_of_runs_follow_live(page: Page, live: LiveSer
     page.get_by_role("button", name="drawn-live").click()
     end_a_round(page, live, 101)
     expect(page.get_by_role("link", name="3", exact=True).first).to_be_visible()
-    wait_until(page, "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).data.length === 3")
+    wait_until(
+        page,
+        "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).data.length === 3",
+    )
     expect(page.get_by_role("button", name="drawn-live")).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_role("button", name="drawn-live")).to_be_focused()
     page.goto("/runs/")

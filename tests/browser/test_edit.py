@@ -1,4 +1,5 @@
-"""Editing tasks in a browser: tried and saved, refused at the field, met by another editor, taken back."""
+"""Editing tasks in a browser: tried and saved, refused at the field, met by another editor, taken
+back."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ def tasks(live: LiveServer, environment: str, split: str) -> list[dict[str, Any]
 
 
 def walk_to_editor(page: Page, environment: str, text: str) -> None:
-    """Open the editor of the task that a search for `text` finds, by the links that a person would follow."""
+    """Open the editor of the task that a search for `text` finds, by the links that a person would
+    follow."""
     page.goto("/admin/")
-    page.get_by_role("row").filter(has=page.get_by_role("link", name=environment, exact=True)).get_by_role(
-        "link", name="tasks"
-    ).click()
+    page.get_by_role("row").filter(
+        has=page.get_by_role("link", name=environment, exact=True)
+    ).get_by_role("link", name="tasks").click()
     page.get_by_role("searchbox").fill(f'"{text}"')
     page.get_by_role("searchbox").press("Enter")
     page.locator("td.wide a").first.click()
@@ -54,15 +56,20 @@ def press(page: Page, name: str) -> None:
 
 
 def opens_at_the_first_line(page: Page) -> None:
-    """Check that the editor of the task whose page is open shows the first line, and go back to the page."""
+    """Check that the editor of the task whose page is open shows the first line, and go back to the
+    page."""
     page.get_by_role("link", name="Edit", exact=True).click()
     expect(page.locator(".editor .cm-content")).to_be_focused()
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     assert page.locator(".editor .cm-scroller").evaluate("it => it.scrollTop") == 0
     page.go_back()
 
 
-def test_a_task_is_tried_saved_and_served_and_the_change_taken_back(page: Page, live: LiveServer) -> None:
+def test_a_task_is_tried_saved_and_served_and_the_change_taken_back(
+    page: Page, live: LiveServer
+) -> None:
     new = {"question": "What is six times seven?", "answer": 42, "lines": list(range(200))}
     walk_to_editor(page, "quiz", "What is test 3?")
     write(page, new)
@@ -91,7 +98,10 @@ def test_what_fails_to_play_is_quoted_and_the_tree_takes_lines_and_keeps_the_tex
     write(page, {"answer": 1})
     press(page, "Try")
     expect(page.locator("#verdict")).to_contain_text("KeyError: 'question'")
-    write(page, '{"question": "Which?\\nOr when?", "whole": 12345678901234567890, "one": 1.0, "big": 1e20}')
+    write(
+        page,
+        '{"question": "Which?\\nOr when?", "whole": 12345678901234567890, "one": 1.0, "big": 1e20}',
+    )
     page.get_by_role("button", name="tree").click()
     question = page.locator(".jse-value", has_text="Which?")
     assert question.inner_text().splitlines() == ["Which?", "Or when?"]
@@ -101,7 +111,10 @@ def test_what_fails_to_play_is_quoted_and_the_tree_takes_lines_and_keeps_the_tex
     page.keyboard.press("Shift+Enter")
     page.keyboard.insert_text("Or where?")
     page.keyboard.press("Enter")
-    kept = '{\n  "question": "What?\\nOr where?",\n  "whole": 12345678901234567890,\n  "one": 1.0,\n  "big": 1e20\n}'
+    kept = (
+        '{\n  "question": "What?\\nOr where?",\n  "whole": 12345678901234567890,\n  "one": 1.0,\n  '
+        '"big": 1e20\n}'
+    )
     expect(page.locator("#spec")).to_have_value(kept)
 
 
@@ -109,7 +122,9 @@ def test_a_wrong_field_is_reported_where_it_is(page: Page, live: LiveServer) -> 
     open_editor(page, editor_of(live, "strict", "train", 0))
     write(page, {"question": "First?", "level": "high"})
     press(page, "Check")
-    expect(page.locator("#verdict [data-path='level']")).to_contain_text("'high' is not of type 'integer'")
+    expect(page.locator("#verdict [data-path='level']")).to_contain_text(
+        "'high' is not of type 'integer'"
+    )
     press(page, "Save")
     expect(page.locator("#verdict [data-path='level']")).to_be_visible()
     expect(page.locator("#spec")).to_have_value('{\n  "question": "First?",\n  "level": "high"\n}')

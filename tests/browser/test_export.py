@@ -1,4 +1,5 @@
-"""Exports in a browser: what was selected, and what a filter finds, arrive as files with just these episodes."""
+"""Exports in a browser: what was selected, and what a filter finds, arrive as files with just these
+episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The replay of an episode that still runs, in a browser: the page follows it to its end, and then rests."""
+"""The replay of an episode that still runs, in a browser: the page follows it to its end, and then
+rests."""
 
 from __future__ import annotations
 
@@ -36,12 +37,19 @@ def test_it_follows_an_episode_that_runs_to_its_end(page: Page, live: LiveServer
     expect(page.locator("[data-follow]")).to_have_count(0)
 
 
-def test_messages_that_a_client_uploads_appear_in_their_places(page: Page, live: LiveServer) -> None:
+def test_messages_that_a_client_uploads_appear_in_their_places(
+    page: Page, live: LiveServer
+) -> None:
     with playing(live) as agent:
         agent.call("echo", "one")
         page.goto(latest(live))
         expect(page.locator("[data-live-state=live]")).to_be_visible()
-        agent.say("talk-1", 0, ("system_message", "", "Be brief."), ("reasoning", "", "First one, then two."))
+        agent.say(
+            "talk-1",
+            0,
+            ("system_message", "", "Be brief."),
+            ("reasoning", "", "First one, then two."),
+        )
         expect(page.locator(".message[data-kind=reasoning]")).to_have_count(1)
         agent.call("echo", "two")
         calls = [("tool_call", "echo", f'{{"text": "{text}"}}') for text in ("one", "two")]
@@ -54,8 +62,17 @@ def test_messages_that_a_client_uploads_appear_in_their_places(page: Page, live:
             ("assistant_message", "", "Done."),
         )
         expect(page.locator(".transcript")).to_contain_text("Done.")
-        order = page.locator(".window > *").evaluate_all("all => all.map((one) => one.dataset.kind ?? one.id)")
-        assert order == ["system_message", "reasoning", "step-0", "assistant_message", "step-1", "assistant_message"]
+        order = page.locator(".window > *").evaluate_all(
+            "all => all.map((one) => one.dataset.kind ?? one.id)"
+        )
+        assert order == [
+            "system_message",
+            "reasoning",
+            "step-0",
+            "assistant_message",
+            "step-1",
+            "assistant_message",
+        ]
         expect(page.locator("#rollout a")).to_have_text("talk-1")
         opened = page.locator(".message[data-kind=reasoning] summary")
         expect(opened).to_contain_text("First one, then two.")
@@ -65,7 +82,8 @@ def test_messages_that_a_client_uploads_appear_in_their_places(page: Page, live:
 
 @contextmanager
 def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
-    """Keep the link to the run pressed within the block, after the page got what it had requested before."""
+    """Keep the link to the run pressed within the block, after the page got what it had requested
+    before."""
     told = re.compile(r"/headline/")
     held: list[Route] = []
     page.route(told, lambda route: held.append(route))
@@ -83,7 +101,8 @@ def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
 
 def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
     with playing(live, run="pressed") as agent:
-        with page.expect_response(re.compile(r"/headline/")):  # which a page asks for when its stream is open
+        # which a page asks for when its stream is open
+        with page.expect_response(re.compile(r"/headline/")):
             page.goto(latest(live))
         # a press alone: a dragged link gets no release event
         page.evaluate("document.addEventListener('dragstart', (event) => event.preventDefault())")
@@ -124,7 +143,8 @@ def test_a_part_that_is_behind_is_fetched_again_after_the_pause_that_the_server_
 
     page.route(asked, answer)
     with page.expect_response(asked), page.expect_response(lambda response: len(fetched) == 2):
-        page.goto("/episodes/")  # fetches its list once the stream is open, and nothing happens after that
+        # fetches its list once the stream is open, and nothing happens after that
+        page.goto("/episodes/")
     first, second = page.evaluate(
         "performance.getEntriesByType('resource').filter(({name}) => name.endsWith('/episodes/?'))"
         ".map(({startTime, responseEnd}) => [startTime, responseEnd])"
@@ -153,7 +173,8 @@ def test_what_the_agent_asks_for_appears_and_what_was_live_is_at_rest_when_it_is
 def test_parts_that_are_due_at_the_same_time_are_all_fetched(page: Page, live: LiveServer) -> None:
     parts, held = ("headline", "facts", "prompt", "peers"), list[Route]()
     with ExitStack() as requests, playing(live):
-        with ExitStack() as first:  # an answer to the page's start that came after the end would make no second request
+        # an answer to the page's start that came after the end would make no second request
+        with ExitStack() as first:
             for part in parts:
                 first.enter_context(page.expect_response(re.compile(f"/{part}/")))
             page.goto(latest(live))
@@ -169,7 +190,11 @@ def test_parts_that_are_due_at_the_same_time_are_all_fetched(page: Page, live: L
 def test_a_part_that_the_server_failed_to_answer_is_fetched_again(
     page: Page, live: LiveServer, complaints: list[str]
 ) -> None:
-    answers = [Route.continue_, lambda route: route.abort(), lambda route: route.fulfill(status=503)]
+    answers = [
+        Route.continue_,
+        lambda route: route.abort(),
+        lambda route: route.fulfill(status=503),
+    ]
     with playing(live, goal="be answered") as agent:
         with page.expect_response(re.compile("/peers/")):
             page.goto(latest(live))

@@ -1,4 +1,5 @@
-"""Forms of tools in a browser: filled in by keys alone, reshaped, refused at the field, turned into JSON and back."""
+"""Forms of tools in a browser: filled in by keys alone, reshaped, refused at the field, turned into
+JSON and back."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ ORDER = {
     "code": "7",
     "tags": ["b"],
 }
-ORDER |= {"shape": {"kind": "box", "width": 1.5, "height": 2}, "tree": {"name": "oak", "branches": [{"name": "twig"}]}}
+ORDER |= {
+    "shape": {"kind": "box", "width": 1.5, "height": 2},
+    "tree": {"name": "oak", "branches": [{"name": "twig"}]},
+}
 ORDER |= {"labels": {"a.b": 3}, "program": "line 1\nline 2\n"}
 
 
@@ -91,7 +95,12 @@ def test_an_order_is_placed_by_keys_alone_and_other_tools_are_called(
         "Ghana",
         True,
     )
-    assert (got["code"], got["tags"], got["shape"]["radius"], got["tree"]["name"]) == (7, ["x"], 2.5, "oak")
+    assert (got["code"], got["tags"], got["shape"]["radius"], got["tree"]["name"]) == (
+        7,
+        ["x"],
+        2.5,
+        "oak",
+    )
     assert "note" not in got
     a_tool_without_parameters_is_a_button(page)
     an_optional_group_is_sent_once_its_select_says_so(page)
@@ -143,14 +152,20 @@ def test_what_is_wrong_or_missing_is_reported_at_its_field_in_words(
     expect(form.locator("[data-slot='/pamount'] > .error")).to_be_hidden()
     write_json(form, '{"name": "Ada",\n "amount": }')
     form.get_by_role("button", name="Form").click()
-    expect(form.locator(".error:visible")).to_have_text("This is not JSON: line 2, column 12: expecting value.")
+    expect(form.locator(".error:visible")).to_have_text(
+        "This is not JSON: line 2, column 12: expecting value."
+    )
     expect(form.get_by_label("Input as JSON")).to_be_focused()
     wrong = {**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}
     form.get_by_label("Input as JSON").fill(json.dumps(wrong))
     form.get_by_role("button", name="Form").click()
     page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; the minimum is 1.")
-    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("Expected number")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text(
+        "0 is too small; the minimum is 1."
+    )
+    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text(
+        "Expected number"
+    )
     expect(page.locator(".step")).to_have_count(0)
     load_axe(page)  # in this state, which has all that a form can have
     assert serious(page) == []
@@ -227,7 +242,9 @@ def test_the_agents_view_has_tabs_and_a_text_that_is_empty_or_too_large_is_refus
     say = page.get_by_role("button", name="Call say")
     for way in (say.click, lambda: page.keyboard.press("Control+Enter")):
         way()
-        expect(page.locator("[data-tool-form] > div:not([hidden]) .error:visible")).to_have_text("Required.")
+        expect(page.locator("[data-tool-form] > div:not([hidden]) .error:visible")).to_have_text(
+            "Required."
+        )
     expect(page.locator(".step")).to_have_count(0)
     page.get_by_role("button", name="Send anyway").click()
     assert answered(page) == {"text": ""}
@@ -246,7 +263,8 @@ def test_the_agents_view_has_tabs_and_a_text_that_is_empty_or_too_large_is_refus
 
 @pytest.mark.own_tab
 def test_what_is_typed_before_a_slow_answer_stays(page: Page) -> None:
-    """Requests for more fields reach the server only after typing: into a field, a list, a map and types of unions."""
+    """Requests for more fields reach the server only after typing: into a field, a list, a map and
+    types of unions."""
     form = page.locator("[data-tool-form] > div").first
     typing: list[tuple[str, str]] = []
 

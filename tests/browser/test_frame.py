@@ -19,7 +19,8 @@ LONG_NAME = "a-client-with-a-name-that-fills-more-than-a-line-of-a-narrow-table/
 
 @contextmanager
 def playing(live: LiveServer, client: str) -> Iterator[httpx.Client]:
-    """Yield the client of a session of `echo` that has its prompt, and end the session with the block."""
+    """Yield the client of a session of `echo` that has its prompt, and end the session with the
+    block."""
     own = {"X-Session-ID": "seen-in-the-browser", "User-Agent": client}
     with httpx.Client(base_url=live.url, headers=own, timeout=30) as agent:
         agent.post("/create", json={"env_name": "echo", "task_spec": {}}).raise_for_status()
@@ -30,8 +31,12 @@ def playing(live: LiveServer, client: str) -> Iterator[httpx.Client]:
             agent.post("/delete").raise_for_status()
 
 
-WIDTHS = "(place) => { const at = document.querySelector(place); return [at.clientWidth, at.scrollWidth]; }"
-"""Script that finds and measures an element at once, because the page may replace it at any time."""
+WIDTHS = (
+    "(place) => { const at = document.querySelector(place); return [at.clientWidth, "
+    "at.scrollWidth]; }"
+)
+"""Script that finds and measures an element at once, because the page may replace it at any
+time."""
 
 
 @pytest.mark.usefixtures("complaints")
@@ -47,13 +52,16 @@ def test_episodes_appear_while_they_run_and_end_without_a_reload_unless_the_page
         expect(page.locator("dd.figure").first).to_have_text("1")
         for width in (720, 780, 900, 1110, 1260, 1440, 1280):
             page.set_viewport_size({"width": width, "height": 860})
-            inner, needed = page.evaluate(WIDTHS, ".card:has(.latest)")  # no column is pushed out of sight
+            # no column is pushed out of sight
+            inner, needed = page.evaluate(WIDTHS, ".card:has(.latest)")
             assert 0 < inner == needed, width
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     expect(page.locator(f"tr[data-id='{number}'] .ending")).not_to_contain_text("running")
     with ThreadPoolExecutor(1) as thread:  # playwright has this one's event loop
         thread.submit(play_with_the_clients_library, live).result(60)
-    expect(page.locator("tr[data-id]:not(.running)", has_text="guess").first).to_contain_text("test #0")
+    expect(page.locator("tr[data-id]:not(.running)", has_text="guess").first).to_contain_text(
+        "test #0"
+    )
     hide(page, "hidden")
     expect(page.locator("[data-live-state=paused]")).to_be_visible()
     with page.expect_response(re.compile(r"part=now")) as missed:
@@ -63,7 +71,10 @@ def test_episodes_appear_while_they_run_and_end_without_a_reload_unless_the_page
 
 
 def play_with_the_clients_library(live: LiveServer) -> None:
-    with OrsClient(live) as client, client.environment("guess").session(split="test", index=0) as session:
+    with (
+        OrsClient(live) as client,
+        client.environment("guess").session(split="test", index=0) as session,
+    ):
         session.call_tool("guess", {"number": 1200})
 
 
@@ -78,10 +89,14 @@ def hide(page: Page, state: str) -> None:
 
 
 @pytest.mark.usefixtures("complaints")
-def test_keys_open_the_help_and_pages_and_the_theme_goes_round_and_the_admin_shares_it_and_the_rail(page: Page) -> None:
+def test_keys_open_the_help_and_pages_and_the_theme_goes_round_and_the_admin_shares_it_and_the_rail(
+    page: Page,
+) -> None:
     page.goto("/")
     assert_nothing_is_covered(page)
-    page.locator(".connect[open]").evaluate_all("folds => folds.forEach((fold) => (fold.open = false))")
+    page.locator(".connect[open]").evaluate_all(
+        "folds => folds.forEach((fold) => (fold.open = false))"
+    )
     page.get_by_role("link", name="Connect an agent").click()
     expect(page.locator("details.connect")).to_have_attribute("open", "")
     expect(page.get_by_text("from ors.client import ORS")).to_be_visible()
@@ -102,7 +117,9 @@ def test_keys_open_the_help_and_pages_and_the_theme_goes_round_and_the_admin_sha
     page.keyboard.press("a")
     expect(page).to_have_url(re.compile("/admin/$"))
     expect(page.locator("html")).to_have_class(re.compile(r"\bdark\b"))
-    expect(page.locator(".rail .brand img")).to_have_attribute("src", re.compile(r"orsweb/icon.*\.svg$"))
+    expect(page.locator(".rail .brand img")).to_have_attribute(
+        "src", re.compile(r"orsweb/icon.*\.svg$")
+    )
     expect(page.locator(".rail [aria-current]")).to_have_text("Admin")
     page.locator(".rail").get_by_role("link", name="Episodes").click()
     expect(page).to_have_url(re.compile("/episodes/$"))
@@ -124,7 +141,9 @@ def assert_nothing_is_covered(page: Page) -> None:
         assert page.evaluate(COVERED) == [], width
 
 
-def test_nothing_in_the_top_bar_covers_anything_and_a_narrow_one_folds_its_controls_into_a_menu(page: Page) -> None:
+def test_nothing_in_the_top_bar_covers_anything_and_a_narrow_one_folds_its_controls_into_a_menu(
+    page: Page,
+) -> None:
     page.goto("/environments/guess/")
     assert_nothing_is_covered(page)
     page.set_viewport_size({"width": 1040, "height": 860})

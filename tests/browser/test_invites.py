@@ -1,4 +1,5 @@
-"""Invites in a browser, with the keyboard alone: a link is made, opened, and taken back while its guest plays."""
+"""Invites in a browser, with the keyboard alone: a link is made, opened, and taken back while its
+guest plays."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def is_sound(page: Page) -> bool:
     return serious(page) == []
 
 
-def test_a_guest_comes_in_by_the_link_and_plays_and_the_author_revokes_it_in_the_list(page: Page) -> None:
+def test_a_guest_comes_in_by_the_link_and_plays_and_the_author_revokes_it_in_the_list(
+    page: Page,
+) -> None:
     page.goto("/play/invites/")
     page.get_by_label("Environment or split").select_option(label="echo: every split")
     page.get_by_label("Name").fill("by keyboard")
@@ -32,7 +35,10 @@ def test_a_guest_comes_in_by_the_link_and_plays_and_the_author_revokes_it_in_the
     expect(page.get_by_label("Your name")).to_be_focused()
     assert is_sound(page)
     page.set_viewport_size({"width": 390, "height": 844})
-    heights = [one.bounding_box() for one in page.locator("main :is(input:not([type=hidden]), button)").all()]
+    heights = [
+        one.bounding_box()
+        for one in page.locator("main :is(input:not([type=hidden]), button)").all()
+    ]
     assert [box["height"] >= 44 for box in heights if box] == [True] * 2
     page.set_viewport_size({"width": 1280, "height": 860})
     page.keyboard.type("Zoë")
@@ -55,4 +61,6 @@ def test_a_guest_comes_in_by_the_link_and_plays_and_the_author_revokes_it_in_the
     row.get_by_role("button", name="Keep it").press("Enter")
     row.get_by_role("button", name="Revoke by keyboard").press("Enter")
     row.get_by_role("button", name="Revoke for good").press("Enter")
-    expect(page.get_by_role("row").filter(has_text="by keyboard").locator("[data-state=revoked]")).to_be_visible()
+    expect(
+        page.get_by_role("row").filter(has_text="by keyboard").locator("[data-state=revoked]")
+    ).to_be_visible()

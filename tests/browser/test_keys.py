@@ -1,4 +1,5 @@
-"""Shortcuts mean the same with Caps Lock, on other layouts, and typed with AltGr or Option, and take no other keys."""
+"""Shortcuts mean the same with Caps Lock, on other layouts, and typed with AltGr or Option, and
+take no other keys."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def live(played: LiveServer) -> LiveServer:
 
 
 def press(page: Page, key: str, code: str, modifiers: int = 0, text: str = "") -> None:
-    """Press a key of a layout that Playwright's own keyboard does not have. `text`: what it types into a field."""
+    """Press a key of a layout that Playwright's own keyboard does not have. `text`: what it types
+    into a field."""
     if modifiers == ALT_GR:
         held = dict.fromkeys(("ctrlKey", "altKey", "modifierAltGraph"), True)
         page.evaluate(DISPATCH, {"key": key, "code": code, **held})
@@ -44,7 +46,10 @@ def press(page: Page, key: str, code: str, modifiers: int = 0, text: str = "") -
 def is_left_to_the_browser(page: Page, key: str, code: str, modifiers: int = 0) -> bool:
     """Press a key outside fields, and return whether the page has nothing to do for it."""
     page.evaluate("document.activeElement.blur()")
-    page.evaluate("addEventListener('keydown', (event) => (window.isHandled = event.defaultPrevented), {once: true})")
+    page.evaluate(
+        "addEventListener('keydown', (event) => (window.isHandled = "
+        "event.defaultPrevented), {once: true})"
+    )
     press(page, key, code, modifiers)
     return not page.evaluate("isHandled")
 
@@ -65,7 +70,8 @@ def test_a_letter_is_the_one_on_the_key_whatever_the_layout_and_caps_lock(page: 
     press(page, "\u043f", "KeyG")
     press(page, "\u0443", "KeyE")
     page.wait_for_url("**/episodes/")  # and its scripts
-    keys = [("]", "BracketRight"), ("Escape", "Escape"), ("x", "KeyX"), ("f", "KeyF")]  # no next page, preview, or row
+    # no next page, preview, or row
+    keys = [("]", "BracketRight"), ("Escape", "Escape"), ("x", "KeyX"), ("f", "KeyF")]
     assert [is_left_to_the_browser(page, *key) for key in keys] == [True, True, True, False]
 
 
@@ -75,13 +81,21 @@ LAYOUTS: list[tuple[str, list[tuple[str, str]], list[str]]] = [
         [(";", "KeyQ"), (":", "KeyQ"), ("\u03b1", "KeyA"), (";", "KeyQ"), (";", "Semicolon")],
         ["q", "q", "a", "q", ";"],
     ),
-    ("Hebrew", [("/", "KeyQ"), ("'", "KeyW"), ("ש", "KeyA"), ("/", "KeyQ"), (".", "Slash")], ["q", "w", "a", "q", "."]),
+    (
+        "Hebrew",
+        [("/", "KeyQ"), ("'", "KeyW"), ("ש", "KeyA"), ("/", "KeyQ"), (".", "Slash")],
+        ["q", "w", "a", "q", "."],
+    ),
     (
         "Dvorak",
         [("a", "KeyA"), ("'", "KeyQ"), (",", "KeyW"), (";", "KeyZ"), ("/", "BracketLeft")],
         ["a", "'", ",", ";", "/"],
     ),
-    ("French", [("é", "KeyX"), (",", "KeyM"), ("/", "Period"), ("é", "Digit2")], ["é", ",", "/", "2"]),
+    (
+        "French",
+        [("é", "KeyX"), (",", "KeyM"), ("/", "Period"), ("é", "Digit2")],
+        ["é", ",", "/", "2"],
+    ),
     (
         "Japanese",
         [("\uff4a", "KeyJ"), ("\uff1f", "Slash"), ("\uff3b", "BracketRight"), ("\uff11", "Digit1")],
@@ -94,14 +108,22 @@ LAYOUTS: list[tuple[str, list[tuple[str, str]], list[str]]] = [
 def test_punctuation_on_a_letters_key_is_the_letter_unless_the_layout_is_latin(page: Page) -> None:
     for name, keys, meanings in LAYOUTS:
         page.goto("/")
-        assert (name, page.evaluate(MEANING, [{"key": key, "code": code} for key, code in keys])) == (name, meanings)
+        assert (
+            name,
+            page.evaluate(MEANING, [{"key": key, "code": code} for key, code in keys]),
+        ) == (name, meanings)
 
 
 def test_ctrl_and_alt_without_alt_gr_are_for_the_browser(page: Page) -> None:
     page.goto("/")
     held = {"ctrlKey": True, "altKey": True}
     bracket, at = {"key": "[", "code": "BracketLeft"}, {"key": "@", "code": "KeyQ", "altKey": True}
-    keys = [{**bracket, **held}, {**bracket, **held, "modifierAltGraph": True}, {**bracket, "altKey": True}, at]
+    keys = [
+        {**bracket, **held},
+        {**bracket, **held, "modifierAltGraph": True},
+        {**bracket, "altKey": True},
+        at,
+    ]
     assert page.evaluate(MEANING, keys) == ["", "[", "[", "@"]
 
 
@@ -115,13 +137,17 @@ def test_ctrl_and_alt_without_alt_gr_are_for_the_browser(page: Page) -> None:
         ("؟", "Slash", SHIFT),
     ],
 )
-def test_the_help_opens_wherever_the_question_mark_is(page: Page, key: str, code: str, modifiers: int) -> None:
+def test_the_help_opens_wherever_the_question_mark_is(
+    page: Page, key: str, code: str, modifiers: int
+) -> None:
     page.goto("/")
     press(page, key, code, modifiers)
     expect(page.locator("#keys")).to_be_visible()
 
 
-def test_brackets_and_numbers_choose_tools_wherever_they_are_and_no_other_character_does(page: Page) -> None:
+def test_brackets_and_numbers_choose_tools_wherever_they_are_and_no_other_character_does(
+    page: Page,
+) -> None:
     sit_down(page, "forms")
     chosen = page.locator("[data-tool-tabs] [aria-selected=true]")
     german_windows, german_macos = ("]", "Digit9", ALT_GR), ("]", "Digit6", ALT)
@@ -145,7 +171,9 @@ def test_brackets_and_numbers_choose_tools_wherever_they_are_and_no_other_charac
         page.evaluate("document.activeElement.blur()")
         press(page, *pressed)
         expect(chosen).to_have_attribute("data-tool", str(tool))
-        expect(page.locator("[data-search]:focus")).to_have_count(int(pressed in (lithuanian, dvorak)))
+        expect(page.locator("[data-search]:focus")).to_have_count(
+            int(pressed in (lithuanian, dvorak))
+        )
     expect(page.locator("#keys")).to_be_visible()
 
 
@@ -156,7 +184,8 @@ def test_option_types_into_the_fields_of_a_mac_and_chooses_tools_outside(page: P
     chosen = page.locator("[data-tool-tabs] [aria-selected=true]")
     page.keyboard.press("Escape")
     page.keyboard.press("2")  # whose field has the focus then
-    for key, code in (("“", "BracketLeft"), ("¡", "Digit1"), ("[", "BracketLeft")):  # the last on Spanish and Italian
+    # the last on Spanish and Italian
+    for key, code in (("“", "BracketLeft"), ("¡", "Digit1"), ("[", "BracketLeft")):
         press(page, key, code, ALT, key)
         expect(chosen).to_have_attribute("data-tool", "1")
     expect(page.locator("[data-tool-form] textarea:focus")).to_have_value("“¡[")

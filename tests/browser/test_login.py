@@ -1,4 +1,5 @@
-"""A server with keys in a browser: a stranger logs in, sees the pages on a phone too, plays, and logs out.
+"""A server with keys in a browser: a stranger logs in, sees the pages on a phone too, plays, and
+logs out.
 
 A player whom the server lets in no more is told why and led on.
 """
@@ -26,10 +27,18 @@ SOCKETS = """
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    """Replace the server of the other files by one that strangers can reach, with one account: a superuser."""
+    """Replace the server of the other files by one that strangers can reach, with one account: a
+    superuser."""
     with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as running:
         account = {"DJANGO_SUPERUSER_USERNAME": NAME, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
-        programs.run("createsuperuser", "--noinput", "--email", "a@b.example", env=running.env | account, check=True)
+        programs.run(
+            "createsuperuser",
+            "--noinput",
+            "--email",
+            "a@b.example",
+            env=running.env | account,
+            check=True,
+        )
         yield running
 
 
@@ -68,7 +77,8 @@ def test_a_stranger_logs_in_plays_and_logs_out_and_a_player_whose_login_expires_
     page.locator(".who summary").click()
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url("**/accounts/login/")  # and its scripts
-    keys = [("/", "Slash"), ("?", "Slash", SHIFT), ("g", "KeyG"), ("t", "KeyT")]  # it has no search, help or menu
+    # it has no search, help or menu
+    keys = [("/", "Slash"), ("?", "Slash", SHIFT), ("g", "KeyG"), ("t", "KeyT")]
     assert [is_left_to_the_browser(page, *key) for key in keys] == [True, True, True, False]
 
 
@@ -108,7 +118,8 @@ def is_told_when_the_login_expires(page: Page) -> None:
 
 
 def an_invite_that_is_over_is_reported(page: Page, browser: Browser, live: LiveServer) -> None:
-    """A guest who plays sees that the play has ended, and afterwards that nothing more can be opened."""
+    """A guest who plays sees that the play has ended, and afterwards that nothing more can be
+    opened."""
     page.goto("/play/invites/")
     page.get_by_label("Name").fill("pilot")
     page.keyboard.press("Enter")
@@ -120,7 +131,9 @@ def an_invite_that_is_over_is_reported(page: Page, browser: Browser, live: LiveS
     row.get_by_role("button", name="Revoke for good").click()
     expect(row.locator("[data-state=revoked]")).to_be_visible()
     expect(guest.locator("[data-outcome]")).to_contain_text("Your link has ended")
-    expect(guest.locator("[data-outcome]")).to_contain_text("The link was revoked. Your steps are kept.")
+    expect(guest.locator("[data-outcome]")).to_contain_text(
+        "The link was revoked. Your steps are kept."
+    )
     break_off(guest)
     guest.reload()
     expect(guest.locator("main")).to_contain_text("Your invite has ended.")

@@ -1,4 +1,5 @@
-"""Every page of the dashboard: nothing that keeps people out, light or dark, and nothing wider than a phone."""
+"""Every page of the dashboard: nothing that keeps people out, light or dark, and nothing wider than
+a phone."""
 
 from __future__ import annotations
 
@@ -23,22 +24,41 @@ CURVES = "/runs/curves/?environment=guess&by=run"
 RUNS = "/compare/?runs={other},{short}"
 FILTERED = f"/episodes/?environment=guess&run={LONG_RUN}&ending=attempt&since=7d&error=no"
 PAGES = (
-    *("/", "/environments/", "/environments/guess/", "/environments/guess/leaderboard/", "/episodes/"),
+    *(
+        "/",
+        "/environments/",
+        "/environments/guess/",
+        "/environments/guess/leaderboard/",
+        "/episodes/",
+    ),
     *("/episodes/{first}/", "/runs/", "/runs/{run}/", CURVES, "/compare/"),
     *("/compare/?episodes={first},{second}", RUNS, "/tasks/{task}/"),
     *("/runs/groups/", "/runs/{run}/groups/?step=4", "/tasks/{task}/group/?run={run}&step=4"),
     *("/api/", "/episodes/{first}/steps/0/", FILTERED, "/episodes/999999/", "/?span=2h"),
-    *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/", "/operations/"),
+    *(
+        "/episodes/{wide}/",
+        "/compare/?episodes={wide},{wider}",
+        "/rollouts/",
+        "/rollouts/wide-words/",
+        "/operations/",
+    ),
     *("/environments/guess/doctor/", "/suites/", "/suites/new/", "/suites/looked-at/?by=run"),
     f"/suites/looked-at/v1/compare/?first=m&second={quote(LONG_MODEL, safe='')}",
     *(f"/environments/guess/doctor/?run={LONG_RUN}", "/episodes/?text=higher"),
-    *("/play/", "/play/people/", "/play/invites/", "/play/continue/{first}/?step=0", "/rollouts/?text=column"),
+    *(
+        "/play/",
+        "/play/people/",
+        "/play/invites/",
+        "/play/continue/{first}/?step=0",
+        "/rollouts/?text=column",
+    ),
     "/play/invite/unknown/",
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((320, "dark", "layout"), (1280, "dark", "colours"), (1280, "light", "all")),
 )
-"""Width, colour scheme and rules. A phone, which comes first, shows what scrolls; colours are the same there."""
+"""Width, colour scheme and rules. A phone, which comes first, shows what scrolls; colours are the
+same there."""
 TOO_WIDE = """[
   ...[...document.querySelectorAll(".bar, .bar .tools, .rail")].map((it) => [it, it]),
   ...[...document.querySelectorAll(".rail a span")].map((it) => [it, it.parentElement]),
@@ -57,13 +77,29 @@ COVERED = """() => {
   }
   return found;
 }"""
-"""Links and controls that something else covers once they are scrolled to, each with what covers it."""
+"""Links and controls that something else covers once they are scrolled to, each with what covers
+it."""
 _ADMIN = (
-    *("", "environments/environment/", "environments/task/", "environments/task/{task}/change/", "environments/split/"),
-    *("episodes/episode/", "episodes/episode/{first}/change/", "episodes/run/{run}/change/", "episodes/retention/add/"),
+    *(
+        "",
+        "environments/environment/",
+        "environments/task/",
+        "environments/task/{task}/change/",
+        "environments/split/",
+    ),
+    *(
+        "episodes/episode/",
+        "episodes/episode/{first}/change/",
+        "episodes/run/{run}/change/",
+        "episodes/retention/add/",
+    ),
     *("environments/apikey/add/", "auth/user/", "auth/user/1/change/", "auth/group/1/change/"),
     # without rows; those of incidents, redactions and removals have the same parts
-    *("environments/task/?q=no-task-says-this", "environments/apikey/", "environments/curationaction/"),
+    *(
+        "environments/task/?q=no-task-says-this",
+        "environments/apikey/",
+        "environments/curationaction/",
+    ),
     "episodes/retention/",
 )
 ADMIN = tuple(f"/admin/{path}" for path in _ADMIN)
@@ -74,8 +110,8 @@ CUT_OFF = """([sentence, name]) => {
   const wide = [...document.querySelectorAll(".card:has(table)")].filter((card) => card.scrollWidth > card.clientWidth);
   return [found.length > 0, wide.map((card) => card.querySelector("table").outerHTML)];
 }"""
-"""Writes a sentence about coverage into each cell that has one, and a name over that of each split; returns whether
-there are any such sentences, and the tables that are wider than their cards.
+"""Writes a sentence about coverage into each cell that has one, and a name over that of each split;
+returns whether there are any such sentences, and the tables that are wider than their cards.
 """
 WIDER = """() => [...document.querySelectorAll("main *, .bar *")]
   .filter((it) => it.checkVisibility() && !it.closest(".scrolls, .card, pre"))
@@ -88,7 +124,8 @@ BEHIND_A_SCROLL = """() => {
   const behind = all.filter((it) => right(it) > right(it.closest(".card, .scrolls, .steps-scroll, main")) + 1);
   return [all.length > 0, behind.length];
 }"""
-"""Returns whether there are returns, and counts those that are only seen when their table is scrolled."""
+"""Returns whether there are returns, and counts those that are only seen when their table is
+scrolled."""
 TOO_WIDE_WITHIN = """(table) => [...document.querySelector(table).querySelectorAll(".card, .scrolls, .results")]
   .filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.className)"""
 """Returns the parts of an element that scroll sideways."""
@@ -101,7 +138,8 @@ BEHIND_ITS_CELL = """(table) => {
 TRAIL = "[...document.querySelectorAll('.trail > *')].map((it) => [it.clientWidth, it.scrollWidth])"
 """Width of each part of the breadcrumb, and the width that it needs."""
 LONG_COVERAGE = (
-    "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left out (also 31 probes)"
+    "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left "
+    "out (also 31 probes)"
 )
 LONG_SPLIT = "questions-about-citrus-fruit-that-nobody-answered-in-2025"
 WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
@@ -112,19 +150,31 @@ WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
 def places(live: LiveServer) -> dict[str, int]:
     """Return the numbers that the addresses of PAGES name."""
     first, second = play_rounds(live, LONG_RUN, 2, step=4, model=LONG_MODEL)
-    play_rounds(live, LONG_RUN, model="another")  # a second run of the name, to which the first leads
+    # a second run of the name, to which the first leads
+    play_rounds(live, LONG_RUN, model="another")
     play_rounds(live, "looked-at-too", step=4)
     play_rounds(live, "r", step=4, model="m")  # shorter than the words before them
     with playing(live, "upload") as agent:
         agent.call("echo", "hi")
         kinds = ("system_message", "reasoning", "assistant_message")
-        agent.say("wide-words", 0, *((kind, "", WIDE) for kind in kinds), ("tool_call", "echo", '{"text": "hi"}'))
+        agent.say(
+            "wide-words",
+            0,
+            *((kind, "", WIDE) for kind in kinds),
+            ("tool_call", "echo", '{"text": "hi"}'),
+        )
     _publish(live)
     wide, wider = (_say(live, text) for text in (WIDE, f"{WIDE}\n\nAnd words."))
     with httpx.Client(base_url=live.url, timeout=30) as reader:
         episode = reader.get(f"/api/episodes/{first}").json()
         runs = {run["name"]: run["id"] for run in reader.get("/api/runs").json()["results"]}
-    numbers = {"first": first, "second": second, "wide": wide, "wider": wider, "task": episode["task"]["id"]}
+    numbers = {
+        "first": first,
+        "second": second,
+        "wide": wide,
+        "wider": wider,
+        "task": episode["task"]["id"],
+    }
     return {**numbers, "run": runs[LONG_RUN], "other": runs["looked-at-too"], "short": runs["r"]}
 
 
@@ -133,9 +183,18 @@ def _publish(live: LiveServer) -> None:
     with httpx.Client(base_url=live.url, timeout=30, headers={"Origin": live.url}) as person:
         form = person.get("/suites/new/").text
         [split] = re.findall(r'<option value="(\d+)">guess / train', form)[:1]
-        values = {"name": "looked-at", "score": "success", "member-TOTAL_FORMS": "1", "member-INITIAL_FORMS": "0"}
-        values |= {"csrfmiddlewaretoken": re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)[0]}
-        answer = person.post("/suites/new/", data={**values, "member-0-split": split, "member-0-weight": "1"})
+        values = {
+            "name": "looked-at",
+            "score": "success",
+            "member-TOTAL_FORMS": "1",
+            "member-INITIAL_FORMS": "0",
+        }
+        values |= {
+            "csrfmiddlewaretoken": re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)[0]
+        }
+        answer = person.post(
+            "/suites/new/", data={**values, "member-0-split": split, "member-0-weight": "1"}
+        )
         assert answer.status_code == 302, answer.text
 
 
@@ -146,7 +205,7 @@ def _say(live: LiveServer, text: str) -> int:
     return int(latest(live).split("/")[2])
 
 
-# --- what some pages are looked at for besides -----------------------------------------------------------------------
+# --- what some pages are looked at for besides ----------------------------------------------------
 
 
 def shows_returns(page: Page) -> None:
@@ -172,7 +231,8 @@ def cuts_off_no_task_and_no_column(table: str) -> Callable[[Page], None]:
 
 
 def covers_nothing(page: Page) -> None:
-    """Neither the list of steps what is below the transcript, nor the search the actions beside a long name."""
+    """Neither the list of steps what is below the transcript, nor the search the actions beside a
+    long name."""
     assert page.evaluate(COVERED) == []
 
 
@@ -195,7 +255,9 @@ def ticks_permissions_in_a_box_that_scrolls(page: Page) -> None:
 def shows_all_words_of_its_rows(page: Page) -> None:
     cells = page.locator("#result_list tbody :is(td, th)")
     assert cells.count() > 4
-    assert not cells.evaluate_all("(all) => all.filter((it) => it.scrollHeight > it.clientHeight + 1).length")
+    assert not cells.evaluate_all(
+        "(all) => all.filter((it) => it.scrollHeight > it.clientHeight + 1).length"
+    )
     label = cells.filter(has_text="environments.builtin").first
     expect(label).to_have_attribute("data-label", "Class path")
     assert label.evaluate("it => getComputedStyle(it, '::before').textTransform") == "none"
@@ -212,10 +274,23 @@ def keys_scroll_a_text_that_is_longer_than_its_box(page: Page) -> None:
     expect(text).to_have_attribute("tabindex", "0")
 
 
-WITH_RETURNS = ("/", "/runs/", "/runs/{run}/", "/tasks/{task}/", CURVES, "/environments/guess/leaderboard/")
+WITH_RETURNS = (
+    "/",
+    "/runs/",
+    "/runs/{run}/",
+    "/tasks/{task}/",
+    CURVES,
+    "/environments/guess/leaderboard/",
+)
 NARROWER_DIFFER = ("/", "/environments/guess/", "/environments/guess/leaderboard/")
-"""Pages with a rail and with players in tables, whose styles on phones below 380 and 360 pixels are others."""
-WITH_TRAILS = ("environments/task/", "episodes/episode/", "environments/apikey/", "episodes/retention/")
+"""Pages with a rail and with players in tables, whose styles on phones below 380 and 360 pixels are
+others."""
+WITH_TRAILS = (
+    "environments/task/",
+    "episodes/episode/",
+    "environments/apikey/",
+    "episodes/retention/",
+)
 AT_WIDTHS: dict[tuple[str, int], Callable[[Page], None]] = {
     **{(path, 320): shows_returns for path in WITH_RETURNS},
     **{(f"/admin/{path}", 320): shows_where_one_is for path in WITH_TRAILS},
@@ -244,12 +319,19 @@ CHANGED: dict[str, Callable[[Page], None]] = {
 def test_axe_finds_nothing_serious_and_phones_show_everything(
     page: Page, complaints: list[str], places: dict[str, int], path: str
 ) -> None:
-    """One after the other, because what a test undoes between two pages takes as long as one of them."""
+    """One after the other, because what a test undoes between two pages takes as long as one of
+    them."""
     complaints.clear()  # of the page before
     response = page.goto(path.format(**places))
-    assert response is not None and (not path.startswith("/admin/") or keeps_to_the_policy_of_the_admin(response))
+    assert response is not None and (
+        not path.startswith("/admin/") or keeps_to_the_policy_of_the_admin(response)
+    )
     page.emulate_media(color_scheme=LOOKS[0][1])  # while the page is open
-    widths = {320, *([390] if path in NARROWER_DIFFER else []), *(width for at, width in AT_WIDTHS if at == path)}
+    widths = {
+        320,
+        *([390] if path in NARROWER_DIFFER else []),
+        *(width for at, width in AT_WIDTHS if at == path),
+    }
     for width in sorted(widths, reverse=True):
         page.set_viewport_size({"width": width, "height": 860})
         needed, too_wide = page.evaluate(f"[document.documentElement.scrollWidth, {TOO_WIDE}]")
@@ -276,7 +358,8 @@ def keeps_to_the_policy_of_the_admin(response: Response) -> bool:
 
 
 def use_of_tools(page: Page) -> Locator:
-    """Return the card about tools on the page of `guess`, whose figures arrive a little later than the others."""
+    """Return the card about tools on the page of `guess`, whose figures arrive a little later than
+    the others."""
     page.goto("/environments/guess/")
     card = page.locator("[aria-labelledby=use]")
     for _ in range(100):
@@ -286,7 +369,9 @@ def use_of_tools(page: Page) -> Locator:
     return card
 
 
-def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, places: dict[str, int]) -> None:
+def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(
+    page: Page, places: dict[str, int]
+) -> None:
     page.set_viewport_size({"width": 400, "height": 860})
     card = use_of_tools(page)
     expect(card).to_have_attribute("tabindex", "0")
@@ -308,7 +393,11 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, place
 @pytest.mark.usefixtures("complaints")
 def test_forms_of_the_admin_keep_to_its_policy(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 860})
-    paths = ("environments/task/import/", "environments/environment/1/change/", "environments/split/1/change/")
+    paths = (
+        "environments/task/import/",
+        "environments/environment/1/change/",
+        "environments/split/1/change/",
+    )
     for path in paths:
         response = page.goto(f"/admin/{path}")
         assert response is not None and keeps_to_the_policy_of_the_admin(response)

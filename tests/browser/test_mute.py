@@ -1,4 +1,5 @@
-"""Tests of a connection that falls silent during a play, and of an offline browser: the page notices and recovers."""
+"""Tests of a connection that falls silent during a play, and of an offline browser: the page
+notices and recovers."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def submit(page: Page, text: str) -> None:
 
 
 def let_a_beat_pass(page: Page, socket: WebSocket) -> None:
-    """Put the clock forward until the page asks, and wait for the answer: a beat without one closes the socket."""
+    """Put the clock forward until the page asks, and wait for the answer: a beat without one closes
+    the socket."""
     with socket.expect_event("framereceived", lambda text: '"here"' in str(text)):
         page.clock.run_for(BETWEEN_BEATS_MS)
 
@@ -96,5 +98,7 @@ def test_a_connection_on_which_nothing_happens_is_kept_and_people_who_scroll_or_
     for act in (lambda: page.mouse.move(310, 210), lambda: page.mouse.wheel(0, -300)):
         for _ in range(2):  # the server is told every 20 s
             let_a_beat_pass(page, sockets[0])
-        with sockets[0].expect_event("framesent", lambda text: json.loads(text) == {"type": "alive"}):
+        with sockets[0].expect_event(
+            "framesent", lambda text: json.loads(text) == {"type": "alive"}
+        ):
             act()

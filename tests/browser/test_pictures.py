@@ -1,4 +1,5 @@
-"""Tests of images that the browser cannot display: every page that shows a step shows a text instead."""
+"""Tests of images that the browser cannot display: every page that shows a step shows a text
+instead."""
 
 from __future__ import annotations
 
@@ -30,15 +31,20 @@ def drawn(live: LiveServer) -> tuple[int, int]:
 def draw_all(live: LiveServer) -> int:
     """Return the number of an episode with a step for each of the images."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "drawn"}, timeout=30) as http:
-        http.post("/create", json={"env_name": "pictures", "split": "train", "index": 0}).raise_for_status()
+        http.post(
+            "/create", json={"env_name": "pictures", "split": "train", "index": 0}
+        ).raise_for_status()
         for name in ANSWERS:
-            http.post("/pictures/call", json={"name": "draw", "input": {"text": name}}).raise_for_status()
+            http.post(
+                "/pictures/call", json={"name": "draw", "input": {"text": name}}
+            ).raise_for_status()
         http.post("/delete").raise_for_status()
     return int(latest(live).split("/")[2])
 
 
 def are_told(page: Page) -> None:
-    """Expect a message for each image that is none, and the sound image to be the only one drawn."""
+    """Expect a message for each image that is none, and the sound image to be the only one
+    drawn."""
     for sentence in (DAMAGED, WORDS):
         expect(page.get_by_text(sentence)).to_have_count(1)
     expect(page.get_by_text(DOCUMENT)).to_have_count(1)
@@ -54,7 +60,9 @@ def test_the_replay_says_which_images_cannot_be_displayed(
     are_told(page)
 
 
-def test_so_does_the_page_of_one_step(page: Page, drawn: tuple[int, int], complaints: list[str]) -> None:
+def test_so_does_the_page_of_one_step(
+    page: Page, drawn: tuple[int, int], complaints: list[str]
+) -> None:
     episode = drawn[0]
     page.goto(f"/episodes/{episode}/steps/1/")
     expect(page.get_by_text(DAMAGED)).to_be_visible()
@@ -73,6 +81,8 @@ def test_so_does_the_player(page: Page, complaints: list[str]) -> None:
 
 def test_so_does_a_comparison(page: Page, drawn: tuple[int, int], complaints: list[str]) -> None:
     page.goto(f"/compare/?episodes={drawn[0]},{drawn[1]}")
-    page.evaluate("document.querySelectorAll('.compare-side').forEach((side) => (side.open = true))")
+    page.evaluate(
+        "document.querySelectorAll('.compare-side').forEach((side) => (side.open = true))"
+    )
     for sentence in (DAMAGED, WORDS, DOCUMENT):
         expect(page.get_by_text(sentence)).to_have_count(2)

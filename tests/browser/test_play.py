@@ -1,4 +1,5 @@
-"""Playing in a browser, with the keyboard alone: four environments to their end, a socket that drops, two tabs."""
+"""Playing in a browser, with the keyboard alone: four environments to their end, a socket that
+drops, two tabs."""
 
 from __future__ import annotations
 
@@ -31,7 +32,13 @@ def sit_down(page: Page, environment: str, number: int = 0, **choice: str) -> in
 
     The page of choices, which `test_math_is_played_from_its_page` goes through, is left out.
     """
-    chosen = {"environment": environment, "split": "train", "pick": "number", "number": str(number), **choice}
+    chosen = {
+        "environment": environment,
+        "split": "train",
+        "pick": "number",
+        "number": str(number),
+        **choice,
+    }
     form = {**chosen, "csrfmiddlewaretoken": TOKEN}
     answer = page.request.post("/play/", form=form, headers=COOKIE, max_redirects=0)
     page.goto(answer.headers["location"])
@@ -81,10 +88,11 @@ def is_recorded(page: Page, episode: int) -> None:
 def content_of(page: Page, episode: int) -> dict[str, Any]:
     """Return the spec of the played task, including the answer, which no player sees."""
     task = page.request.get(f"/api/episodes/{episode}").json()["task"]["id"]
-    return dict(page.request.get(f"/api/tasks/{task}").json()["spec"])  # no page, which would be noted
+    # no page, which would be noted
+    return dict(page.request.get(f"/api/tasks/{task}").json()["spec"])
 
 
-# --- the four --------------------------------------------------------------------------------------------------------
+# --- the four -------------------------------------------------------------------------------------
 
 
 def test_math_is_played_from_its_page(page: Page, complaints: list[str]) -> None:
@@ -103,7 +111,9 @@ def test_math_is_played_from_its_page(page: Page, complaints: list[str]) -> None
     is_found(page, "math", episode, "+1.00")
 
 
-def test_chart_is_read_and_what_does_not_fit_is_reported_at_its_field(page: Page, complaints: list[str]) -> None:
+def test_chart_is_read_and_what_does_not_fit_is_reported_at_its_field(
+    page: Page, complaints: list[str]
+) -> None:
     episode = sit_down(page, "chart")
     expect(page.locator("#prompt img")).to_have_js_property("complete", True)
     choose(page, "zoom")
@@ -184,7 +194,8 @@ def assert_sound(page: Page) -> None:
 
 
 def is_chosen_by_keys(page: Page) -> None:
-    """Check that brackets go from tool to tool, and that arrows choose what they show in a row of choices."""
+    """Check that brackets go from tool to tool, and that arrows choose what they show in a row of
+    choices."""
     page.locator(".by-form > summary").click()
     tabs = page.locator(".tool-tab")
     for key, number in (("Alt+[", -1), ("Alt+]", 0)):
@@ -208,16 +219,23 @@ def ways_out() -> list[str]:
     return found
 
 
-# --- the composer ----------------------------------------------------------------------------------------------------
+# --- the composer ---------------------------------------------------------------------------------
 
 
-def test_earlier_inputs_come_back_by_the_arrow_keys_and_what_is_typed_next_goes_on_from_them(page: Page) -> None:
+def test_earlier_inputs_come_back_by_the_arrow_keys_and_what_is_typed_next_goes_on_from_them(
+    page: Page,
+) -> None:
     sit_down(page, "echo")
     send(page, "first")
     send(page, "second")
     field = page.locator("[data-composer] textarea")
     page.keyboard.type("draft")
-    for key, shown in (("ArrowUp", "second"), ("ArrowUp", "first"), ("ArrowDown", "second"), ("ArrowDown", "draft")):
+    for key, shown in (
+        ("ArrowUp", "second"),
+        ("ArrowUp", "first"),
+        ("ArrowDown", "second"),
+        ("ArrowDown", "draft"),
+    ):
         page.keyboard.press(key)
         expect(field).to_have_value(shown)
     page.keyboard.press("ArrowUp")
@@ -237,16 +255,23 @@ def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_f
         for key in ("ArrowUp", "ArrowUp", *keys):
             page.keyboard.press(key)
         send(page, typed)
-        expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(rf"\s{sent}\s*$"))
+        expect(page.locator(".step [data-side=input]").last).to_have_text(
+            re.compile(rf"\s{sent}\s*$")
+        )
     page.reload()
     at_the_form(page)
     page.keyboard.insert_text("a long text " * 20)
     send(page)
     expect(page.locator(".step")).to_have_count(5)
     last = page.locator(".step [data-side=output]").last
-    text_box, choice = (last.locator(f".{name}").bounding_box() for name in ("said-text", "read-as"))
+    text_box, choice = (
+        last.locator(f".{name}").bounding_box() for name in ("said-text", "read-as")
+    )
     assert text_box and choice  # the choice of how a text is read covers none of it
-    assert choice["x"] >= text_box["x"] + text_box["width"] or choice["y"] + choice["height"] <= text_box["y"]
+    assert (
+        choice["x"] >= text_box["x"] + text_box["width"]
+        or choice["y"] + choice["height"] <= text_box["y"]
+    )
 
 
 @pytest.mark.own_tab
@@ -255,7 +280,9 @@ def test_what_is_typed_at_once_after_another_tool_was_chosen_is_not_lost(page: P
 
     def carry(tab: WebSocketRoute) -> None:
         server = tab.connect_to_server()
-        tab.on_message(lambda text: None if json.loads(str(text)).get("do") == "show" else server.send(text))
+        tab.on_message(
+            lambda text: None if json.loads(str(text)).get("do") == "show" else server.send(text)
+        )
 
     page.route_web_socket(re.compile("/ws/play/"), carry)
     sit_down(page, "web")
@@ -291,11 +318,12 @@ def test_a_blind_play_shows_rewards_only_at_the_end(page: Page) -> None:
     expect(page.locator(".step .figures .reward").first).to_have_text("+0.10")
 
 
-# --- the socket ------------------------------------------------------------------------------------------------------
+# --- the socket -----------------------------------------------------------------------------------
 
 
 class Wire:
-    """Between the page and the server. It loses the next message of a kind, and breaks. None of `stops` passes."""
+    """Between the page and the server. It loses the next message of a kind, and breaks. None of
+    `stops` passes."""
 
     def __init__(self, page: Page) -> None:
         self.calls: list[str] = []
@@ -340,7 +368,8 @@ def test_what_was_lost_on_its_way_is_sent_again_and_nothing_runs_twice(page: Pag
     wire.loses, wire.stops = "ended", ""
     choose(page, "finish")
     page.keyboard.press("Enter")
-    took = page.locator(".outcome [data-acted]").inner_text()  # the recorded time, though the end was sent after a loss
+    # the recorded time, though the end was sent after a loss
+    took = page.locator(".outcome [data-acted]").inner_text()
     expect(page.locator("[data-clock]")).to_have_text(took)
     expect(page.locator(".replay-side")).not_to_contain_text("replay, live")
     page.goto(f"/episodes/{episode}/")

@@ -1,4 +1,5 @@
-"""Playing on a phone, also while its keyboard is open: what is needed stays in sight, and nothing covers it."""
+"""Playing on a phone, also while its keyboard is open: what is needed stays in sight, and nothing
+covers it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ BOXES = """() => {
     goal: document.querySelector(".goal") ? box(".goal .prompt-text").height : 20,
   };
 }"""
-"""What a phone shows: whether the form covers nothing, how much of the newest step is in sight, and sizes in pixels."""
+"""What a phone shows: whether the form covers nothing, how much of the newest step is in sight, and
+sizes in pixels."""
 
 
 @pytest.mark.parametrize("is_guest", [True, False])
@@ -59,7 +61,9 @@ def test_a_phone_keeps_the_newest_step_and_the_form_in_sight(page: Page, is_gues
             assert shown["seen"] >= 44 and shown["goal"] >= 16, shown
             assert shown["button"] >= 44 and shown["field"] >= 44 and shown["font"] >= 16, shown
             more = [one.bounding_box() for one in page.locator(".more-button:visible").all()]
-            assert [box["height"] >= 44 for box in more if box] == [True] * (is_guest and height > 560), more
+            assert [box["height"] >= 44 for box in more if box] == [True] * (
+                is_guest and height > 560
+            ), more
 
 
 def test_a_phone_shows_the_drawing_and_all_buttons_before_and_after_a_move(page: Page) -> None:
@@ -88,7 +92,9 @@ def test_a_phone_with_its_keyboard_open_shows_the_picture_of_a_task(page: Page) 
     expect(page.locator("[data-call]")).to_be_in_viewport(ratio=1)
 
 
-def test_a_phone_shows_the_button_of_a_long_form_beside_the_text_that_stays_in_view(page: Page) -> None:
+def test_a_phone_shows_the_button_of_a_long_form_beside_the_text_that_stays_in_view(
+    page: Page,
+) -> None:
     enter(page, "web")
     play(page)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -98,7 +104,9 @@ def test_a_phone_shows_the_button_of_a_long_form_beside_the_text_that_stays_in_v
         expect(page.get_by_label("Text", exact=True)).to_be_focused()
         expect(page.locator("[data-call]")).to_be_in_viewport(ratio=1)
         expect(page.locator(".play-head")).to_be_in_viewport(ratio=1)
-        hint, text, form = (page.locator(one).bounding_box() for one in (".marks-hint", ".drawing > *", ".composer"))
+        hint, text, form = (
+            page.locator(one).bounding_box() for one in (".marks-hint", ".drawing > *", ".composer")
+        )
         assert hint and text and form and hint["y"] + hint["height"] <= text["y"]
         assert text["y"] + text["height"] <= form["y"]
         assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")

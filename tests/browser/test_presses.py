@@ -19,7 +19,8 @@ def live(played: LiveServer) -> LiveServer:
 
 
 def recorded(page: Page, episode: int) -> list[str]:
-    """Return the inputs of the calls of `echo`, after one more call, by which time earlier ones are recorded."""
+    """Return the inputs of the calls of `echo`, after one more call, by which time earlier ones are
+    recorded."""
     choose(page, "echo")
     page.keyboard.press("Control+a")
     send(page, "the last")
@@ -66,7 +67,8 @@ def test_a_field_error_frees_the_button(page: Page) -> None:
 
 
 class Wire:
-    """Between the page and the server. It can be pulled out and put back, and keep what the page asks of its form."""
+    """Between the page and the server. It can be pulled out and put back, and keep what the page
+    asks of its form."""
 
     def __init__(self, page: Page) -> None:
         self.is_in = True
@@ -103,7 +105,9 @@ class Wire:
 
 
 @pytest.mark.own_tab
-def test_presses_without_an_answer_or_a_connection_are_one_call_and_say_when_it_is_sent(page: Page) -> None:
+def test_presses_without_an_answer_or_a_connection_are_one_call_and_say_when_it_is_sent(
+    page: Page,
+) -> None:
     wire = Wire(page)
     episode = sit_down(page, "echo")
     steps, state = page.locator(".step"), page.locator("[data-call-state]")

@@ -1,4 +1,5 @@
-"""The replay in a browser: keys, following, search, windows of steps, hostile texts, dark; and the comparison."""
+"""The replay in a browser: keys, following, search, windows of steps, hostile texts, dark; and the
+comparison."""
 
 from __future__ import annotations
 
@@ -14,12 +15,16 @@ from tests.server import LiveServer
 
 pytestmark = pytest.mark.usefixtures("complaints")
 
-HOSTILE = "</pre><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \u202egnp.exe \x1b[31mred"
+HOSTILE = (
+    "</pre><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \u202egnp.exe "
+    "\x1b[31mred"
+)
 
 
 @pytest.fixture(scope="module")
 def played(live: LiveServer) -> str:
-    """Return the address of an episode of 100 steps with rewards: step 50 was refused, step 70 is about a needle."""
+    """Return the address of an episode of 100 steps with rewards: step 50 was refused, step 70 is
+    about a needle."""
     with playing(live) as agent:
         for n in range(99):
             agent.call("nothing" if n == 50 else "echo", "the needle" if n == 70 else f"said {n}")
@@ -29,7 +34,8 @@ def played(live: LiveServer) -> str:
 
 @pytest.fixture
 def current(page: Page) -> Callable[[int], None]:
-    """Return a function that asserts which step the page is at, in transcript and rail, and on the screen."""
+    """Return a function that asserts which step the page is at, in transcript and rail, and on the
+    screen."""
 
     def check(index: int) -> None:
         expect(page.locator(".step.current")).to_have_id(f"step-{index}")
@@ -39,7 +45,9 @@ def current(page: Page) -> Callable[[int], None]:
     return check
 
 
-def test_keys_move_through_steps_search_and_open_pages(page: Page, played: str, current: Callable[[int], None]) -> None:
+def test_keys_move_through_steps_search_and_open_pages(
+    page: Page, played: str, current: Callable[[int], None]
+) -> None:
     page.goto(played)
     for key, index in [
         ("j", 1),
@@ -76,7 +84,10 @@ def test_a_key_that_leads_nowhere_says_why(page: Page, live: LiveServer) -> None
         addresses.append(latest(live))
     page.goto(addresses[1])
     said = page.locator("[data-neighbours-end]")
-    for key, words in (("]", "This is the newest episode of the task."), ("}", "This episode is not in a run.")):
+    for key, words in (
+        ("]", "This is the newest episode of the task."),
+        ("}", "This episode is not in a run."),
+    ):
         page.keyboard.press(key)
         expect(said).to_have_text(words)
     page.keyboard.press("[")
@@ -136,7 +147,9 @@ def test_hostile_texts_are_shown_and_never_run(page: Page, live: LiveServer) -> 
 
 def brightness(element: Locator, name: str = "background-color") -> float:
     """Return the mean of red, green and blue as they are drawn, 0 to 255."""
-    colour = element.evaluate("(element, name) => getComputedStyle(element).getPropertyValue(name)", name)
+    colour = element.evaluate(
+        "(element, name) => getComputedStyle(element).getPropertyValue(name)", name
+    )
     return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3]) / 3
 
 
@@ -146,9 +159,15 @@ def test_it_is_dark_where_the_system_is_cut_off_nowhere_on_a_phone_and_read_by_t
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 400, "height": 860})
     page.goto(played)
-    assert brightness(page.locator("body")) < 60 < 180 < brightness(page.locator(".tool-name").first, "color")
+    assert (
+        brightness(page.locator("body"))
+        < 60
+        < 180
+        < brightness(page.locator(".tool-name").first, "color")
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    expect(page.locator("#note-text")).to_be_hidden()  # the form of a note waits until it is asked for
+    # the form of a note waits until it is asked for
+    expect(page.locator("#note-text")).to_be_hidden()
     page.keyboard.press("m")
     expect(page.locator("#note-text")).to_be_focused()
     expect(page.locator("#note-step option:checked")).to_have_text("step 0")
@@ -160,10 +179,12 @@ def test_it_is_dark_where_the_system_is_cut_off_nowhere_on_a_phone_and_read_by_t
     assert serious(page) == []
 
 
-# --- two episodes side by side ---------------------------------------------------------------------------------------
+# --- two episodes side by side --------------------------------------------------------------------
 
 
-def test_both_sides_move_together_and_the_parting_is_a_key_away(page: Page, live: LiveServer) -> None:
+def test_both_sides_move_together_and_the_parting_is_a_key_away(
+    page: Page, live: LiveServer
+) -> None:
     addresses = []
     for said in (["one", "two", "three"], ["one", "deux"]):
         with playing(live) as agent:
@@ -187,7 +208,9 @@ def test_steps_that_the_page_had_no_room_for_are_loaded_when_the_reader_comes_to
     with playing(live) as agent:
         for number in range(4):
             agent.call(
-                "echo", "def f(x):\n    return {'a': [x + 1, x - 2], 'b': (x, not x)}\n" * 60 + f"# end of {number}"
+                "echo",
+                "def f(x):\n    return {'a': [x + 1, x - 2], 'b': (x, not x)}\n" * 60
+                + f"# end of {number}",
             )
     page.goto(latest(live))
     expect(page.locator("#step-3")).to_contain_text("Show this step")
@@ -208,7 +231,8 @@ def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(
     assert top and side and top["y"] < side["y"]
     page.get_by_role("link", name="About this episode").click()
     expect(page.locator("#about")).to_be_in_viewport()
-    page.locator(".window").last.evaluate("(it) => (it.style.paddingBottom = '20px')")  # it becomes higher a bit later
+    # it becomes higher a bit later
+    page.locator(".window").last.evaluate("(it) => (it.style.paddingBottom = '20px')")
     page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
     expect(page.locator("#about")).to_be_in_viewport()
 
@@ -239,10 +263,15 @@ def test_each_line_of_a_text_has_its_own_direction_and_the_menu_of_a_block_cover
     with playing(live) as agent:
         agent.call("echo", f"first in English\n{arabic}\nlast")
         agent.call("echo", f"first in English\n\n{arabic}\n\n* last\n\n```\ncode\n```")
-        agent.call("echo", f"first in English\n{arabic}\nlast in English\n\n* an item\n\n```\ncode\n```")
+        agent.call(
+            "echo", f"first in English\n{arabic}\nlast in English\n\n* an item\n\n```\ncode\n```"
+        )
         agent.call("echo", "a word " * 200)
     page.goto(latest(live))
-    for text in ("#step-0 [data-side=output] .code", *(f"#step-{n} [data-side=output] .prose" for n in (1, 2))):
+    for text in (
+        "#step-0 [data-side=output] .code",
+        *(f"#step-{n} [data-side=output] .prose" for n in (1, 2)),
+    ):
         assert page.locator(text).evaluate(STARTS)[:3] == ["left", "right", "left"], text
     block = page.locator("#step-3 .said-block:has(.read-as)").last
     for width in (1280, 400):

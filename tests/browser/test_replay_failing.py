@@ -1,4 +1,5 @@
-"""The replay in a browser when steps cannot be loaded, and how its list of steps marks failed calls."""
+"""The replay in a browser when steps cannot be loaded, and how its list of steps marks failed
+calls."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ STEPS = re.compile(r"/steps/\?")
 
 @pytest.fixture(scope="module")
 def played(live: LiveServer) -> str:
-    """Return the address of an episode of 50 steps, of which step 1 named no tool and step 2 gave a wrong input."""
+    """Return the address of an episode of 50 steps, of which step 1 named no tool and step 2 gave a
+    wrong input."""
     with playing(live) as agent:
         for n in range(50):
             agent.call("nothing" if n == 1 else "echo", n if n == 2 else f"said {n}")
@@ -28,7 +30,9 @@ def test_the_list_of_steps_tells_failures_apart_and_steps_that_cannot_be_loaded_
     page.route(STEPS, lambda route: route.fulfill(status=500))
     page.goto(f"{played}?step=0")
     expect(page.locator(".rail-row .failing")).to_have_text(["no tool", "input"])
-    expect(page.locator(".rail-row").nth(1)).to_have_attribute("title", "nothing, refused: not_found")
+    expect(page.locator(".rail-row").nth(1)).to_have_attribute(
+        "title", "nothing, refused: not_found"
+    )
     page.keyboard.press("Shift+G")
     notice = page.locator(".window [data-failed]").last
     expect(notice).to_contain_text("could not be loaded")

@@ -1,4 +1,5 @@
-"""A study in browsers: set up from its page alone, played by guests who are all in it at once, and read as CSV.
+"""A study in browsers: set up from its page alone, played by guests who are all in it at once, and
+read as CSV.
 
 With HOSTILE=long, as `make hostile` sets it, there are twenty.
 """
@@ -24,7 +25,9 @@ TASKS = 2
 @pytest.fixture
 def guests(browser: Browser, live: LiveServer) -> Iterator[list[Page]]:
     """Yield the pages of as many browsers."""
-    contexts = [browser.new_context(base_url=live.url, reduced_motion="reduce") for _ in range(GUESTS)]
+    contexts = [
+        browser.new_context(base_url=live.url, reduced_motion="reduce") for _ in range(GUESTS)
+    ]
     for context in contexts:
         context.set_default_timeout(WAIT_MS)
     yield [context.new_page() for context in contexts]
@@ -33,7 +36,8 @@ def guests(browser: Browser, live: LiveServer) -> Iterator[list[Page]]:
 
 
 def set_up(page: Page, name: str) -> str:
-    """Make a study of the first tasks of `math` by the links and fields of its pages; return its link."""
+    """Make a study of the first tasks of `math` by the links and fields of its pages; return its
+    link."""
     page.goto("/play/")
     page.get_by_role("link", name="Studies").click()
     page.get_by_role("link", name="New study").click()
@@ -72,7 +76,9 @@ def play(guest: Page, number: int) -> None:
     guest.locator(".outcome [data-next]").click()
 
 
-def test_guests_finish_at_once_and_the_file_is_what_they_played(page: Page, guests: list[Page]) -> None:
+def test_guests_finish_at_once_and_the_file_is_what_they_played(
+    page: Page, guests: list[Page]
+) -> None:
     link = set_up(page, "crowd")
     load_axe(page)
     assert serious(page) == []
@@ -81,7 +87,9 @@ def test_guests_finish_at_once_and_the_file_is_what_they_played(page: Page, gues
     for guest in guests:
         start(guest)
     guests[0].context.set_offline(True)
-    expect(guests[0].locator("[data-notice=lost]")).to_contain_text("Your task is kept for a while.")
+    expect(guests[0].locator("[data-notice=lost]")).to_contain_text(
+        "Your task is kept for a while."
+    )
     guests[0].context.set_offline(False)
     for number in range(1, TASKS + 1):
         for guest in guests:
@@ -89,7 +97,9 @@ def test_guests_finish_at_once_and_the_file_is_what_they_played(page: Page, gues
     for guest in guests:
         expect(guest.get_by_text("Your completion code:")).to_be_visible()
         expect(guest.locator(".study-code")).to_have_text("C0DE")
-    lines = list(csv.DictReader(io.StringIO(page.request.get("/play/studies/crowd/results.csv").text())))
+    lines = list(
+        csv.DictReader(io.StringIO(page.request.get("/play/studies/crowd/results.csv").text()))
+    )
     assert len(lines) == GUESTS * TASKS and {line["counts"] for line in lines} == {"yes"}
     recorded = page.request.get(f"/api/episodes?study=crowd&limit={len(lines)}").json()["results"]
     assert {(line["episode"], float(line["return"])) for line in lines} == {
@@ -108,12 +118,16 @@ def test_a_second_tab_says_how_the_clock_stands(page: Page, guests: list[Page]) 
     expect(guest.locator("[data-composer] :focus")).to_be_visible()
     second = guest.context.new_page()
     second.goto("/play/study/")
-    expect(second.locator("[data-waiting]")).to_contain_text("open on another page, so the clock runs")
+    expect(second.locator("[data-waiting]")).to_contain_text(
+        "open on another page, so the clock runs"
+    )
     guest.get_by_role("link", name="Pause").click()
     for tab in (guest, second):
         expect(tab.locator("[data-waiting]")).to_contain_text("The clock stands still")
     guest.get_by_role("link", name="Continue").click()
-    expect(second.locator("[data-waiting]")).to_contain_text("open on another page, so the clock runs")
+    expect(second.locator("[data-waiting]")).to_contain_text(
+        "open on another page, so the clock runs"
+    )
     page.goto("/play/studies/tabs/")
     page.get_by_role("button", name="Close study").click()
     page.get_by_role("button", name="Close for good").click()

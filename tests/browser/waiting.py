@@ -13,7 +13,8 @@ WAIT_MS = 30_000
 def wait_until(page: Page, condition: str, given: Any = None) -> None:
     """Wait until `condition` holds, JavaScript that may use `given`.
 
-    Playwright's own wait_for_function compiles its condition at every look, and the policy allows only the first.
+    Playwright's own wait_for_function compiles its condition at every look, and the policy allows
+    only the first.
     """
     page.evaluate(
         f"""([given, wait]) => new Promise((resolve, reject) => {{

@@ -1,8 +1,11 @@
-"""Clients made from /openapi.json play an episode: TypeScript and Python with generated code, Go without any.
+"""Clients made from /openapi.json play an episode: TypeScript and Python with generated code, Go
+without any.
 
-Each language has a program in a directory here that plays the last task of the first split and prints what it saw.
-What it sends and receives is compared with the document, and then the record with what it printed. What was generated
-and compiled is in `.pytest_cache` until the document, the client or a generator changes.
+Each language has a program in a directory here that plays the last task of the first split and
+prints what it saw.
+What it sends and receives is compared with the document, and then the record with what it printed.
+What was generated and compiled is in `.pytest_cache` until the document, the client or a generator
+changes.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOU
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    with LiveServer("tests.envs:Echo", "tests.envs:Counter", env={"ORSWEB_API_KEYS": f"ci:{KEY}"}) as running:
+    with LiveServer(
+        "tests.envs:Echo", "tests.envs:Counter", env={"ORSWEB_API_KEYS": f"ci:{KEY}"}
+    ) as running:
         yield running
 
 
@@ -56,7 +61,16 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     _need("go", "golang-go")
     directory = tmp_path_factory.mktemp("go")
     program = str(directory / "play")
-    _run("go", "build", "-o", program, ".", cwd=HERE / "go", GOPATH=str(directory / "path"), **GO_VARIABLES)
+    _run(
+        "go",
+        "build",
+        "-o",
+        program,
+        ".",
+        cwd=HERE / "go",
+        GOPATH=str(directory / "path"),
+        **GO_VARIABLES,
+    )
     return [program]
 
 
@@ -70,18 +84,30 @@ def document(server: LiveServer) -> bytes:
 def python(document: bytes, server: LiveServer) -> list[str]:
     """Return the command that runs the Python client."""
     generator = "openapi-python-client"
-    options = ["--meta", "none", "--output-path", "ors_client", "--config", str(HERE / "python" / "generator.yaml")]
+    options = [
+        "--meta",
+        "none",
+        "--output-path",
+        "ors_client",
+        "--config",
+        str(HERE / "python" / "generator.yaml"),
+    ]
 
     def make(directory: Path) -> None:
         source = ["--url", f"{server.url}/openapi.json"]
         program = str(Path(sys.executable).with_name(generator))
         _run(program, "generate", *source, *options, "--fail-on-warning", cwd=directory)
 
-    return [sys.executable, str(_kept("python", document + version(generator).encode(), make) / "play.py")]
+    return [
+        sys.executable,
+        str(_kept("python", document + version(generator).encode(), make) / "play.py"),
+    ]
 
 
 @pytest.fixture(scope="module")
-def typescript(document: bytes, server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def typescript(
+    document: bytes, server: LiveServer, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
     """Return the command that runs the TypeScript client."""
     _need("npm", "npm")
     packages = _node_modules(tmp_path_factory.mktemp("npm"))
@@ -89,14 +115,21 @@ def typescript(document: bytes, server: LiveServer, tmp_path_factory: pytest.Tem
     def make(directory: Path) -> None:
         (directory / "node_modules").symlink_to(packages)
         programs = packages / ".bin"
-        _run(str(programs / "openapi-typescript"), f"{server.url}/openapi.json", "-o", "schema.d.ts", cwd=directory)
+        _run(
+            str(programs / "openapi-typescript"),
+            f"{server.url}/openapi.json",
+            "-o",
+            "schema.d.ts",
+            cwd=directory,
+        )
         _run(str(programs / "tsc"), "-p", ".", cwd=directory)
 
     return ["node", str(_kept("typescript", document, make) / "dist" / "play.js")]
 
 
 def _kept(language: str, source: bytes, make: Callable[[Path], None]) -> Path:
-    """Return a copy of the client of `language` with what `make` adds to it from `source` and from the client's files.
+    """Return a copy of the client of `language` with what `make` adds to it from `source` and from
+    the client's files.
 
     It is made anew when any of them has changed.
     """
@@ -108,7 +141,8 @@ def _kept(language: str, source: bytes, make: Callable[[Path], None]) -> Path:
         for outdated in CACHE.glob(f"client-{language}-*"):
             shutil.rmtree(outdated)
         CACHE.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as directory:  # so that a run that is stopped leaves no part of it
+        # so that a run that is stopped leaves no part of it
+        with tempfile.TemporaryDirectory(dir=CACHE) as directory:
             made = Path(shutil.copytree(HERE / language, Path(directory) / language))
             make(made)
             made.replace(kept)
@@ -116,7 +150,8 @@ def _kept(language: str, source: bytes, make: Callable[[Path], None]) -> Path:
 
 
 def _node_modules(directory: Path) -> Path:
-    """Return the packages of the TypeScript client, which are installed anew when the lock file has changed."""
+    """Return the packages of the TypeScript client, which are installed anew when the lock file has
+    changed."""
     digest = hashlib.sha256((HERE / "typescript/package-lock.json").read_bytes()).hexdigest()
     kept = CACHE / f"node-{digest[:16]}"
     if not kept.exists():
@@ -177,7 +212,12 @@ def _need(program: str, package: str) -> None:
 def _run(*command: str, cwd: Path | None = None, **environment: str) -> str:
     """Return what the command prints. Raises: AssertionError with all of it if it fails."""
     done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}\n{done.stderr}"
     return done.stdout

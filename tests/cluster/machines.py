@@ -1,8 +1,10 @@
-"""Machines as namespaces: servers, PostgreSQL on the first one, nodes of a Ray cluster, and HAProxy outside of them.
+"""Machines as namespaces: servers, PostgreSQL on the first one, nodes of a Ray cluster, and HAProxy
+outside of them.
 
-Each machine has an address of its own on a bridge, and processes of its own, which all end when it is switched off.
-`cut` takes its link down, as if somebody had pulled the cable: what is sent disappears, and no connection is closed.
-All of it needs root and the program `ip`, and goes with the block.
+Each machine has an address of its own on a bridge, and processes of its own, which all end when it
+is switched off. `cut` takes its link down, as if somebody had pulled the cable: what is sent
+disappears, and no connection is closed. All of it needs root and the program `ip`, and goes with
+the block.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ PORT, CLUSTER_PORT, DATABASE_PORT, BALANCER_PORT, RAY_PORT = 8080, 8090, 5432, 8
 RAY_FILES = Path("/tmp/ray")  # nosec B108 # where Ray keeps them; each machine mounts a directory of its own there
 RAY_HEAD = f"{NETWORK}.11"
 RAY_CPUS = 16
-"""CPUs that a node claims to have: one for each worker process that it may have to run when the other node is lost."""
+"""CPUs that a node claims to have: one for each worker process that it may have to run when the
+other node is lost."""
 RAY_STORE_BYTES = 80_000_000
 """Size of the memory that a node of Ray reserves for objects, of which there are none."""
 
@@ -67,13 +70,34 @@ class Machine:
         own.mkdir(exist_ok=True)
         RAY_FILES.mkdir(exist_ok=True)
         first = f"mount --bind {own} {RAY_FILES} && exec sleep infinity"
-        spaces = ("ip", "netns", "exec", self.name, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        spaces = (
+            "ip",
+            "netns",
+            "exec",
+            self.name,
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        )
         self.process = subprocess.Popen([*spaces, "sh", "-c", first])
         eventually(self._is_on, seconds=10)
         head = ["--head", "--port", str(RAY_PORT), "--include-dashboard=false"]
         place = head if self.address == RAY_HEAD else ["--address", f"{RAY_HEAD}:{RAY_PORT}"]
-        options = ["--num-cpus", str(self.cpus), "--object-store-memory", str(RAY_STORE_BYTES), "--disable-usage-stats"]
-        command = [str(Path(sys.executable).with_name("ray")), "start", "--node-ip-address", self.address]
+        options = [
+            "--num-cpus",
+            str(self.cpus),
+            "--object-store-memory",
+            str(RAY_STORE_BYTES),
+            "--disable-usage-stats",
+        ]
+        command = [
+            str(Path(sys.executable).with_name("ray")),
+            "start",
+            "--node-ip-address",
+            self.address,
+        ]
         run(*self.inside(*command, *place, *options))
 
     def _is_on(self) -> bool:
@@ -92,7 +116,11 @@ class Machine:
     @property
     def workers(self) -> list[psutil.Process]:
         """Worker processes of servers that run here."""
-        return [process for process in self._processes if any("worker_program" in part for part in process.cmdline())]
+        return [
+            process
+            for process in self._processes
+            if any("worker_program" in part for part in process.cmdline())
+        ]
 
     def switch_off(self) -> None:
         """Kill every process of the machine at once."""
@@ -125,7 +153,10 @@ class ServerMachine(Machine):
 
     @property
     def _environment(self) -> dict[str, str]:
-        own = {"ORSWEB_DATA_DIR": str(self.folder), "ORSWEB_CLUSTER": f"{self.address}:{CLUSTER_PORT}"}
+        own = {
+            "ORSWEB_DATA_DIR": str(self.folder),
+            "ORSWEB_CLUSTER": f"{self.address}:{CLUSTER_PORT}",
+        }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ORSWEB_")}
         return {**kept, **self.settings, **own}
 
@@ -135,14 +166,24 @@ class ServerMachine(Machine):
     def start(self) -> None:
         command = self._command("serve", *self.classes, "--host", self.address, "--port", str(PORT))
         with (self.folder / "log").open("ab") as log:
-            self.supervisor = subprocess.Popen(command, env=self._environment, cwd=ROOT, stdout=log, stderr=log)
+            self.supervisor = subprocess.Popen(
+                command, env=self._environment, cwd=ROOT, stdout=log, stderr=log
+            )
 
     def migrate(self) -> None:
-        subprocess.run(self._command("migrate", "-v0"), env=self._environment, check=True, timeout=120, cwd=ROOT)
+        subprocess.run(
+            self._command("migrate", "-v0"),
+            env=self._environment,
+            check=True,
+            timeout=120,
+            cwd=ROOT,
+        )
 
     def reload(self) -> None:
         """Let the server hand over to another one, and wait until that one has taken over."""
-        subprocess.run(self._command("reload"), env=self._environment, check=True, timeout=120, cwd=ROOT)
+        subprocess.run(
+            self._command("reload"), env=self._environment, check=True, timeout=120, cwd=ROOT
+        )
 
     def is_healthy(self) -> bool:
         with contextlib.suppress(httpx.TransportError):
@@ -178,8 +219,23 @@ class Database:
 
     def control(self, *action: str) -> None:
         options = f"-h {self.address} -p {DATABASE_PORT} -k {self.data}"
-        inside = ("ip", "netns", "exec", self.machine, "setpriv", "--reuid=pgserver", "--regid=pgserver")
-        program = (str(self.programs / "pg_ctl"), "-w", "-D", str(self.data), "-l", str(self.data / "log"))
+        inside = (
+            "ip",
+            "netns",
+            "exec",
+            self.machine,
+            "setpriv",
+            "--reuid=pgserver",
+            "--regid=pgserver",
+        )
+        program = (
+            str(self.programs / "pg_ctl"),
+            "-w",
+            "-D",
+            str(self.data),
+            "-l",
+            str(self.data / "log"),
+        )
         run(*inside, "--clear-groups", *program, "-o", options, *action)
 
 
@@ -197,7 +253,9 @@ class Machines:
 
 
 @contextlib.contextmanager
-def machines(classes: tuple[str, ...], settings: Mapping[str, str], count: int = 3) -> Iterator[Machines]:
+def machines(
+    classes: tuple[str, ...], settings: Mapping[str, str], count: int = 3
+) -> Iterator[Machines]:
     """Start `count` machines with a server each, two that play their sessions, and the balancer.
 
     PostgreSQL and the head of the Ray cluster run on the first machine.
@@ -210,8 +268,12 @@ def machines(classes: tuple[str, ...], settings: Mapping[str, str], count: int =
         database = stack.enter_context(_database(names[0], f"{NETWORK}.11", folder / "database"))
         both = {"DATABASE_URL": database.database_url, "ORSWEB_ALLOWED_HOSTS": "*", **settings}
         both["ORSWEB_SESSION_HOSTS"] = f"ray={RAY_HEAD}:{RAY_PORT}"
-        places = [(name, f"{NETWORK}.{number}", folder / name) for number, name in enumerate(names, 11)]
-        servers = [ServerMachine(*place, settings=both, classes=classes) for place in places[:count]]
+        places = [
+            (name, f"{NETWORK}.{number}", folder / name) for number, name in enumerate(names, 11)
+        ]
+        servers = [
+            ServerMachine(*place, settings=both, classes=classes) for place in places[:count]
+        ]
         nodes = [Machine(*place, cpus=RAY_CPUS) for place in places[count:]]
         for machine in (*servers, *nodes):
             machine.folder.mkdir()
@@ -223,7 +285,9 @@ def machines(classes: tuple[str, ...], settings: Mapping[str, str], count: int =
         for server in servers:
             server.wait()
         (folder / "balancer").mkdir()
-        stack.enter_context(haproxy(folder / "balancer", _balancing(servers), BALANCER_PORT, BALANCER))
+        stack.enter_context(
+            haproxy(folder / "balancer", _balancing(servers), BALANCER_PORT, BALANCER)
+        )
         yield Machines(servers, nodes, database)
 
 
@@ -237,7 +301,19 @@ def _network(names: list[str]) -> Iterator[None]:
         run("ip", "link", "set", "orsweb0", "up")
         for number, name in enumerate(names, 11):
             run("ip", "netns", "add", name)
-            run("ip", "link", "add", f"{name}-out", "type", "veth", "peer", "name", "eth0", "netns", name)
+            run(
+                "ip",
+                "link",
+                "add",
+                f"{name}-out",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                name,
+            )
             run("ip", "link", "set", f"{name}-out", "master", "orsweb0", "up")
             inside = ("ip", "-n", name)
             run(*inside, "addr", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
@@ -250,7 +326,11 @@ def _network(names: list[str]) -> Iterator[None]:
 
 def _remove_network(names: list[str]) -> None:
     links = [["link", "del", f"{name}-out"] for name in names]
-    for leftover in (*links, *(["netns", "del", name] for name in names), ["link", "del", "orsweb0"]):
+    for leftover in (
+        *links,
+        *(["netns", "del", name] for name in names),
+        ["link", "del", "orsweb0"],
+    ):
         subprocess.run(["ip", *leftover], check=False, stderr=subprocess.DEVNULL)
 
 
@@ -264,7 +344,9 @@ def _database(machine: str, address: str, data: Path) -> Iterator[Database]:
     database = Database(machine, address, data, programs)
     database.control("start")
     try:
-        with psycopg.connect(database.database_url.replace(database.name, "postgres"), autocommit=True) as connection:
+        with psycopg.connect(
+            database.database_url.replace(database.name, "postgres"), autocommit=True
+        ) as connection:
             connection.execute(f"CREATE DATABASE {database.name}")  # nosec B608 # a name of our own
         yield database
     finally:
@@ -273,6 +355,10 @@ def _database(machine: str, address: str, data: Path) -> Iterator[Database]:
 
 def _balancing(servers: list[ServerMachine]) -> str:
     """Return the configuration of docs/balancers for these servers."""
-    text = (ROOT / "docs/balancers/haproxy.cfg").read_text().replace("bind :80 ", f"bind {BALANCER}:{BALANCER_PORT} ")
+    text = (
+        (ROOT / "docs/balancers/haproxy.cfg")
+        .read_text()
+        .replace("bind :80 ", f"bind {BALANCER}:{BALANCER_PORT} ")
+    )
     head = text[: text.index("    server one ")]
     return head + "".join(f"    server {one.name} {one.address}:{PORT}\n" for one in servers)

@@ -1,9 +1,11 @@
-"""Three servers on machines of their own under play, while processes, machines, a link and the database fail.
+"""Three servers on machines of their own under play, while processes, machines, a link and the
+database fail.
 
-Three of five classes are played by two nodes of a Ray cluster, which are machines of their own, too. Some sessions come
-back by their calls, some from snapshots, some with secrets that the database keeps encrypted. Unmodified clients play
-through HAProxy, which stands outside of what fails. Whatever happens, each answered call is on record once and in
-order, and no call of a session that can come back fails.
+Three of five classes are played by two nodes of a Ray cluster, which are machines of their own,
+too. Some sessions come back by their calls, some from snapshots, some with secrets that the
+database keeps encrypted. Unmodified clients play through HAProxy, which stands outside of what
+fails. Whatever happens, each answered call is on record once and in order, and no call of a session
+that can come back fails.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ RELOADS = 10
 LINK_DOWN_SECONDS = 10.0
 KEY = "secret-of-alice"
 CLASSES = (
-    *(f"tests.cluster.envs:{name}" for name in ("AddingHere", "SavingInWorkers", "TellingHere", "TellingInWorkers")),
+    *(
+        f"tests.cluster.envs:{name}"
+        for name in ("AddingHere", "SavingInWorkers", "TellingHere", "TellingInWorkers")
+    ),
     "tests.envs_returning:AddingInWorkers",
 )
 ENVIRONMENTS = [name.rpartition(":")[2].lower() for name in CLASSES]
@@ -76,7 +81,10 @@ def play(number: int, place: Machines, counted: Counted) -> None:
 
 
 def _play_episode(
-    client: OrsClient | OpenRewardClient, environment: str, secrets: dict[str, str], counted: Counted
+    client: OrsClient | OpenRewardClient,
+    environment: str,
+    secrets: dict[str, str],
+    counted: Counted,
 ) -> None:
     more = {"secrets": client.secrets(secrets)} if secrets else {}
     with client.environment(environment).session(split="train", index=1, **more) as session:
@@ -87,8 +95,12 @@ def _play_episode(
             counted.slowest = max(counted.slowest, time.monotonic() - began)
             answered.append(output.blocks[0].text)
             counted.environments.add(environment)
-        if secrets and (told := session.call_tool("tell", {}).blocks[0].text) not in (secrets["token"], STARS):
-            raise AssertionError(f"{told!r} instead of {secrets['token']!r}")  # masked: sent again from the record
+        if secrets and (told := session.call_tool("tell", {}).blocks[0].text) not in (
+            secrets["token"],
+            STARS,
+        ):
+            # masked: sent again from the record
+            raise AssertionError(f"{told!r} instead of {secrets['token']!r}")
 
 
 @dataclass
@@ -99,15 +111,22 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+def played(
+    django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Played]:
     needs_namespaces()
     keys = tmp_path_factory.mktemp("machines") / "keys"
     keys.write_text(base64.urlsafe_b64encode(b"k" * 32).decode())
-    settings = {"ORSWEB_API_KEYS": f"alice:{KEY}", "ORSWEB_WORKERS": "2", "ORSWEB_SECRETS_KEY_FILE": str(keys)}
+    settings = {
+        "ORSWEB_API_KEYS": f"alice:{KEY}",
+        "ORSWEB_WORKERS": "2",
+        "ORSWEB_SECRETS_KEY_FILE": str(keys),
+    }
     with machines(CLASSES, settings) as place:
         counted, slowest = Counted(), dict[str, float]()
         players = [
-            threading.Thread(target=play, args=[number, place, counted], daemon=True) for number in range(AGENTS)
+            threading.Thread(target=play, args=[number, place, counted], daemon=True)
+            for number in range(AGENTS)
         ]
         for player in players:
             player.start()
@@ -118,7 +137,11 @@ def played(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPath
             failure(place)
             counted.wait()
             slowest[name] = counted.slowest
-            assert not counted.failed, (name, counted.failed, [one.log[-3000:] for one in place.servers])
+            assert not counted.failed, (
+                name,
+                counted.failed,
+                [one.log[-3000:] for one in place.servers],
+            )
         counted.is_over.set()
         for player in players:
             player.join(timeout=60)
@@ -191,7 +214,9 @@ def test_every_answered_call_is_on_record_once_and_in_order(played: Played) -> N
         [episode] = played.record.episodes.filter(session_id=sid).exclude(detail=REOPENED)
         steps = episode.steps.filter(tool="add").select_related("output_blob").order_by("index")
         sums = [str(number + 1) for number in range(len(steps))]
-        assert [(step.index, step.blocks[0]["text"]) for step in steps] == list(enumerate(sums)), sid
+        assert [(step.index, step.blocks[0]["text"]) for step in steps] == list(enumerate(sums)), (
+            sid
+        )
         assert answered == sums[: len(answered)] and len(steps) - len(answered) in (0, 1), sid
 
 

@@ -1,4 +1,5 @@
-"""Sessions on the nodes of a Ray cluster: played, recorded, ended with their node, and revived on another one."""
+"""Sessions on the nodes of a Ray cluster: played, recorded, ended with their node, and revived on
+another one."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ WORKER = "environments.hosts.worker_program"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Yield a cluster whose first node has no CPU, so that every session is played on another one."""
+    """Yield a cluster whose first node has no CPU, so that every session is played on another
+    one."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
@@ -78,7 +80,8 @@ def command_of(process: psutil.Process) -> list[str]:
 
 
 def node_of(process: psutil.Process) -> int:
-    """Return the number of the process of Ray's node that has started the actor of a worker process."""
+    """Return the number of the process of Ray's node that has started the actor of a worker
+    process."""
     return next(parent.pid for parent in process.parents() if parent.name().startswith("raylet"))
 
 
@@ -86,15 +89,21 @@ def test_agents_notice_no_difference(live: LiveServer, record: Recorded) -> None
     played = []
     for name in ("together", "here"):
         with Agent(live).open({"id": 1}, name, secrets={"token": "a-secret"}) as agent:
-            played.append([agent.get(f"/{name}/{what}").text for what in ("prompt", "messages", "task_tools")])
+            played.append(
+                [agent.get(f"/{name}/{what}").text for what in ("prompt", "messages", "task_tools")]
+            )
             assert (int(agent.call("pid").text) == live.pid) == (name == "here")
         assert record.episode(agent.sid).cause == "abandoned" and len(record.steps(agent.sid)) == 1
     assert played[0] == [text.replace('"here"', '"together"') for text in played[1]]
 
 
-def test_a_crash_ends_its_sessions_with_the_signal_as_the_reason(live: LiveServer, record: Recorded) -> None:
+def test_a_crash_ends_its_sessions_with_the_signal_as_the_reason(
+    live: LiveServer, record: Recorded
+) -> None:
     agent = Agent(live).open({"id": 1}, "together")
-    assert re.search(r"ended by signal 11 \(SIGSEGV\) while it ran 'crash'", agent.call("crash").error)
+    assert re.search(
+        r"ended by signal 11 \(SIGSEGV\) while it ran 'crash'", agent.call("crash").error
+    )
     eventually(lambda: record.episode(agent.sid).cause == "interrupted")
 
 
@@ -119,7 +128,8 @@ def test_snapshots_and_secrets_outlive_the_node_and_the_server(
     agents = [saving, telling]
     assert [agent.call("add", {"number": 1}).text for agent in agents] == ["1", "1"]
     lose_nodes_of(cluster, its, other)
-    for process in (its, other):  # or a call may be on its way to it, of which nobody knows whether it was made
+    # or a call may be on its way to it, of which nobody knows whether it was made
+    for process in (its, other):
         eventually(lambda process=process: f"(pid {process.pid} on" in live.log)  # type: ignore[misc]  # bound now
     assert [agent.call("add", {"number": 10}).text for agent in agents] == ["11", "11"]
     live.kill()
@@ -156,7 +166,9 @@ async def test_processes_follow_the_load_between_the_least_and_the_most(
     monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
     launcher = RayLauncher(cluster.address)
     await launcher.open()
-    workers = WorkerHost(load_class("tests.envs_fatal:Together"), Limits(), WorkerSettings(count=3), launcher)
+    workers = WorkerHost(
+        load_class("tests.envs_fatal:Together"), Limits(), WorkerSettings(count=3), launcher
+    )
     checking = asyncio.create_task(workers.keep_alive())
     try:
         instances = [workers.instance() for _ in range(6)]
@@ -172,14 +184,20 @@ async def test_processes_follow_the_load_between_the_least_and_the_most(
         await launcher.close()
 
 
-async def test_what_no_machine_has_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_no_machine_has_is_named(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ray_launcher, "PLACE_SECONDS", 1.0)
     launcher = RayLauncher(cluster.address)
     await launcher.open()
     hosted = load_class("tests.cluster.envs:Demanding")
     workers = WorkerHost(hosted, Limits(), WorkerSettings(), launcher)
     try:
-        with pytest.raises(EnvironmentFault, match=r"no machine .* had CPU 0.5, telescope 1 free within 1 s"):
+        with pytest.raises(
+            EnvironmentFault,
+            match=r"no machine .* had CPU 0.5, telescope 1 free "
+            r"within 1 s",
+        ):
             await workers.instance().construct({"id": 1}, {}, None)
     finally:
         await workers.close()
@@ -187,13 +205,19 @@ async def test_what_no_machine_has_is_named(cluster: Cluster, monkeypatch: pytes
 
 
 async def test_a_cluster_that_is_not_there_is_named() -> None:
-    with pytest.raises(Unhostable, match=r"The Ray cluster at 127\.0\.0\.1:9 cannot be reached: .*refused"):
+    with pytest.raises(
+        Unhostable,
+        match=r"The Ray cluster at 127\.0\.0\.1:9 cannot be reached: "
+        r".*refused",
+    ):
         await RayLauncher("127.0.0.1:9").open()
 
 
 def test_processes_end_with_the_server(cluster: Cluster) -> None:
     for end in ("stop", "kill"):
-        with LiveServer("tests.envs_fatal:Together", env={"ORSWEB_SESSION_HOSTS": f"ray={cluster.address}"}) as server:
+        with LiveServer(
+            "tests.envs_fatal:Together", env={"ORSWEB_SESSION_HOSTS": f"ray={cluster.address}"}
+        ) as server:
             _, process = opened(server, "together")
             getattr(server, end)()
             eventually(lambda process=process: not process.is_running())  # type: ignore[misc]  # bound now, called now

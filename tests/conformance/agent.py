@@ -1,4 +1,5 @@
-"""An agent that plays over plain HTTP, for requests that no SDK client sends, and a reader of event streams.
+"""An agent that plays over plain HTTP, for requests that no SDK client sends, and a reader of event
+streams.
 
 with Agent(server).open(spec={"id": 1}) as agent:
     agent.call("echo", {"text": "hi"}).text
@@ -47,7 +48,9 @@ class Answer:
     @cached_property
     def result(self) -> dict[str, Any]:
         """Return the RunToolOutput of a call."""
-        outcome: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
+        outcome: dict[str, Any] = json.loads(
+            "".join(data for name, data in self.events if name in ("chunk", "end"))
+        )
         return outcome
 
     @property
@@ -86,15 +89,23 @@ class Agent:
         self.sid = ""
         self._address = ("127.0.0.1", server.port)
 
-    def open(self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any) -> Self:
+    def open(
+        self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any
+    ) -> Self:
         """Open a new session; `more` are further fields of /create. Raises: AssertionError with the refusal."""
         self.sid = self.http.post("/create_session").json()["sid"]
         refusal = self.create(spec, env_name, **more)
         assert refusal.status_code == 200, refusal.text
         return self
 
-    def create(self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any) -> httpx.Response:
-        body = {"env_name": env_name, "task_spec": spec} if "index" not in more else {"env_name": env_name}
+    def create(
+        self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any
+    ) -> httpx.Response:
+        body = (
+            {"env_name": env_name, "task_spec": spec}
+            if "index" not in more
+            else {"env_name": env_name}
+        )
         return self.post("/create", {**body, **more})
 
     def post(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
@@ -103,16 +114,21 @@ class Agent:
     def get(self, path: str) -> httpx.Response:
         return self.http.get(path, headers={"X-Session-ID": self.sid})
 
-    def call(self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None) -> Answer:
+    def call(
+        self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
+    ) -> Answer:
         response = self.post("/call", {"name": tool, "input": arguments or {}, "task_id": task_id})
         assert response.status_code == 200, response.text
         return answer_of(response.content)
 
-    def begin(self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None) -> Pending:
+    def begin(
+        self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
+    ) -> Pending:
         """Send a call without waiting for its result."""
         body = json.dumps({"name": tool, "input": arguments or {}, "task_id": task_id}).encode()
         head = (
-            f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
+            f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: "
+            "application/json\r\n"
             f"X-API-Key: {self.http.headers.get('X-API-Key', '')}\r\n"
         )
         pending = Pending(socket.socket())
@@ -131,7 +147,10 @@ class Agent:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             self.close()
@@ -163,7 +182,8 @@ class Pending:
 def eventually(claim: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until `claim()` is true. Raises: AssertionError when that takes too long.
 
-    The longer it takes, the less often it is asked, because many claims cost a server more than what they wait for.
+    The longer it takes, the less often it is asked, because many claims cost a server more than
+    what they wait for.
     """
     began = time.monotonic()
     while not claim():

@@ -17,7 +17,8 @@ from tests.server import LiveServer
 def away(server: LiveServer) -> Iterator[None]:
     """Make the database unreachable.
 
-    PostgreSQL: all connections are closed and new ones refused. SQLite: another process holds the write lock.
+    PostgreSQL: all connections are closed and new ones refused. SQLite: another process holds the
+    write lock.
     """
     with _refused(server.database_url) if server.database_url else _locked(server):
         yield
@@ -25,7 +26,9 @@ def away(server: LiveServer) -> Iterator[None]:
 
 @contextmanager
 def _locked(server: LiveServer) -> Iterator[None]:
-    connection = sqlite3.connect(server.data_dir / "orsweb.sqlite3", isolation_level=None, timeout=20)
+    connection = sqlite3.connect(
+        server.data_dir / "orsweb.sqlite3", isolation_level=None, timeout=20
+    )
     connection.execute("BEGIN EXCLUSIVE")
     try:
         yield
@@ -41,7 +44,9 @@ def _refused(url: str) -> Iterator[None]:
     allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
     with psycopg.connect(parts._replace(path="/postgres").geturl(), autocommit=True) as connection:
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(False)))
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
         try:
             yield
         finally:

@@ -32,7 +32,10 @@ class Balancer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -59,7 +62,8 @@ class Balancer:
 
 
 def _head(client: socket.socket) -> tuple[bytes, bytes]:
-    """Return the head of a request, which asks that its connection is closed, and what has arrived of the body."""
+    """Return the head of a request, which asks that its connection is closed, and what has arrived
+    of the body."""
     data = b""
     while b"\r\n\r\n" not in data:
         if not (piece := client.recv(65536)):

@@ -1,4 +1,5 @@
-"""The two unmodified clients from PyPI, each with the settings that a user needs to reach a local server."""
+"""The two unmodified clients from PyPI, each with the settings that a user needs to reach a local
+server."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ class Client:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._api.close()
 

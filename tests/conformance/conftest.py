@@ -1,7 +1,8 @@
-"""The fixtures of the conformance tests: one real server for all of them, its record, and the two real clients.
+"""The fixtures of the conformance tests: one real server for all of them, its record, and the two
+real clients.
 
-The server hosts several classes of each SDK, sends comments every 0.2 s and forgets results after 1 s. Tests that stop
-theirs, or need other settings, start their own.
+The server hosts several classes of each SDK, sends comments every 0.2 s and forgets results after 1
+s. Tests that stop theirs, or need other settings, start their own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ NEED_POSTGRESQL = [
 collect_ignore = [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else NEED_POSTGRESQL
 
 NATIVE = [
-    *("Echo", "Conversation", "Counter", "FailingConstructor", "FailingPrompt", "FailingSetup", "Procedural", "Raises"),
+    *(
+        "Echo",
+        "Conversation",
+        "Counter",
+        "FailingConstructor",
+        "FailingPrompt",
+        "FailingSetup",
+        "Procedural",
+        "Raises",
+    ),
     *("Scored", "Secretive", "Slow", "SlowSetup", "TaskTools", "Terminal", "Toolsetted"),
 ]
 ORS = ["OrsEcho", "OrsToolset", "OrsTaskTools", "OrsHidden"]

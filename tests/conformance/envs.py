@@ -1,4 +1,5 @@
-"""Environments of the conformance tests alone: Blocking, OrsBlocking, Pictures, Many and Printing."""
+"""Environments of the conformance tests alone: Blocking, OrsBlocking, Pictures, Many and
+Printing."""
 
 from __future__ import annotations
 
@@ -144,13 +145,18 @@ class Pictures(Small):
     """Shows images: one in the prompt, and one in the result of `look`."""
 
     def get_prompt(self) -> Blocks:
-        return [TextBlock(text="What is this?"), ImageBlock(data=PIXEL, mimeType="image/png", detail={"size": "low"})]
+        return [
+            TextBlock(text="What is this?"),
+            ImageBlock(data=PIXEL, mimeType="image/png", detail={"size": "low"}),
+        ]
 
     @tool
     async def look(self) -> ToolOutput:
         """Look again."""
         picture = ImageBlock(data=PIXEL, mimeType="image/png")
-        return ToolOutput(blocks=[TextBlock(text="again"), picture], metadata={"seen": 2}, reward=0.0)
+        return ToolOutput(
+            blocks=[TextBlock(text="again"), picture], metadata={"seen": 2}, reward=0.0
+        )
 
 
 MANY = 4000

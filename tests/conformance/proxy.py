@@ -1,4 +1,5 @@
-"""Proxies that simulate bad networks: CuttingProxy loses the first response to a call, MutingProxy stalls."""
+"""Proxies that simulate bad networks: CuttingProxy loses the first response to a call, MutingProxy
+stalls."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ class CuttingProxy:
     A request with the bytes `call` is a call; a response with the bytes `task_id` names the id of a call.
     """
 
-    def __init__(self, port: int, cut: Cut, call: bytes = b"/call ", task_id: bytes = b"task_id") -> None:
+    def __init__(
+        self, port: int, cut: Cut, call: bytes = b"/call ", task_id: bytes = b"task_id"
+    ) -> None:
         self._port, self._cut, self._call_sign, self._id_sign = port, cut, call, task_id
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -38,7 +41,9 @@ class CuttingProxy:
     def _connect(self, client: socket.socket) -> None:
         server = socket.create_connection(("127.0.0.1", self._port))
         is_call = threading.Event()
-        threading.Thread(target=self._pass_requests, args=[client, server, is_call], daemon=True).start()
+        threading.Thread(
+            target=self._pass_requests, args=[client, server, is_call], daemon=True
+        ).start()
         with contextlib.suppress(OSError), client, server:
             while data := server.recv(65536):
                 is_cut = is_call.is_set() and not self.cuts
@@ -48,9 +53,12 @@ class CuttingProxy:
                     self.cuts += 1
                     break
             for one in (client, server):
-                one.shutdown(socket.SHUT_RDWR)  # a close alone would not wake the other thread's recv
+                # a close alone would not wake the other thread's recv
+                one.shutdown(socket.SHUT_RDWR)
 
-    def _pass_requests(self, client: socket.socket, server: socket.socket, is_call: threading.Event) -> None:
+    def _pass_requests(
+        self, client: socket.socket, server: socket.socket, is_call: threading.Event
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 if self._call_sign in data:
@@ -77,7 +85,10 @@ class MutingProxy:
         """Accept connections until the listener is closed."""
         with contextlib.suppress(OSError):
             while True:
-                pair = self._listener.accept()[0], socket.create_connection(("127.0.0.1", self._port))
+                pair = (
+                    self._listener.accept()[0],
+                    socket.create_connection(("127.0.0.1", self._port)),
+                )
                 self._pairs.append(pair)
                 for source, sink in (pair, pair[::-1]):
                     threading.Thread(target=self._pass, args=[source, sink], daemon=True).start()

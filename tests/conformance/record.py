@@ -22,7 +22,9 @@ class Recorded:
 
     @property
     def episodes(self) -> QuerySet[Episode]:
-        return Episode.objects.using(ALIAS).select_related("environment", "split", "task", "run", "prompt", "tools")
+        return Episode.objects.using(ALIAS).select_related(
+            "environment", "split", "task", "run", "prompt", "tools"
+        )
 
     def episode(self, sid: str | None) -> Any:
         """Return the only Episode of a session; untyped, because tests know which of its fields are set.
@@ -33,14 +35,20 @@ class Recorded:
 
     def steps(self, sid: str | None) -> list[Step]:
         """Return the steps of an episode, in order."""
-        return list(self.episode(sid).steps.select_related("input_blob", "output_blob").order_by("index"))
+        return list(
+            self.episode(sid).steps.select_related("input_blob", "output_blob").order_by("index")
+        )
 
     def everything(self) -> str:
         """Return all values of all rows of all tables, with blobs decompressed."""
         connection = connections[ALIAS]
         with connection.cursor() as cursor:
             tables = connection.introspection.table_names(cursor)
-            rows = [value for table in tables for value in _values(cursor, connection.ops.quote_name(table))]
+            rows = [
+                value
+                for table in tables
+                for value in _values(cursor, connection.ops.quote_name(table))
+            ]
         return "\n".join([*rows, *(blob.text for blob in Blob.objects.using(ALIAS))])
 
 
@@ -53,7 +61,9 @@ def _values(cursor: Any, table: str) -> Iterator[str]:
 @contextmanager
 def recorded(server: LiveServer, blocker: DjangoDbBlocker) -> Iterator[Recorded]:
     url = server.database_url or f"sqlite:///{server.data_dir / 'orsweb.sqlite3'}"
-    config = connections.configure_settings({"default": {}, ALIAS: dict(dj_database_url.parse(url))})
+    config = connections.configure_settings(
+        {"default": {}, ALIAS: dict(dj_database_url.parse(url))}
+    )
     connections.settings[ALIAS] = config[ALIAS]
     with blocker.unblock():
         try:

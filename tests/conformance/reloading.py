@@ -39,9 +39,13 @@ class Broken(Adding):
 
 
 def write(here: Path, version: str, first: str = "pass") -> None:
-    """Write the module `changing_env` into `here`; `first`: a statement that runs when tasks are listed."""
-    (here / "__pycache__").touch()  # no directory: what was compiled in the same second might be of another version
-    (here / "changing_env.py").write_text(ENVIRONMENT.replace("{version}", version).replace("{first}", first))
+    """Write the module `changing_env` into `here`; `first`: a statement that runs when tasks are
+    listed."""
+    # no directory: what was compiled in the same second might be of another version
+    (here / "__pycache__").touch()
+    (here / "changing_env.py").write_text(
+        ENVIRONMENT.replace("{version}", version).replace("{first}", first)
+    )
 
 
 def reload(server: LiveServer) -> tuple[int, str]:

@@ -16,14 +16,23 @@ def admin(server: LiveServer) -> httpx.Client:
 
 
 @pytest.mark.parametrize("name", ["echo", "orsecho", "orwecho"])
-def test_it_shows_the_whole_episode(client: Client, record: Recorded, admin: httpx.Client, name: str) -> None:
+def test_it_shows_the_whole_episode(
+    client: Client, record: Recorded, admin: httpx.Client, name: str
+) -> None:
     with client.environment(name).session(split="train", index=1) as session:
         session.get_prompt()
         session.call_tool("echo", {"text": "words <to> find"})
         session.call_tool("finish", {})
     page = admin.get(f"/admin/episodes/episode/{record.episode(session.sid).pk}/")
     assert page.status_code == 200
-    for shown in ("Task train-1.", "words &lt;to&gt; find", "bye", session.sid, client.user_agent, "finished"):
+    for shown in (
+        "Task train-1.",
+        "words &lt;to&gt; find",
+        "bye",
+        session.sid,
+        client.user_agent,
+        "finished",
+    ):
         assert shown in page.text
 
 
@@ -37,7 +46,9 @@ def test_it_lists_the_episode_first(client: Client, record: Recorded, admin: htt
 
 def test_it_shows_no_secret(client: Client, record: Recorded, admin: httpx.Client) -> None:
     secrets = client.secrets({"token": "swordfish-0123456789"})
-    with client.environment("secretive").session(split="train", index=0, secrets=secrets) as session:
+    with client.environment("secretive").session(
+        split="train", index=0, secrets=secrets
+    ) as session:
         session.get_prompt()
         session.call_tool("reveal", {})
     page = admin.get(f"/admin/episodes/episode/{record.episode(session.sid).pk}/")

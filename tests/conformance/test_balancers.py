@@ -1,4 +1,5 @@
-"""nginx and HAProxy with the configurations of docs/balancers, in front of two servers on one PostgreSQL database."""
+"""nginx and HAProxy with the configurations of docs/balancers, in front of two servers on one
+PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -47,9 +48,15 @@ class Balanced:
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[LiveServer, LiveServer], Path]]:
+def servers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[tuple[LiveServer, LiveServer], Path]]:
     log = tmp_path_factory.mktemp("balancers") / "log"
-    settings = {"ORSWEB_API_KEYS": f"alice:{KEY}", "ORSWEB_KEEPALIVE": "0.2", "ADDING_LOG": str(log)}
+    settings = {
+        "ORSWEB_API_KEYS": f"alice:{KEY}",
+        "ORSWEB_KEEPALIVE": "0.2",
+        "ADDING_LOG": str(log),
+    }
     first = LiveServer("tests.envs_returning:Adding", "tests.envs_slow:Slow", env=settings)
     second = LiveServer(*first.args, env=settings, beside=first)
     for server in (first, second):
@@ -63,12 +70,17 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[Li
 
 @pytest.fixture(params=FILES, scope="module")
 def balanced(
-    request: pytest.FixtureRequest, servers: tuple[tuple[LiveServer, LiveServer], Path], tmp_path_factory: Any
+    request: pytest.FixtureRequest,
+    servers: tuple[tuple[LiveServer, LiveServer], Path],
+    tmp_path_factory: Any,
 ) -> Iterator[Balanced]:
     run, name, listens, replaced = FILES[request.param]
     (first, second), log = servers
     port, text = free_port(), (ROOT / "docs/balancers" / name).read_text()
-    addresses = {"10.0.0.11:8080": f"127.0.0.1:{first.port}", "10.0.0.12:8080": f"127.0.0.1:{second.port}"}
+    addresses = {
+        "10.0.0.11:8080": f"127.0.0.1:{first.port}",
+        "10.0.0.12:8080": f"127.0.0.1:{second.port}",
+    }
     for ours, theirs in {listens: replaced.format(port), **addresses}.items():
         assert ours in text
         text = text.replace(ours, theirs)
@@ -89,7 +101,9 @@ def test_a_stream_arrives_while_the_call_runs(balanced: Balanced, tmp_path: Path
     log = tmp_path / "log"
     agent = balanced.agent().open({"log": str(log)}, "slow")
     call = {"name": "wait", "input": {"seconds": 2}}
-    with agent.http.stream("POST", "/call", json=call, headers={"X-Session-ID": agent.sid}) as answer:
+    with agent.http.stream(
+        "POST", "/call", json=call, headers={"X-Session-ID": agent.sid}
+    ) as answer:
         pieces = answer.iter_raw()
         assert next(pieces) and "wait ends" not in log.read_text()
         assert b"waited" in b"".join(pieces)
@@ -100,8 +114,14 @@ def test_people_play_over_a_websocket(balanced: Balanced) -> None:
         log_in(browser, balanced.url)
         episode, cookies = begin_to_play(browser, "slow"), cookies_of(browser)
     address = f"{balanced.url.replace('http', 'ws')}/ws/play/{episode}/?after=-1"
-    with connect(address, origin=Origin(balanced.url), additional_headers={"Cookie": cookies}) as player:
-        player.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": "hello"}, "task_id": "first"}))
+    with connect(
+        address, origin=Origin(balanced.url), additional_headers={"Cookie": cookies}
+    ) as player:
+        player.send(
+            json.dumps(
+                {"type": "call", "tool": "echo", "input": {"text": "hello"}, "task_id": "first"}
+            )
+        )
         while (message := json.loads(player.recv(timeout=30)))["type"] != "step":
             pass
     assert "hello" in message["html"]
@@ -111,20 +131,28 @@ def test_people_play_over_a_websocket(balanced: Balanced) -> None:
 def test_large_bodies_reach_the_server(balanced: Balanced, size: int, status: int) -> None:
     body = b'{"split": "train", "unknown": "' + b"x" * size + b'"}'
     with balanced.agent().http as client:
-        answer = client.post("/slow/tasks", content=body, headers={"Content-Type": "application/json"})
+        answer = client.post(
+            "/slow/tasks", content=body, headers={"Content-Type": "application/json"}
+        )
     assert (answer.status_code, "unknown" in answer.text) == (status, status == 422)
 
 
 def test_clients_go_on_when_the_server_of_their_session_dies(balanced: Balanced) -> None:
     """Both servers die in turn while a call runs, so each session loses its own at least once."""
-    clients = [one(balanced.servers[0], KEY, url=balanced.url) for one in (OrsClient, OpenRewardClient)]
+    clients = [
+        one(balanced.servers[0], KEY, url=balanced.url) for one in (OrsClient, OpenRewardClient)
+    ]
     with clients[0], clients[1], ThreadPoolExecutor() as threads:
-        sessions = [client.environment("adding").session(split="train", index=0) for client in clients]
+        sessions = [
+            client.environment("adding").session(split="train", index=0) for client in clients
+        ]
         for session in sessions:
             session.__enter__()
         for number, server in enumerate(balanced.servers):
             before = lines(balanced.log).count("add 5 starts")
-            running: list[Future[str]] = [threads.submit(_added, session, 5, 1.0) for session in sessions]
+            running: list[Future[str]] = [
+                threads.submit(_added, session, 5, 1.0) for session in sessions
+            ]
             eventually(lambda: lines(balanced.log).count("add 5 starts") == before + 2)  # noqa: B023 # within the turn
             server.kill()
             assert [one.result(60) for one in running] == [str(number * 6 + 5)] * 2

@@ -1,4 +1,5 @@
-"""The bundled web, chart and maze, played by the unmodified clients, which must get what the classes return."""
+"""The bundled web, chart and maze, played by the unmodified clients, which must get what the
+classes return."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ from tests.server import LiveServer
 
 @pytest.fixture(scope="module")
 def worlds() -> Iterator[LiveServer]:
-    paths = ("environments.builtin.web:Web", "environments.builtin.chart:Chart", "environments.builtin.maze:Maze")
+    paths = (
+        "environments.builtin.web:Web",
+        "environments.builtin.chart:Chart",
+        "environments.builtin.maze:Maze",
+    )
     with LiveServer(*paths) as running:
         yield running
 
@@ -43,7 +48,9 @@ class ClientAndInstance:
         self.session, self.instance, self.returned = session, instance, 0.0
         assert dumped(session.get_prompt()) == dumped(instance.get_prompt())
 
-    def call(self, tool: str, answer: ToolOutput | Coroutine[Any, Any, ToolOutput], **arguments: Any) -> bool:
+    def call(
+        self, tool: str, answer: ToolOutput | Coroutine[Any, Any, ToolOutput], **arguments: Any
+    ) -> bool:
         """Call `tool` on both and compare the results; return whether the episode is over."""
         result = answer if isinstance(answer, ToolOutput) else asyncio.run(answer)
         output = self.session.call_tool(tool, arguments)
@@ -55,7 +62,10 @@ class ClientAndInstance:
 
 def dumped(blocks: Any) -> list[dict[str, Any]]:
     """Return the type and the text or data of each block of any SDK."""
-    return [{name: getattr(block, name, None) for name in ("type", "text", "data", "mimeType")} for block in blocks]
+    return [
+        {name: getattr(block, name, None) for name in ("type", "text", "data", "mimeType")}
+        for block in blocks
+    ]
 
 
 def test_it_answers_a_question_about_the_web_site(client: Client) -> None:
@@ -64,7 +74,14 @@ def test_it_answers_a_question_about_the_web_site(client: Client) -> None:
     with environment.session(task) as session:
         web = Web(task.task_spec)
         both = ClientAndInstance(session, web)
-        assert {tool.name for tool in session.list_tools()} == {"answer", "back", "click", "open", "read", "type"}
+        assert {tool.name for tool in session.list_tools()} == {
+            "answer",
+            "back",
+            "click",
+            "open",
+            "read",
+            "type",
+        }
         both.call("click", web.click(Target(target="Help")), target="Help")
         both.call("click", web.click(Target(target="The workshop")), target="The workshop")
         answer = task.task_spec["answer"]
@@ -93,13 +110,17 @@ def test_it_walks_out_of_the_maze(client: Client) -> None:
         both = ClientAndInstance(session, maze)
         is_out = False
         while not is_out:
-            way: Any = min(ways(maze), key=lambda way: maze.distances[maze.grid.walk(maze.now, way)])
+            way: Any = min(
+                ways(maze), key=lambda way: maze.distances[maze.grid.walk(maze.now, way)]
+            )
             is_out = both.call("move", maze.move(Move(direction=way)), direction=way)
     assert both.returned == pytest.approx(1.0, abs=1e-5)
 
 
 def ways(maze: Maze) -> list[str]:
-    return [way for way in ("up", "down", "left", "right") if maze.grid.walk(maze.now, way) != maze.now]
+    return [
+        way for way in ("up", "down", "left", "right") if maze.grid.walk(maze.now, way) != maze.now
+    ]
 
 
 def test_it_records_the_pictures_of_every_step(
@@ -119,7 +140,9 @@ def test_the_snippets_of_its_page_play_an_episode_that_counts(
 ) -> None:
     """The first three: ors-sdk, openreward, curl."""
     with urllib.request.urlopen(f"{worlds.url}/environments/chart/") as page:
-        snippet = html.unescape(re.findall("<pre[^>]+data-copy[^>]*>(.*?)</pre>", page.read().decode(), re.S)[place])
+        snippet = html.unescape(
+            re.findall("<pre[^>]+data-copy[^>]*>(.*?)</pre>", page.read().decode(), re.S)[place]
+        )
     if snippet.startswith("curl"):
         subprocess.run(["sh", "-c", snippet], check=True, capture_output=True)
     else:
@@ -132,7 +155,8 @@ def test_the_snippets_of_its_page_play_an_episode_that_counts(
 
 
 def run_here(snippet: str) -> None:
-    """Run a snippet of an SDK in this process, which has imported it: a tenth of what a new interpreter takes."""
+    """Run a snippet of an SDK in this process, which has imported it: a tenth of what a new
+    interpreter takes."""
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(snippet, names)
     names["client"].close()

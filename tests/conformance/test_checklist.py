@@ -1,4 +1,5 @@
-"""Behaviour that clients rely on and no other file covers: formats, paths, refusals and endings, over plain HTTP."""
+"""Behaviour that clients rely on and no other file covers: formats, paths, refusals and endings,
+over plain HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.conformance.record import Recorded
 from tests.rows import each
 from tests.server import LiveServer
 
-# --- discovery -------------------------------------------------------------------------------------------------------
+# --- discovery ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -31,7 +32,9 @@ def http(server: LiveServer) -> Any:
         ("task_range", {"split": "train", "start": -2, "stop": None}),
     ],
 )
-def test_it_says_whose_tasks_they_are_as_the_path_has_it(http: Any, path: str, body: dict[str, Any]) -> None:
+def test_it_says_whose_tasks_they_are_as_the_path_has_it(
+    http: Any, path: str, body: dict[str, Any]
+) -> None:
     assert http.post(f"/{path}", json=body).json()["env_name"] == "echo"
     assert http.post(f"/OrsEcho/{path}", json=body).json()["env_name"] == "OrsEcho"
 
@@ -46,18 +49,32 @@ def test_it_says_whose_tasks_they_are_as_the_path_has_it(http: Any, path: str, b
         ("/ECHO/tasks", "/Echo/tasks", {"split": "test"}),
     ],
 )
-def test_it_answers_other_spellings_of_a_path_alike(http: Any, alias: str, path: str, body: dict[str, Any]) -> None:
+def test_it_answers_other_spellings_of_a_path_alike(
+    http: Any, alias: str, path: str, body: dict[str, Any]
+) -> None:
     answer = http.post(alias, json=body)
     assert answer.status_code == 200
-    assert {**answer.json(), "env_name": ""} == {**http.post(path, json=body).json(), "env_name": ""}
+    assert {**answer.json(), "env_name": ""} == {
+        **http.post(path, json=body).json(),
+        "env_name": "",
+    }
 
 
 @each(
     ("start", "stop", "ids"),
-    [(None, None, [0, 1, 2]), (1, None, [1, 2]), (-2, None, [1, 2]), (0, -1, [0, 1]), (2, 1, []), (-9, 99, [0, 1, 2])],
+    [
+        (None, None, [0, 1, 2]),
+        (1, None, [1, 2]),
+        (-2, None, [1, 2]),
+        (0, -1, [0, 1]),
+        (2, 1, []),
+        (-9, 99, [0, 1, 2]),
+    ],
 )
 def test_it_clamps_ranges(http: Any, start: int | None, stop: int | None, ids: list[int]) -> None:
-    tasks = http.post("/task_range", json={"split": "train", "start": start, "stop": stop}).json()["tasks"]
+    tasks = http.post("/task_range", json={"split": "train", "start": start, "stop": stop}).json()[
+        "tasks"
+    ]
     assert tasks == [{"id": f"train-{number}"} for number in ids]
 
 
@@ -74,7 +91,7 @@ def test_it_refuses_other_methods_in_json(http: Any, method: str) -> None:
     assert "GET" in answer.headers["Allow"]
 
 
-# --- refusals: never a 5xx, never a value, always a name -------------------------------------------------------------
+# --- refusals: never a 5xx, never a value, always a name ------------------------------------------
 
 
 @each(
@@ -104,7 +121,9 @@ def test_it_refuses_other_methods_in_json(http: Any, method: str) -> None:
         ("/ping", None, 404, "Active environment not found"),
     ],
 )
-def test_it_refuses_what_it_cannot_do(server: LiveServer, path: str, body: Any, status: int, named: str) -> None:
+def test_it_refuses_what_it_cannot_do(
+    server: LiveServer, path: str, body: Any, status: int, named: str
+) -> None:
     with Agent(server) as agent:
         agent.sid = uuid.uuid4().hex
         answer = agent.get(path) if path.endswith(("tools", "nope")) else agent.post(path, body)
@@ -126,7 +145,10 @@ def test_it_refuses_what_it_cannot_do(server: LiveServer, path: str, body: Any, 
     ],
 )
 def test_it_reads_only_json(http: Any, content: bytes, kind: str, status: int) -> None:
-    assert http.post("/num_tasks", content=content, headers={"Content-Type": kind}).status_code == status
+    assert (
+        http.post("/num_tasks", content=content, headers={"Content-Type": kind}).status_code
+        == status
+    )
 
 
 @each("path", ["/ping", "/prompt", "/call", "/create", "/delete"])
@@ -152,13 +174,15 @@ def test_it_refuses_an_id_that_is_live(server: LiveServer) -> None:
         assert agent.call("echo", {"text": "still here"}).text == "still here"
 
 
-# --- sessions --------------------------------------------------------------------------------------------------------
+# --- sessions -------------------------------------------------------------------------------------
 
 
 def test_it_deletes_what_it_does_not_know(server: LiveServer) -> None:
     with Agent(server) as agent:
         agent.sid = "never-opened"
-        assert [agent.post(path).json() for path in ("/delete", "/delete_session")] == [{"sid": "never-opened"}] * 2
+        assert [agent.post(path).json() for path in ("/delete", "/delete_session")] == [
+            {"sid": "never-opened"}
+        ] * 2
 
 
 def test_it_tears_down_once_after_the_tool(server: LiveServer, tmp_path: Path) -> None:
@@ -184,7 +208,9 @@ def test_it_tells_a_failed_beginning_as_the_environments_fault(
     assert "gave up" in "".join(answer.text for answer in answers)
 
 
-@pytest.mark.parametrize(("secrets", "run"), [({}, "grpo-8"), ({"orsweb_run": "said-in-secrets"}, "said-in-secrets")])
+@pytest.mark.parametrize(
+    ("secrets", "run"), [({}, "grpo-8"), ({"orsweb_run": "said-in-secrets"}, "said-in-secrets")]
+)
 def test_it_records_the_run_that_the_header_names(
     server: LiveServer, record: Recorded, secrets: dict[str, str], run: str
 ) -> None:
@@ -197,10 +223,12 @@ def test_it_gives_each_session_a_task_of_its_own(server: LiveServer) -> None:
     for _ in range(2):
         with Agent(server).open(split="train", index=0, env_name="counter") as agent:
             assert agent.call("mutate").text == "1"
-            assert agent.post("/counter/task", {"split": "train", "index": 0}).json()["task"] == {"id": "train-0"}
+            assert agent.post("/counter/task", {"split": "train", "index": 0}).json()["task"] == {
+                "id": "train-0"
+            }
 
 
-# --- calls -----------------------------------------------------------------------------------------------------------
+# --- calls ----------------------------------------------------------------------------------------
 
 
 @each(
@@ -219,7 +247,10 @@ def test_it_sends_outputs_that_every_client_can_read(
         answer = agent.call(tool)
     assert set(answer.output) == {"blocks", "metadata", "reward", "finished"}
     assert (answer.text, answer.output["reward"]) == (text, reward)
-    assert (record.steps(agent.sid)[0].blocks, record.steps(agent.sid)[0].reward) == (answer.output["blocks"], reward)
+    assert (record.steps(agent.sid)[0].blocks, record.steps(agent.sid)[0].reward) == (
+        answer.output["blocks"],
+        reward,
+    )
 
 
 FAULTS = [
@@ -229,7 +260,9 @@ FAULTS = [
 
 
 @each("tool", FAULTS)
-def test_it_tells_a_fault_in_words_and_goes_on(server: LiveServer, record: Recorded, tool: str) -> None:
+def test_it_tells_a_fault_in_words_and_goes_on(
+    server: LiveServer, record: Recorded, tool: str
+) -> None:
     with Agent(server).open({"id": 1}, "raises") as agent:
         answer = agent.call(tool)
         assert 0 < len(answer.error.strip()) <= 32_000
@@ -240,7 +273,9 @@ def test_it_tells_a_fault_in_words_and_goes_on(server: LiveServer, record: Recor
 def test_it_runs_calls_of_one_tool_one_after_the_other(server: LiveServer, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Agent(server).open({"log": str(log)}, "slow") as agent:
-        calls = [agent.begin("wait", {"seconds": 0.1}, task_id=f"call-{number}") for number in range(3)]
+        calls = [
+            agent.begin("wait", {"seconds": 0.1}, task_id=f"call-{number}") for number in range(3)
+        ]
         for call in calls:
             call.hear(b"event: end")
     assert lines(log)[:-1] == ["wait starts", "wait ends"] * 3

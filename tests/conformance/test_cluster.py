@@ -1,7 +1,9 @@
-"""Several servers on one PostgreSQL database: each answers for the sessions of all, and takes over those of a dead one.
+"""Several servers on one PostgreSQL database: each answers for the sessions of all, and takes over
+those of a dead one.
 
-Two servers are started for the whole file. One client of each SDK plays over a balancer that sends its requests to both
-in turn; the server that has the sessions is killed between calls and while calls run, and is started again.
+Two servers are started for the whole file. One client of each SDK plays over a balancer that sends
+its requests to both in turn; the server that has the sessions is killed between calls and while
+calls run, and is started again.
 """
 
 from __future__ import annotations
@@ -54,21 +56,37 @@ class Played:
 
 
 def started(address: str, log: Path, beside: LiveServer | None = None) -> LiveServer:
-    """Return a server that others reach at `address`, a file in its data directory or host:port; not started yet."""
-    settings = {"ORSWEB_API_KEYS": KEYS, "ORSWEB_KEEPALIVE": "0.2", "ORSWEB_QUOTA_WAIT": "0.1", "ADDING_LOG": str(log)}
+    """Return a server that others reach at `address`, a file in its data directory or host:port;
+    not started yet."""
+    settings = {
+        "ORSWEB_API_KEYS": KEYS,
+        "ORSWEB_KEEPALIVE": "0.2",
+        "ORSWEB_QUOTA_WAIT": "0.1",
+        "ADDING_LOG": str(log),
+    }
     server = LiveServer(*CLASSES, env=settings, beside=beside)
     server.env["ORSWEB_CLUSTER"] = address if ":" in address else str(server.data_dir / address)
     return server
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
+def played(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Played]:
     log = tmp_path_factory.mktemp("cluster") / "log"
     first = started("one.sock", log)
     second = started("two.sock", log, beside=first)
-    with first, second, recorded(first, django_db_blocker) as record, Balancer(first, second) as balancer:
+    with (
+        first,
+        second,
+        recorded(first, django_db_blocker) as record,
+        Balancer(first, second) as balancer,
+    ):
         one = Played([first, second], record, log)
-        clients = {name: client(first, "secret-of-alice", url=balancer.url) for name, client in SDKS.items()}
+        clients = {
+            name: client(first, "secret-of-alice", url=balancer.url)
+            for name, client in SDKS.items()
+        }
         with clients["ors"], clients["openreward"]:
             _play(one, balancer, clients)
         yield one
@@ -76,7 +94,10 @@ def played(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDb
 
 def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     first, second = one.servers
-    sessions = {name: client.environment("adding").session(split="train", index=1) for name, client in clients.items()}
+    sessions = {
+        name: client.environment("adding").session(split="train", index=1)
+        for name, client in clients.items()
+    }
     threads = ThreadPoolExecutor(len(sessions))
 
     def call(name: str, number: int, seconds: float) -> None:
@@ -102,7 +123,8 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     beside.sid = forgetting.sid
     one.said["before"] = beside.call("add", {"number": 7}).text
 
-    threads.submit(beside.call, "add", {"number": 77, "seconds": 60.0})  # breaks off with its server
+    # breaks off with its server
+    threads.submit(beside.call, "add", {"number": 77, "seconds": 60.0})
     eventually(lambda: one.begun(77) == 1)
     running = begin(100, 1.0)
     eventually(lambda: one.begun(100) == 2)
@@ -114,11 +136,14 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     bound = Agent(second, **ALICE)
     bound.sid = unbound.sid
     one.said["unbound"] = bound.post("/adding/call", {"name": "add", "input": {"number": 8}}).text
-    again.create({"id": "again"}, "adding").raise_for_status()  # its client did not hear that it was opened
+    # its client did not hear that it was opened
+    again.create({"id": "again"}, "adding").raise_for_status()
 
     first.start()
     balancer.use(first, second)
-    one.said["opened again"] = ", ".join(agent.call("add", {"number": 5}).text for agent in (begun, again, begun))
+    one.said["opened again"] = ", ".join(
+        agent.call("add", {"number": 5}).text for agent in (begun, again, begun)
+    )
     _wait(begin(1000))
     for session in sessions.values():
         session.__exit__(None, None, None)
@@ -138,8 +163,12 @@ def _ask_both(one: Played) -> None:
     short = {"name": "add", "input": {"number": 5, "seconds": 0.15}}
     with httpx.stream("POST", f"{first.url}/adding/call", json=short, headers=headers) as answer:
         one.said["head"], *_ = (piece.decode() for piece in answer.iter_raw())
-    one.said["refused"] = other.post("/forgetting/call", {"name": "add", "input": {"number": 1}}).text
-    one.said["token"] = other.post("/ping", **{"X-Orsweb-Peer": "guessed", "X-Session-ID": "no-such"}).text
+    one.said["refused"] = other.post(
+        "/forgetting/call", {"name": "add", "input": {"number": 1}}
+    ).text
+    one.said["token"] = other.post(
+        "/ping", **{"X-Orsweb-Peer": "guessed", "X-Session-ID": "no-such"}
+    ).text
     foreign = Agent(second, **{"X-API-Key": "secret-of-bob"})
     foreign.sid = agent.sid
     one.said["foreign"] = foreign.post("/ping").text
@@ -148,7 +177,8 @@ def _ask_both(one: Played) -> None:
 
 
 def _cut_off(one: Played) -> None:
-    """Let the second server lose the database while it is stopped, as if its network was away, and wake it up."""
+    """Let the second server lose the database while it is stopped, as if its network was away, and
+    wake it up."""
     first, second = one.servers
     agent, other = Agent(second, **ALICE).open({"id": "cut"}, "adding"), Agent(first, **ALICE)
     one.sids["cut"] = other.sid = agent.sid
@@ -159,7 +189,8 @@ def _cut_off(one: Played) -> None:
     os.kill(server, signal.SIGSTOP)
     with connections[ALIAS].cursor() as cursor:
         cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%two.sock%'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "
+            "'%two.sock%'"
         )
     one.said["cut"] = other.call("add", {"number": 4}).text
     os.kill(server, signal.SIGCONT)
@@ -211,8 +242,12 @@ def test_a_stream_passes_as_it_is(played: Played) -> None:
 
 
 def test_a_client_soon_has_the_id_with_which_it_asks_another_server_again(played: Played) -> None:
-    """A server that dies after it has recorded a step may not have answered it, and nobody else knows that."""
-    assert played.said["head"].startswith("event: task_id\n") and "event: end\n" not in played.said["head"]
+    """A server that dies after it has recorded a step may not have answered it, and nobody else
+    knows that."""
+    assert (
+        played.said["head"].startswith("event: task_id\n")
+        and "event: end\n" not in played.said["head"]
+    )
 
 
 def test_refusals_are_those_of_the_server_that_has_the_session(played: Played) -> None:
@@ -235,7 +270,14 @@ def test_a_server_that_was_found_dead_records_nothing_more_and_says_so(played: P
 def test_quotas_count_what_other_servers_have(played: Played) -> None:
     first, second = played.servers
     made = programs.run(
-        "create_key", "few", "--quota", "sessions=1", "--quota", "bytes=1000000", env=first.env, check=True
+        "create_key",
+        "few",
+        "--quota",
+        "sessions=1",
+        "--quota",
+        "bytes=1000000",
+        env=first.env,
+        check=True,
     )
     key = {"X-API-Key": made.stdout.splitlines()[0]}
 
@@ -244,14 +286,17 @@ def test_quotas_count_what_other_servers_have(played: Played) -> None:
             with Agent(server, **key) as agent:
                 agent.sid = str(uuid.uuid4())
                 return agent.create({"id": "one more"}, "forgetting").status_code
-        except httpx.TransportError:  # a server that was cut off may still be ending; asked again, it answers
+        except (
+            httpx.TransportError
+        ):  # a server that was cut off may still be ending; asked again, it answers
             return 0
 
     eventually(lambda: status(first) == 200)  # the servers have read the key
     with Agent(first, **key).open({"id": "the only one"}, "forgetting"):
         eventually(lambda: status(second) == 429)
     eventually(lambda: status(second) == 200)
-    eventually(lambda: status(first) == 200)  # it has heard that the session at the second one has ended, too
+    # it has heard that the session at the second one has ended, too
+    eventually(lambda: status(first) == 200)
 
     def recorded_bytes() -> int:
         quotas = Agent(second, **key).http.get("/api/keys/me").json()["quotas"]
@@ -261,7 +306,9 @@ def test_quotas_count_what_other_servers_have(played: Played) -> None:
         eventually(lambda: recorded_bytes() >= 10_000)
 
 
-def test_a_response_that_breaks_off_is_no_error_of_the_server_that_passes_it_on(played: Played) -> None:
+def test_a_response_that_breaks_off_is_no_error_of_the_server_that_passes_it_on(
+    played: Played,
+) -> None:
     log = played.servers[1].log
     assert "a response broke off" in log
     assert "a response was not sent" not in log

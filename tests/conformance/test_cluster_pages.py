@@ -1,4 +1,5 @@
-"""Two servers on one PostgreSQL database, as pages, people and clients of MCP see them: any of them will do."""
+"""Two servers on one PostgreSQL database, as pages, people and clients of MCP see them: any of them
+will do."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def servers() -> Iterator[tuple[LiveServer, LiveServer]]:
 @contextmanager
 def stream(server: LiveServer, channel: str) -> Iterator[Iterator[tuple[str, Any]]]:
     """Yield the types and data of the events of an open page."""
-    with httpx.stream("GET", f"{server.url}/events/", params={"channel": channel}, timeout=TIMEOUT) as response:
+    with httpx.stream(
+        "GET", f"{server.url}/events/", params={"channel": channel}, timeout=TIMEOUT
+    ) as response:
         events = _events(response.iter_lines())
         assert next(events)[0] == "stream-open"
         # the server follows the channel once it has done what comes after that line
@@ -67,7 +70,8 @@ def heard(events: Iterator[tuple[str, Any]], kind: str) -> Any:
 
 
 def listed(server: LiveServer) -> str:
-    """Return the list of episodes as an open page fetches it again, after the pause if the server asks for that."""
+    """Return the list of episodes as an open page fetches it again, after the pause if the server
+    asks for that."""
     headers = {"HX-Request": "true", "X-Refetch": "1"}
     while True:
         answer = httpx.get(f"{server.url}/episodes/", headers=headers, timeout=TIMEOUT)
@@ -76,7 +80,9 @@ def listed(server: LiveServer) -> str:
         time.sleep(float(answer.headers["X-Refetch-Pause"]))
 
 
-def test_an_open_page_follows_what_another_server_records(servers: tuple[LiveServer, LiveServer]) -> None:
+def test_an_open_page_follows_what_another_server_records(
+    servers: tuple[LiveServer, LiveServer],
+) -> None:
     first, second = servers
     with stream(second, "episodes") as events, Agent(first) as agent:
         before = listed(second)
@@ -90,78 +96,113 @@ def test_an_open_page_follows_what_another_server_records(servers: tuple[LiveSer
         assert heard(events, "ended")["ids"] == [episode]
 
 
-def test_a_page_catches_up_when_messages_may_have_been_lost(servers: tuple[LiveServer, LiveServer]) -> None:
+def test_a_page_catches_up_when_messages_may_have_been_lost(
+    servers: tuple[LiveServer, LiveServer],
+) -> None:
     first, second = servers
-    with stream(second, "episodes") as events, Agent(first) as agent, psycopg.connect(first.database_url) as database:
-        database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    with (
+        stream(second, "episodes") as events,
+        Agent(first) as agent,
+        psycopg.connect(first.database_url) as database,
+    ):
+        database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+        )
         assert heard(events, "catch-up") == {"ids": []}
         agent.open({"id": "later"}, "echo")
         assert heard(events, "started")["counts"]["started"] == 1
 
 
-# --- trainers --------------------------------------------------------------------------------------------------------
+# --- trainers -------------------------------------------------------------------------------------
 
 
 def described(server: LiveServer, **description: Any) -> None:
-    response = httpx.put(f"{server.url}/api/runs/by-name/trained", json=description, timeout=TIMEOUT)
+    response = httpx.put(
+        f"{server.url}/api/runs/by-name/trained", json=description, timeout=TIMEOUT
+    )
     assert response.is_success, response.text
 
 
-def test_what_a_trainer_reports_counts_at_whichever_server(servers: tuple[LiveServer, LiveServer]) -> None:
+def test_what_a_trainer_reports_counts_at_whichever_server(
+    servers: tuple[LiveServer, LiveServer],
+) -> None:
     first, second = servers
     with Agent(first, **{"X-Run": "trained"}) as agent:
         for step in (1, 2, 3):
             described(second, step=step)
             agent.open({"id": f"step {step}"}, "echo").call("echo", {"text": "hello"})
         described(second, state="ended")
-        eventually(lambda: agent.post("/ping").status_code == 404)  # the other server has heard of the end
-        found = httpx.get(f"{second.url}/api/episodes", params={"run": "trained"}, timeout=TIMEOUT).json()["results"]
-        assert [(one["step"], one["status"]) for one in found] == [(step, "ended") for step in (3, 2, 1)]
+        # the other server has heard of the end
+        eventually(lambda: agent.post("/ping").status_code == 404)
+        found = httpx.get(
+            f"{second.url}/api/episodes", params={"run": "trained"}, timeout=TIMEOUT
+        ).json()["results"]
+        assert [(one["step"], one["status"]) for one in found] == [
+            (step, "ended") for step in (3, 2, 1)
+        ]
 
 
-# --- clients of MCP --------------------------------------------------------------------------------------------------
+# --- clients of MCP -------------------------------------------------------------------------------
 
 
 def test_a_client_of_mcp_plays_at_whichever_server(servers: tuple[LiveServer, LiveServer]) -> None:
     async def play(url: str) -> tuple[str, list[str]]:
         async with playing(f"{url}/mcp/echo") as player:
-            return player.sid, [await player.text("echo", text=text) for text in ("a", "b", "c", "d")]
+            return player.sid, [
+                await player.text("echo", text=text) for text in ("a", "b", "c", "d")
+            ]
 
     with Balancer(*servers) as balancer:
         sid, texts = asyncio.run(play(balancer.url))
     assert texts == ["a", "b", "c", "d"]
     with psycopg.connect(servers[0].database_url) as database:
-        rows = database.execute("SELECT steps_count, cause FROM episodes_episode WHERE session_id = %s", [sid])
+        rows = database.execute(
+            "SELECT steps_count, cause FROM episodes_episode WHERE session_id = %s", [sid]
+        )
         assert rows.fetchall() == [(4, "abandoned")]
 
 
-# --- the admin -------------------------------------------------------------------------------------------------------
+# --- the admin ------------------------------------------------------------------------------------
 
 
 def test_an_import_goes_on_at_whichever_server(servers: tuple[LiveServer, LiveServer]) -> None:
     first, second = (httpx.Client(base_url=one.url, timeout=TIMEOUT) for one in servers)
     address = "/admin/environments/task/import/"
     page = first.get(address).text
-    form = {"environment": re.findall(r'<option value="(\d+)"[^>]*>echo', page)[0], "split": "new", "type": "train"}
+    form = {
+        "environment": re.findall(r'<option value="(\d+)"[^>]*>echo', page)[0],
+        "split": "new",
+        "type": "train",
+    }
     second.get(address)  # each server is another origin here, so each has cookies of its own
     for one in (first, second):
         one.headers["X-CSRFToken"] = one.cookies["csrftoken"]
-    sent = first.post(address, data=form, files={"file": ("tasks.jsonl", b'{"id": 1}\n{"id": 2}\n')})
+    sent = first.post(
+        address, data=form, files={"file": ("tasks.jsonl", b'{"id": 1}\n{"id": 2}\n')}
+    )
     preview = sent.headers["Location"]
     eventually(lambda: "Refused" in second.get(preview).text)
     done = second.post(preview).headers["Location"]
     eventually(lambda: "Open the split" in second.get(done).text)
-    assert second.get(done).text.count("Back to the list") == first.get(done).text.count("Back to the list") == 1
+    assert (
+        second.get(done).text.count("Back to the list")
+        == first.get(done).text.count("Back to the list")
+        == 1
+    )
 
 
-# --- people who play -------------------------------------------------------------------------------------------------
+# --- people who play ------------------------------------------------------------------------------
 
 
 def sent(server: LiveServer, page: str, **form: str) -> str:
     """Send the form of a page as a browser does; return where the server sends the browser."""
     with httpx.Client(base_url=server.url, timeout=TIMEOUT) as browser:
-        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text)[0]
-        return str(browser.post(page, data={"csrfmiddlewaretoken": token, **form}).headers["Location"])
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text)[
+            0
+        ]
+        return str(
+            browser.post(page, data={"csrfmiddlewaretoken": token, **form}).headers["Location"]
+        )
 
 
 def begun(server: LiveServer) -> int:
@@ -185,15 +226,22 @@ def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
 
 
 def call(socket: ClientConnection, text: str) -> None:
-    socket.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text}))
+    socket.send(
+        json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text})
+    )
 
 
 @pytest.mark.parametrize("owner", [0, 1])
-def test_a_person_plays_at_whichever_server(servers: tuple[LiveServer, LiveServer], owner: int) -> None:
+def test_a_person_plays_at_whichever_server(
+    servers: tuple[LiveServer, LiveServer], owner: int
+) -> None:
     first, second = servers[owner], servers[1 - owner]
     episode = begun(first)
     with tab(second, episode) as here, tab(first, episode) as there:
-        assert (told(here, "state")["status"], told(there, "state")["status"]) == ("running", "running")
+        assert (told(here, "state")["status"], told(there, "state")["status"]) == (
+            "running",
+            "running",
+        )
         call(here, "one")
         assert "one" in told(here, "step")["html"] and "one" in told(there, "step")["html"]
         call(there, "two")
@@ -227,7 +275,10 @@ def test_a_link_that_is_revoked_at_one_server_ends_what_is_played_at_another(
     with psycopg.connect(servers[0].database_url) as database:
         query = "SELECT status, cause, detail FROM episodes_episode WHERE id = %s"
         eventually(
-            lambda: database.execute(query, [episode]).fetchone() == ("ended", "abandoned", "The link was revoked.")
+            lambda: (
+                database.execute(query, [episode]).fetchone()
+                == ("ended", "abandoned", "The link was revoked.")
+            )
         )
 
 
@@ -248,7 +299,9 @@ def test_an_episode_that_is_continued_shows_its_progress_at_whichever_server(
     assert sent(second, f"/play/continue/{episode}/", **form) == page
 
 
-def test_a_person_whose_server_dies_learns_the_end_from_another(servers: tuple[LiveServer, LiveServer]) -> None:
+def test_a_person_whose_server_dies_learns_the_end_from_another(
+    servers: tuple[LiveServer, LiveServer],
+) -> None:
     """The last test, because it leaves one server."""
     first, second = servers
     episode = begun(first)

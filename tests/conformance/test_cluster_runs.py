@@ -1,4 +1,5 @@
-"""Runs that clients play through two servers on one PostgreSQL database: which of them an episode belongs to."""
+"""Runs that clients play through two servers on one PostgreSQL database: which of them an episode
+belongs to."""
 
 from __future__ import annotations
 
@@ -35,18 +36,25 @@ def report(server: LiveServer, name: str, **members: Any) -> dict[str, Any]:
 
 def play(server: LiveServer, name: str, **headers: str) -> tuple[str, int | None]:
     """Play an episode through a server, and return the name of its run and its training step."""
-    named = {"X-Run": name, **{f"X-{header.replace('_', '-')}": text for header, text in headers.items()}}
+    named = {
+        "X-Run": name,
+        **{f"X-{header.replace('_', '-')}": text for header, text in headers.items()},
+    }
     mark = uuid.uuid4().hex
     with Agent(server, **named) as agent:
         agent.open({"id": name}, "echo", secrets={"orsweb_mark": mark})
         agent.call("echo", {"text": "hi"})
     query = {"label": f"mark={mark}"}
-    [episode] = httpx.get(f"{server.url}/api/episodes", params=query, timeout=TIMEOUT).json()["results"]
+    [episode] = httpx.get(f"{server.url}/api/episodes", params=query, timeout=TIMEOUT).json()[
+        "results"
+    ]
     return episode["run"], episode["step"]
 
 
 def names(server: LiveServer, title: str) -> list[str]:
-    runs = httpx.get(f"{server.url}/api/runs", params={"name": title}, timeout=TIMEOUT).json()["results"]
+    runs = httpx.get(f"{server.url}/api/runs", params={"name": title}, timeout=TIMEOUT).json()[
+        "results"
+    ]
     return sorted(run["name"] for run in runs)
 
 
@@ -75,19 +83,33 @@ def test_two_trainings_at_once_stay_apart_by_their_steps(servers: Servers) -> No
     first, second = servers
     assert play(first, "twice", Step="40")[0] == play(second, "twice", Step="41")[0] == "twice"
     assert play(second, "twice", Step="1")[0] == "twice (2)"
-    turns = [(first, "42", "twice"), (first, "2", "twice (2)"), (second, "43", "twice"), (second, "3", "twice (2)")]
-    assert [play(server, "twice", Step=step)[0] for server, step, _ in turns] == [run for *_, run in turns]
+    turns = [
+        (first, "42", "twice"),
+        (first, "2", "twice (2)"),
+        (second, "43", "twice"),
+        (second, "3", "twice (2)"),
+    ]
+    assert [play(server, "twice", Step=step)[0] for server, step, _ in turns] == [
+        run for *_, run in turns
+    ]
 
 
 def test_two_trainings_at_once_stay_apart_by_their_ids(servers: Servers) -> None:
     first, second = servers
-    begun = [report(server, "ids", state="running", run_id=own) for server, own in zip(servers, "ab", strict=True)]
+    begun = [
+        report(server, "ids", state="running", run_id=own)
+        for server, own in zip(servers, "ab", strict=True)
+    ]
     assert [run["name"] for run in begun] == ["ids", "ids (2)"]
     for server in (second, first):
         assert [play(server, "ids", Run_Id=own)[0] for own in "ab"] == ["ids", "ids (2)"]
 
 
-def test_a_name_that_both_servers_hear_first_at_the_same_moment_is_one_run(servers: Servers) -> None:
+def test_a_name_that_both_servers_hear_first_at_the_same_moment_is_one_run(
+    servers: Servers,
+) -> None:
     with ThreadPoolExecutor(8) as threads:
-        played = list(threads.map(lambda place: play(servers[place % 2], "at-once", Model="m")[0], range(8)))
+        played = list(
+            threads.map(lambda place: play(servers[place % 2], "at-once", Model="m")[0], range(8))
+        )
     assert played == ["at-once"] * 8 and names(servers[0], "at-once") == ["at-once"]

@@ -1,4 +1,5 @@
-"""Code of an environment kills the server again and again: what is recorded, and what becomes of the environment."""
+"""Code of an environment kills the server again and again: what is recorded, and what becomes of
+the environment."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def crashed(django_db_blocker: DjangoDbBlocker) -> Iterator[Crashed]:
     with LiveServer("tests.envs_fatal:Fatal", "tests.envs_fatal:Harmless") as server:
         killed, innocent = {}, []
         for count, tool in enumerate(KILLERS, 1):
-            other, agent = Agent(server).open({"id": 1}, "harmless"), Agent(server).open({"id": 1}, "fatal")
+            other, agent = (
+                Agent(server).open({"id": 1}, "harmless"),
+                Agent(server).open({"id": 1}, "fatal"),
+            )
             other.begin("wait")
             agent.begin(tool)
             killed[tool] = agent.sid
@@ -58,9 +62,13 @@ def test_it_says_which_call_killed_the_server(crashed: Crashed) -> None:
 
 def test_it_blames_nobody_else(crashed: Crashed) -> None:
     incidents = Incident.objects.using(ALIAS).filter(kind="died").order_by("pk")
-    blamed = [(one.environment and one.environment.name, one.call, one.is_certain) for one in incidents]
+    blamed = [
+        (one.environment and one.environment.name, one.call, one.is_certain) for one in incidents
+    ]
     assert blamed == [("fatal", tool, True) for tool in KILLERS]
-    assert [one.episode for one in incidents] == [crashed.record.episode(crashed.killed[tool]).pk for tool in KILLERS]
+    assert [one.episode for one in incidents] == [
+        crashed.record.episode(crashed.killed[tool]).pk for tool in KILLERS
+    ]
     assert "envs_fatal.py" in incidents[0].trace
     assert len(incidents[0].input_hash) == 32
 
@@ -75,7 +83,10 @@ def test_it_takes_the_environment_out_of_service_after_three_deaths(crashed: Cra
     agent.sid = refusal.json()["sid"]
     answer = agent.create({"id": 1}, "fatal")
     assert answer.status_code >= 400
-    assert "Its calls killed the server 3 times, last with status 0 in 'leave'. It is disabled" in answer.text
+    assert (
+        "Its calls killed the server 3 times, last with status 0 in 'leave'. It is disabled"
+        in answer.text
+    )
     Agent(crashed.server).open({"id": 1}, "harmless").close()
 
 
@@ -98,18 +109,27 @@ def test_it_names_who_holds_the_event_loop(crashed: Crashed) -> None:
         assert agent.call("nap").text == "slept"
     eventually(lambda: Incident.objects.using(ALIAS).filter(kind="held").exists())
     held = Incident.objects.using(ALIAS).get(kind="held")
-    assert (held.environment and held.environment.name, held.call, held.how) == ("harmless", "nap", "the event loop")
+    assert (held.environment and held.environment.name, held.call, held.how) == (
+        "harmless",
+        "nap",
+        "the event loop",
+    )
     assert "in nap" in held.trace and 1 < held.seconds < 30
 
 
-def test_it_does_not_blame_who_computes_beside_the_one_that_holds_the_event_loop(crashed: Crashed) -> None:
+def test_it_does_not_blame_who_computes_beside_the_one_that_holds_the_event_loop(
+    crashed: Crashed,
+) -> None:
     before = _holds()
     with Agent(crashed.server).open({"id": 1}, "fatal") as other:
         other.begin("compute")
         with Agent(crashed.server).open({"id": 1}, "harmless") as agent:
             assert agent.call("spin").text == "spun"
         eventually(lambda: len(_holds()) > len(before))
-    blamed = [(held.environment and held.environment.name, held.call, held.is_certain) for held in _holds() - before]
+    blamed = [
+        (held.environment and held.environment.name, held.call, held.is_certain)
+        for held in _holds() - before
+    ]
     assert blamed == [("harmless", "spin", True)]
 
 
@@ -124,11 +144,14 @@ def test_it_blames_no_call_when_several_may_hold_the_interpreters_lock(crashed: 
     assert len(named) > 1, held.others  # on a busy machine not all of them get a core meanwhile
 
 
-def test_it_names_who_holds_the_interpreters_lock_even_if_it_shows_only_later(crashed: Crashed) -> None:
+def test_it_names_who_holds_the_interpreters_lock_even_if_it_shows_only_later(
+    crashed: Crashed,
+) -> None:
     beside = Agent(crashed.server).open({"id": 1}, "harmless")
     beside.begin("digest")  # which is taken for it, until it has ended
     Agent(crashed.server).open({"id": 1}, "harmless").begin("backtrack")
-    # on a busy machine `digest` takes long, and the looks after its end come after 32, 64 or 128 seconds
+    # on a busy machine `digest` takes long, and the looks after its end come after 32, 64 or 128
+    # seconds
     eventually(lambda: "call=backtrack environment=harmless" in crashed.server.log, seconds=240)
     assert "code of an environment holds the interpreter's lock" in crashed.server.log
 

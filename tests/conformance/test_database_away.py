@@ -1,4 +1,5 @@
-"""While the database cannot be reached, calls wait with comments; afterwards they are answered, in order and once."""
+"""While the database cannot be reached, calls wait with comments; afterwards they are answered, in
+order and once."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ TEXTS = ["one", "two", "three"]
 
 
 def begin_each(agent: Agent, log: Path) -> list[Pending]:
-    """Start a call for each of TEXTS, one after another, and wait until the tool has run for all of them."""
+    """Start a call for each of TEXTS, one after another, and wait until the tool has run for all of
+    them."""
     calls = []
     for text in TEXTS:
         calls.append(agent.begin("echo", {"text": text}))
@@ -38,10 +40,15 @@ def test_it_answers_calls_once_and_in_order_when_it_is_back(
             calls = begin_each(agent, log)
             heard = [call.hear(b": ping", times=2) for call in calls]
             assert not any(b"event: end" in one for one in heard)
-        assert all(text.encode() in call.hear(b"event: end") for text, call in zip(TEXTS, calls, strict=True))
+        assert all(
+            text.encode() in call.hear(b"event: end")
+            for text, call in zip(TEXTS, calls, strict=True)
+        )
     assert lines(log) == ["echo one", "echo two", "echo three", "teardown"]
     steps = record.steps(agent.sid)
-    assert [(step.index, json.loads(step.input_json)["text"]) for step in steps] == list(enumerate(TEXTS))
+    assert [(step.index, json.loads(step.input_json)["text"]) for step in steps] == list(
+        enumerate(TEXTS)
+    )
 
 
 def test_it_plays_a_clients_whole_episode_across_the_gap(
@@ -57,7 +64,10 @@ def test_it_plays_a_clients_whole_episode_across_the_gap(
             eventually(lambda: "echo hi" in lines(log))
         assert waiting.result(timeout=30).reward == 0.1
         session.call_tool("finish", {})
-    assert (record.episode(session.sid).cause, record.episode(session.sid).steps_count) == ("finished", 2)
+    assert (record.episode(session.sid).cause, record.episode(session.sid).steps_count) == (
+        "finished",
+        2,
+    )
 
 
 def test_it_opens_a_session_when_it_is_back(server: LiveServer, record: Recorded) -> None:
@@ -86,16 +96,21 @@ def test_it_stores_uploads_once_when_it_is_back(server: LiveServer, record: Reco
     batches = [[message(rollout, first + n) for n in range(40)] for first in (0, 40, 80)]
 
     def post(batch: list[dict[str, object]]) -> int:
-        return httpx.post(f"{server.url}/v1/rollouts", json={"events": batch}, timeout=40).status_code
+        return httpx.post(
+            f"{server.url}/v1/rollouts", json={"events": batch}, timeout=40
+        ).status_code
 
     with ThreadPoolExecutor(8) as clients:
         with away(server):
-            waiting = [clients.submit(post, batch) for batch in (*batches, *batches)]  # each is sent twice
+            # each is sent twice
+            waiting = [clients.submit(post, batch) for batch in (*batches, *batches)]
             assert httpx.get(f"{server.url}/health").json() == {"status": "ok"}
         assert [one.result(timeout=40) for one in waiting] == [200] * 6
     stored = RolloutMessage.objects.using(ALIAS).filter(rollout__event_id=rollout).order_by("index")
     assert list(stored.values_list("index", flat=True)) == list(range(120))
-    assert set(stored.values_list("event_id", flat=True)) == {one["eventId"] for batch in batches for one in batch}
+    assert set(stored.values_list("event_id", flat=True)) == {
+        one["eventId"] for batch in batches for one in batch
+    }
 
 
 def test_a_stop_while_calls_wait_says_so_in_its_exit_status(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Both SDKs' clients with keys of the database: what they may not do, sealed splits, private environments, and a
+"""Both SDKs' clients with keys of the database: what they may not do, sealed splits, private
+environments, and a
 key that is revoked."""
 
 from __future__ import annotations
@@ -33,18 +34,24 @@ def manage(server: LiveServer, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    hosted = ("tests.environments.keys.canary:Canary", "quetzal=tests.environments.keys.canary:Quetzal")
+    hosted = (
+        "tests.environments.keys.canary:Canary",
+        "quetzal=tests.environments.keys.canary:Quetzal",
+    )
     with LiveServer(*hosted, env={"ORSWEB_REQUIRE_KEYS": "1"}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def keys(server: LiveServer) -> dict[str, str]:
-    """Keys by name, made while the server runs and in force; afterwards the split `test` is sealed."""
+    """Keys by name, made while the server runs and in force; afterwards the split `test` is
+    sealed."""
     made = manage(server, "shell", "--no-imports", "--command", PREPARE).splitlines()
     found = dict(line.split() for line in made)
     newest = {"X-API-Key": found["OpenRewardClient"]}
-    eventually(lambda: httpx.get(f"{server.url}/list_environments", headers=newest).status_code == 200)
+    eventually(
+        lambda: httpx.get(f"{server.url}/list_environments", headers=newest).status_code == 200
+    )
     return found
 
 
@@ -73,7 +80,9 @@ def test_a_private_environment_is_played_with_a_key_that_names_it(
             assert session.call_tool("look", {}).blocks[0].text == "a quetzal"
 
 
-def test_other_keys_are_told_that_there_is_no_such_environment(server: LiveServer, keys: dict[str, str]) -> None:
+def test_other_keys_are_told_that_there_is_no_such_environment(
+    server: LiveServer, keys: dict[str, str]
+) -> None:
     unknown = r"unknown environment 'quetzal'; this server hosts 'canary'(\"|$)"
     with OrsClient(server, api_key=keys["player"]) as client:
         session = client.environment("quetzal").session(split="train", index=0)
@@ -85,7 +94,10 @@ def test_other_keys_are_told_that_there_is_no_such_environment(server: LiveServe
 def test_a_refusal_names_the_scope_that_is_missing(
     server: LiveServer, keys: dict[str, str], make: type[OrsClient | OpenRewardClient]
 ) -> None:
-    with make(server, api_key=keys["reader"]) as client, pytest.raises(Exception, match="needs the scope 'play'"):
+    with (
+        make(server, api_key=keys["reader"]) as client,
+        pytest.raises(Exception, match="needs the scope 'play'"),
+    ):
         client.environment("canary").list_tasks("train")
 
 
@@ -95,7 +107,10 @@ def test_a_revoked_key_says_so_within_a_second(
 ) -> None:
     with make(server, api_key=keys[make.__name__]) as client:
         environment = client.environment("canary")
-        with pytest.raises(Exception, match="was revoked"), environment.session(split="train", index=0) as session:
+        with (
+            pytest.raises(Exception, match="was revoked"),
+            environment.session(split="train", index=0) as session,
+        ):
             manage(server, "revoke_key", make.__name__)
             while True:
                 session.get_prompt()

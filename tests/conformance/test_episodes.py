@@ -1,4 +1,5 @@
-"""Whole episodes and their record, played by the unmodified clients of both SDKs with classes of all three packages."""
+"""Whole episodes and their record, played by the unmodified clients of both SDKs with classes of
+all three packages."""
 
 from __future__ import annotations
 
@@ -52,7 +53,13 @@ def test_it_records_how_the_episode_went(client: Client, record: Recorded, name:
     returns = (episode.return_sum, episode.return_last, episode.return_max, episode.return_mean)
     assert returns == pytest.approx((0.6, 0.5, 0.5, 0.3))
     assert episode.user_agent == client.user_agent
-    assert episode.created <= episode.ready <= episode.first_acted <= episode.last_acted <= episode.ended
+    assert (
+        episode.created
+        <= episode.ready
+        <= episode.first_acted
+        <= episode.last_acted
+        <= episode.ended
+    )
 
 
 @HOSTED
@@ -70,7 +77,12 @@ def test_it_records_every_step(client: Client, record: Recorded, name: str) -> N
     with client.environment(name).session(split="train", index=1) as session:
         play(session)
     echo, finish = record.steps(session.sid)
-    assert (echo.index, echo.tool, json.loads(echo.input_json), echo.status) == (0, "echo", {"text": "one two"}, "ok")
+    assert (echo.index, echo.tool, json.loads(echo.input_json), echo.status) == (
+        0,
+        "echo",
+        {"text": "one two"},
+        "ok",
+    )
     assert (echo.blocks[0]["text"], echo.reward, echo.finished) == ("one two", 0.1, False)
     assert (finish.index, finish.tool, finish.reward, finish.finished) == (1, "finish", 0.5, True)
     assert echo.started <= finish.started
@@ -80,10 +92,16 @@ def test_it_records_the_split_and_index_that_were_named(client: Client, record: 
     with client.environment("echo").session(split="test", index=-1) as session:
         play(session)
     episode = record.episode(session.sid)
-    assert (episode.split.name, episode.task_index, json.loads(episode.task.spec)) == ("test", -1, {"id": "test-1"})
+    assert (episode.split.name, episode.task_index, json.loads(episode.task.spec)) == (
+        "test",
+        -1,
+        {"id": "test-1"},
+    )
 
 
-def test_a_task_given_by_content_is_put_down_to_the_split_that_holds_it(client: Client, record: Recorded) -> None:
+def test_a_task_given_by_content_is_put_down_to_the_split_that_holds_it(
+    client: Client, record: Recorded
+) -> None:
     environment = client.environment("echo")
     with environment.session(environment.get_task("train", 0)) as session:
         play(session)
@@ -93,8 +111,15 @@ def test_a_task_given_by_content_is_put_down_to_the_split_that_holds_it(client: 
 
 
 def test_it_records_the_run_that_reserved_secrets_name(client: Client, record: Recorded) -> None:
-    said = {"orsweb_run": "grpo-7", "orsweb_step": "12", "orsweb_model": "tiny-1", "orsweb_seed": "3"}
-    with client.environment("secretive").session(split="train", index=0, secrets=client.secrets(said)) as session:
+    said = {
+        "orsweb_run": "grpo-7",
+        "orsweb_step": "12",
+        "orsweb_model": "tiny-1",
+        "orsweb_seed": "3",
+    }
+    with client.environment("secretive").session(
+        split="train", index=0, secrets=client.secrets(said)
+    ) as session:
         names = session.call_tool("names", {}).blocks[0].text
     episode = record.episode(session.sid)
     assert (episode.run.name, episode.run_step, episode.model) == ("grpo-7", 12, "tiny-1")
@@ -105,7 +130,10 @@ def test_it_records_the_run_that_reserved_secrets_name(client: Client, record: R
 def test_it_records_an_episode_left_early_as_abandoned(client: Client, record: Recorded) -> None:
     with client.environment("echo").session(split="train", index=0) as session:
         session.call_tool("echo", {"text": "bye"})
-    assert (record.episode(session.sid).cause, record.episode(session.sid).is_probe) == ("abandoned", False)
+    assert (record.episode(session.sid).cause, record.episode(session.sid).is_probe) == (
+        "abandoned",
+        False,
+    )
 
 
 def test_it_records_a_session_without_a_call_as_a_probe(client: Client, record: Recorded) -> None:
@@ -125,7 +153,9 @@ def test_it_offers_the_tools_of_a_task(client: Client, name: str) -> None:
     assert [tool.name for tool in environment.list_tools()] == ["look"]
 
 
-def test_it_offers_hidden_tools_in_sessions_where_nothing_overrides_the_list(client: Client) -> None:
+def test_it_offers_hidden_tools_in_sessions_where_nothing_overrides_the_list(
+    client: Client,
+) -> None:
     environment = client.environment("orshidden")
     with environment.session(split="train", index=0) as session:
         assert {tool.name for tool in session.list_tools()} == {"dig", "look"}
@@ -142,7 +172,9 @@ def test_it_offers_hidden_tools_in_sessions_where_nothing_overrides_the_list(cli
         ("orwtoolset", "wave", {}, "waving from the box"),
     ],
 )
-def test_it_calls_tools_of_toolsets(client: Client, name: str, tool: str, arguments: Any, text: str) -> None:
+def test_it_calls_tools_of_toolsets(
+    client: Client, name: str, tool: str, arguments: Any, text: str
+) -> None:
     with client.environment(name).session(split="train", index=0) as session:
         assert session.call_tool(tool, arguments).blocks[0].text == text
 
@@ -157,7 +189,11 @@ def test_it_shows_images(client: Client, record: Recorded) -> None:
     with client.environment("pictures").session(split="train", index=0) as session:
         words, picture = session.get_prompt()
         seen = session.call_tool("look", {}).blocks[1]
-    assert (words.text, picture.mimeType, picture.detail) == ("What is this?", "image/png", {"size": "low"})
+    assert (words.text, picture.mimeType, picture.detail) == (
+        "What is this?",
+        "image/png",
+        {"size": "low"},
+    )
     assert (seen.data, seen.mimeType, seen.detail) == (picture.data, "image/png", None)
     assert record.steps(session.sid)[0].blocks[1]["data"] == picture.data
 
@@ -186,7 +222,10 @@ def test_it_refuses_calls_after_the_end(client: Client, record: Recorded) -> Non
         session.call_tool("finish", {})
         with pytest.raises(Exception, match="was not run: the episode has finished"):
             session.call_tool("finish", {})
-    assert (record.episode(session.sid).return_sum, record.episode(session.sid).refused_count) == (0.5, 1)
+    assert (record.episode(session.sid).return_sum, record.episode(session.sid).refused_count) == (
+        0.5,
+        1,
+    )
 
 
 @pytest.mark.parametrize("name", ["raises", "orsecho", "orwecho"])
@@ -195,5 +234,9 @@ def test_it_tells_what_a_tool_raised(client: Client, record: Recorded, name: str
     with session, pytest.raises(Exception, match="the valve is stuck"):
         session.call_tool("fault", {})
     (step,) = record.steps(session.sid)
-    assert (step.status, step.error, step.reason) == ("failed", "the valve is stuck", "RuntimeError")
+    assert (step.status, step.error, step.reason) == (
+        "failed",
+        "the valve is stuck",
+        "RuntimeError",
+    )
     assert record.episode(session.sid).cause == "env_error"

@@ -1,4 +1,5 @@
-"""While PostgreSQL accepts connections and answers nothing, agents wait, and pages and the API say so in time."""
+"""While PostgreSQL accepts connections and answers nothing, agents wait, and pages and the API say
+so in time."""
 
 from __future__ import annotations
 
@@ -65,7 +66,11 @@ if connection.vendor == "postgresql":
     def test_pages_and_the_api_say_so_and_agents_wait(frozen: tuple[LiveServer, Frozen]) -> None:
         server, front = frozen
         http = httpx.Client(base_url=server.url, headers=KEY, timeout=60)
-        with http, Agent(server, **KEY).open({"id": 1}, "echo") as agent, ThreadPoolExecutor(1) as player:
+        with (
+            http,
+            Agent(server, **KEY).open({"id": 1}, "echo") as agent,
+            ThreadPoolExecutor(1) as player,
+        ):
             assert http.get("/api/episodes").status_code == 200
             front.flows.clear()
             call = player.submit(agent.call, "echo", {"text": "hi"})

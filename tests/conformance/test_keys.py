@@ -1,4 +1,5 @@
-"""Tests with ORSWEB_API_KEYS: every request except /health needs a key, and only the key of a session can use it."""
+"""Tests with ORSWEB_API_KEYS: every request except /health needs a key, and only the key of a
+session can use it."""
 
 from __future__ import annotations
 
@@ -73,7 +74,9 @@ def test_it_does_not_repeat_a_wrong_key(guarded: LiveServer) -> None:
 
 
 @CLIENTS
-def test_it_turns_clients_without_a_key_away(guarded: LiveServer, make: type[OrsClient | OpenRewardClient]) -> None:
+def test_it_turns_clients_without_a_key_away(
+    guarded: LiveServer, make: type[OrsClient | OpenRewardClient]
+) -> None:
     with make(guarded) as client, pytest.raises(Exception, match=r"401|X-API-Key") as refusal:
         client.environment("echo").list_splits()
     assert type(refusal.value).__name__ == "AuthenticationError"
@@ -96,14 +99,23 @@ def test_it_plays_with_a_key_and_records_its_label(
 
 @each(
     ("method", "path"),
-    [("POST", "/ping"), ("GET", "/prompt"), ("GET", "/messages"), ("GET", "/task_tools"), ("POST", "/call")],
+    [
+        ("POST", "/ping"),
+        ("GET", "/prompt"),
+        ("GET", "/messages"),
+        ("GET", "/task_tools"),
+        ("POST", "/call"),
+    ],
 )
 def test_it_hides_a_session_from_other_keys(guarded: LiveServer, method: str, path: str) -> None:
     with Agent(guarded, **{"X-API-Key": ALICE}).open({"id": 1}, "echo") as alice:
         with Agent(guarded, **{"X-API-Key": BOB}) as bob:
             body = {"name": "echo", "input": {"text": "mine"}} if path == "/call" else None
             answer = bob.http.request(method, path, json=body, headers={"X-Session-ID": alice.sid})
-        assert (answer.status_code, answer.json()) == (404, {"detail": "Active environment not found"})
+        assert (answer.status_code, answer.json()) == (
+            404,
+            {"detail": "Active environment not found"},
+        )
         assert alice.call("echo", {"text": "still here"}).text == "still here"
 
 
@@ -122,12 +134,20 @@ def test_it_tells_a_recorded_result_to_no_other_key(guarded: LiveServer) -> None
         body = {"name": "echo", "input": {}, "task_id": result.task_id}
         assert bob.post("/call", body, **{"X-Session-ID": alice.sid}).status_code == 404
     with Agent(guarded, **{"X-API-Key": ALICE}) as later:
-        assert answer_of(later.post("/call", body, **{"X-Session-ID": alice.sid}).content).message == result.message
+        assert (
+            answer_of(later.post("/call", body, **{"X-Session-ID": alice.sid}).content).message
+            == result.message
+        )
 
 
-def test_ending_a_run_ends_the_sessions_that_its_key_left_open(guarded: LiveServer, record: Recorded) -> None:
+def test_ending_a_run_ends_the_sessions_that_its_key_left_open(
+    guarded: LiveServer, record: Recorded
+) -> None:
     about = {"secrets": {"orsweb_run": "läuft/1"}}
-    with Agent(guarded, **{"X-API-Key": ALICE}) as alice, Agent(guarded, **{"X-API-Key": BOB}) as bob:
+    with (
+        Agent(guarded, **{"X-API-Key": ALICE}) as alice,
+        Agent(guarded, **{"X-API-Key": BOB}) as bob,
+    ):
         run = "/api/runs/by-name/l%C3%A4uft%2F1"
         assert alice.http.put(run, json={"step": 7}).status_code == 201
         assert bob.http.put(run, json={"step": 8}).status_code == 404
@@ -137,7 +157,11 @@ def test_ending_a_run_ends_the_sessions_that_its_key_left_open(guarded: LiveServ
         assert alice.post("/ping").status_code == 404
         assert bob.post("/ping").status_code == 200
     mine = record.episode(alice.sid)
-    assert (mine.cause, mine.run_step, mine.detail) == ("abandoned", 7, "The run ended while the session was open.")
+    assert (mine.cause, mine.run_step, mine.detail) == (
+        "abandoned",
+        7,
+        "The run ended while the session was open.",
+    )
 
 
 def test_a_name_that_is_not_utf_8_is_refused(guarded: LiveServer) -> None:

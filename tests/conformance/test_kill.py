@@ -1,6 +1,8 @@
-"""An answered call is recorded, however often the server is killed (SIGKILL) during play, and its follower before it.
+"""An answered call is recorded, however often the server is killed (SIGKILL) during play, and its
+follower before it.
 
-The server's process is the one that writes, so each kill is one of the writer, in the middle of a batch or not.
+The server's process is the one that writes, so each kill is one of the writer, in the middle of a
+batch or not.
 """
 
 from __future__ import annotations
@@ -45,11 +47,15 @@ class Counted:
 
 
 def play(server: LiveServer, counted: Counted) -> None:
-    """Play episode after episode; when the connection fails, wait for the server and open another session."""
+    """Play episode after episode; when the connection fails, wait for the server and open another
+    session."""
     while not counted.is_over.is_set():
         try:
             _play_episode(server, counted)
-        except (httpx.TransportError, AssertionError):  # the latter: an answer was cut short, or the server is draining
+        except (
+            httpx.TransportError,
+            AssertionError,
+        ):  # the latter: an answer was cut short, or the server is draining
             counted.is_over.wait(0.02)
             counted.is_up.wait()
 
@@ -67,7 +73,8 @@ def _play_episode(server: LiveServer, counted: Counted) -> None:
 
 
 def kill_follower(server: LiveServer) -> None:
-    """Kill the process of the follower; the server starts another one a second later, unless it is killed before."""
+    """Kill the process of the follower; the server starts another one a second later, unless it is
+    killed before."""
     for process in psutil.Process(server.pid).children():
         if "episodes.rollups.follower_process" in process.cmdline():
             process.kill()
@@ -85,7 +92,10 @@ def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
     """A server that was killed KILLS times while PLAYERS played, and has been started again."""
     counted = Counted()
     with LiveServer("tests.envs:Counter", env={"ORSWEB_FOLLOWER": "process"}) as server:
-        players = [threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)]
+        players = [
+            threading.Thread(target=play, args=[server, counted], daemon=True)
+            for _ in range(PLAYERS)
+        ]
         counted.is_up.set()
         for player in players:
             player.start()
@@ -116,8 +126,11 @@ def test_it_has_every_answered_step(played: Played, tried: Callable[[str], None]
 def test_it_has_no_step_twice_and_none_left_out(played: Played) -> None:
     for sid, answered in played.counted.answered.items():
         steps = played.record.steps(sid)
-        assert [(step.index, step.blocks[0]["text"]) for step in steps] == [(n, str(n + 1)) for n in range(len(steps))]
-        assert len(steps) - len(answered) in (0, 1)  # the kill may have prevented the answer to a recorded call
+        assert [(step.index, step.blocks[0]["text"]) for step in steps] == [
+            (n, str(n + 1)) for n in range(len(steps))
+        ]
+        # the kill may have prevented the answer to a recorded call
+        assert len(steps) - len(answered) in (0, 1)
 
 
 def test_it_closed_what_was_open_as_interrupted(played: Played) -> None:
@@ -140,7 +153,9 @@ def test_it_counted_the_steps_of_interrupted_episodes(played: Played) -> None:
 
 
 def test_it_tells_the_last_answers_before_a_kill_again(played: Played) -> None:
-    interrupted = played.record.episodes.filter(cause="interrupted").values_list("session_id", flat=True)
+    interrupted = played.record.episodes.filter(cause="interrupted").values_list(
+        "session_id", flat=True
+    )
     asked = [sid for sid in interrupted if played.counted.answered.get(sid)]
     assert asked
     for sid in asked:

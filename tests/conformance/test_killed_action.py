@@ -31,14 +31,18 @@ def server(django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
         yield server
 
 
-def killed_when(server: LiveServer, is_far: Callable[[CurationAction], bool], action: str, **values: str) -> None:
-    """Start an action on all tasks, and kill the server when the action, which it has recorded, is so far."""
+def killed_when(
+    server: LiveServer, is_far: Callable[[CurationAction], bool], action: str, **values: str
+) -> None:
+    """Start an action on all tasks, and kill the server when the action, which it has recorded, is
+    so far."""
     with httpx.Client(base_url=server.url, follow_redirects=True, timeout=60) as pages:
         asked = pages.get(f"{TASKS}act/{action}/", params={"scope": "all", "ask": "1", **values})
         form = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', asked.text))
         pages.post(f"{TASKS}act/{action}/", data={**form, **values, "confirm": "1"})
     until, pid = time.monotonic() + 60, server.pid
-    while True:  # it is looked at while it stands still, and goes on for a few milliseconds at a time
+    # it is looked at while it stands still, and goes on for a few milliseconds at a time
+    while True:
         os.kill(pid, signal.SIGSTOP)
         eventually(lambda: _state_of(pid) == "T")
         row = CurationAction.objects.using(ALIAS).first()
@@ -59,11 +63,18 @@ def _revisions() -> QuerySet[TaskRevision]:
 
 
 def served(server: LiveServer) -> int:
-    return len(httpx.post(f"{server.url}/many/tasks", json={"split": "train"}, timeout=60).json()["tasks"])
+    return len(
+        httpx.post(f"{server.url}/many/tasks", json={"split": "train"}, timeout=60).json()["tasks"]
+    )
 
 
 def test_a_killed_action_is_taken_back_if_agents_saw_nothing_of_it(server: LiveServer) -> None:
-    killed_when(server, lambda row: row.stage == "staging" and _revisions().exists(), "quarantine", reason="wrong")
+    killed_when(
+        server,
+        lambda row: row.stage == "staging" and _revisions().exists(),
+        "quarantine",
+        reason="wrong",
+    )
     later = timezone.now() - timedelta(minutes=2)
     CurationAction.objects.using(ALIAS).update(created=later)
     Split.objects.using(ALIAS).update(changing_until=later)
@@ -79,5 +90,11 @@ def test_a_killed_action_is_finished_if_agents_saw_it(server: LiveServer) -> Non
     assert served(server) == 0
     assert Task.objects.using(ALIAS).filter(state="quarantined").count() == MANY
     action = CurationAction.objects.using(ALIAS).get()
-    page = httpx.get(f"{server.url}/admin/environments/curationaction/{action.pk}/change/", follow_redirects=True)
-    assert action.stage == "done" and "The server stopped meanwhile." in page.text and "Undo" in page.text
+    page = httpx.get(
+        f"{server.url}/admin/environments/curationaction/{action.pk}/change/", follow_redirects=True
+    )
+    assert (
+        action.stage == "done"
+        and "The server stopped meanwhile." in page.text
+        and "Undo" in page.text
+    )

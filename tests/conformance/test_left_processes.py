@@ -1,4 +1,5 @@
-"""Processes that hosted code has started: the next server starts as usual, and they end with the one before it."""
+"""Processes that hosted code has started: the next server starts as usual, and they end with the
+one before it."""
 
 from __future__ import annotations
 
@@ -53,10 +54,25 @@ def test_they_end_with_the_server_and_incidents_name_them(
     left = left_in(server)
     assert len(left) == 5
     end(server)
-    assert not [process for process in left if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    assert not [
+        process
+        for process in left
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    ]
     with recorded(server, django_db_blocker):
-        eventually(lambda: Incident.objects.using(ALIAS).filter(kind="left", how__contains=f"{left[2].pid})").exists())
-        incident = Incident.objects.using(ALIAS).select_related("environment").filter(kind="left").latest("happened")
+        eventually(
+            lambda: (
+                Incident.objects.using(ALIAS)
+                .filter(kind="left", how__contains=f"{left[2].pid})")
+                .exists()
+            )
+        )
+        incident = (
+            Incident.objects.using(ALIAS)
+            .select_related("environment")
+            .filter(kind="left")
+            .latest("happened")
+        )
     how, environment = incident.how, incident.environment
     assert environment is not None and environment.name == "forking"
     assert f"of forking (pid {left[0].pid})" in how and f"sleep 600 (pid {left[2].pid})" in how

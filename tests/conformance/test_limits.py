@@ -33,7 +33,8 @@ def limited() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def brief() -> Iterator[LiveServer]:
-    """A server whose sessions expire quickly; those of the other tests must survive a machine that stalls."""
+    """A server whose sessions expire quickly; those of the other tests must survive a machine that
+    stalls."""
     with LiveServer("tests.envs:Slow", env={"ORSWEB_SESSION_TIMEOUT": "4"}) as running:
         yield running
 
@@ -69,7 +70,9 @@ def test_it_does_not_wait_for_a_thread_that_it_gave_up(limited: LiveServer) -> N
 
 
 @pytest.mark.parametrize("tool", ["wait", "sleep"])
-def test_it_ends_a_tool_at_the_tool_timeout(limited: LiveServer, record: Recorded, tool: str) -> None:
+def test_it_ends_a_tool_at_the_tool_timeout(
+    limited: LiveServer, record: Recorded, tool: str
+) -> None:
     with Agent(limited).open({}, "slow") as agent:
         answer = agent.call(tool, {"seconds": 4})
         assert answer.error == f"'{tool}' ran longer than 2 s (ORSWEB_TOOL_TIMEOUT)"
@@ -96,9 +99,14 @@ def test_it_refuses_a_body_over_the_limit_and_the_session_goes_on(limited: LiveS
         assert agent.call("echo", {"text": "still here"}).text == "still here"
 
 
-def test_it_refuses_a_result_over_the_limit_without_paying_for_it(limited: LiveServer, record: Recorded) -> None:
+def test_it_refuses_a_result_over_the_limit_without_paying_for_it(
+    limited: LiveServer, record: Recorded
+) -> None:
     with Agent(limited).open({}, "raises") as agent:
-        assert "ORSWEB_MAX_RESULT_BYTES allows 50000" in agent.call("huge", {"size_bytes": 60_000}).error
+        assert (
+            "ORSWEB_MAX_RESULT_BYTES allows 50000"
+            in agent.call("huge", {"size_bytes": 60_000}).error
+        )
         assert agent.call("huge", {"size_bytes": 40_000}).output["reward"] == 0.1
     assert [step.status for step in record.steps(agent.sid)] == ["failed", "ok"]
 

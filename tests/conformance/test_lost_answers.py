@@ -1,4 +1,5 @@
-"""A long answer ends soon after its client has lost the right to it, as one that is visibly not whole."""
+"""A long answer ends soon after its client has lost the right to it, as one that is visibly not
+whole."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from tests.server import LiveServer
 
 FILLS = 2
 PAUSE_SECONDS = 0.03
-"""Before each piece that a slow client reads, of which it takes 500, at least, for the whole file."""
+"""Before each piece that a slow client reads, of which it takes 500, at least, for the whole
+file."""
 MAX_SECONDS = 30.0
 """Ten are promised, and the kernel may hold what a slow client reads in some more."""
 
@@ -35,7 +37,10 @@ MAX_SECONDS = 30.0
 @pytest.fixture(scope="module")
 def server(django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
     env = {"ORSWEB_REQUIRE_KEYS": "1", "ORSWEB_MAX_STREAMS_PER_KEY": str(2 * STREAMS_PER_DOWNLOAD)}
-    with LiveServer("tests.conformance.envs:Filling", env=env) as running, recorded(running, django_db_blocker):
+    with (
+        LiveServer("tests.conformance.envs:Filling", env=env) as running,
+        recorded(running, django_db_blocker),
+    ):
         account = running.env | {"DJANGO_SUPERUSER_PASSWORD": PASSWORD}
         who = ("--username", "ann", "--email", "ann@example.org")
         programs.run("createsuperuser", "--noinput", *who, env=account, check=True)
@@ -48,8 +53,15 @@ def manage(server: LiveServer, *command: str) -> str:
 
 def made_key(server: LiveServer, name: str) -> str:
     """Return a new key, with which an episode was played that makes a long file."""
-    [key] = re.findall(rf"{PREFIX}\S+", manage(server, "create_key", name, "--scope", "play", "--scope", "read"))
-    eventually(lambda: httpx.post(f"{server.url}/create_session", headers={"X-API-Key": key}).status_code == 200)
+    [key] = re.findall(
+        rf"{PREFIX}\S+", manage(server, "create_key", name, "--scope", "play", "--scope", "read")
+    )
+    eventually(
+        lambda: (
+            httpx.post(f"{server.url}/create_session", headers={"X-API-Key": key}).status_code
+            == 200
+        )
+    )
     with Agent(server, **{"X-API-Key": key}).open({"id": 1}) as agent:
         for _ in range(FILLS):
             agent.call("fill")
@@ -80,7 +92,11 @@ def rest(answer: Pending, pause_seconds: float = 0.0) -> bytes:
 
 def is_cut(answer: bytes, size: int) -> bool:
     """Return whether an answer of more than `size` bytes began well and has no end."""
-    return answer.startswith(b"HTTP/1.1 200 ") and len(answer) < size and not answer.endswith(b"0\r\n\r\n")
+    return (
+        answer.startswith(b"HTTP/1.1 200 ")
+        and len(answer) < size
+        and not answer.endswith(b"0\r\n\r\n")
+    )
 
 
 @each("format", ["jsonl", "atif"])
@@ -122,7 +138,9 @@ def test_a_call_that_is_read_slowly_ends_after_its_key_was_revoked(server: LiveS
     assert is_cut(rest(answer), FILL_BYTES)
 
 
-def test_an_answer_of_mcp_that_is_read_slowly_ends_after_its_key_was_revoked(server: LiveServer) -> None:
+def test_an_answer_of_mcp_that_is_read_slowly_ends_after_its_key_was_revoked(
+    server: LiveServer,
+) -> None:
     raw = Raw(f"{server.url}/mcp/filling", {"X-API-Key": made_key(server, "mcp")}).opened()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -130,7 +148,10 @@ def test_an_answer_of_mcp_that_is_read_slowly_ends_after_its_key_was_revoked(ser
         connection.connect(("127.0.0.1", server.port))
         body = json.dumps(raw.call("fill")).encode()
         lines = "".join(f"{name}: {value}\r\n" for name, value in raw.headers.items())
-        head = f"POST /mcp/filling HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+        head = (
+            "POST /mcp/filling HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+            f"{len(body)}\r\n{lines}\r\n"
+        )
         connection.sendall(head.encode() + body)
         answer = Pending(connection)
         answer.hear(b'"text"')

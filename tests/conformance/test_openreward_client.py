@@ -1,5 +1,5 @@
-"""Tests of what only the openreward client does: bare paths, X-Deployment, variants, messages, terminal tools, group
-scores.
+"""Tests of what only the openreward client does: bare paths, X-Deployment, variants, messages,
+terminal tools, group scores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ ANSWERS = ["four", "seven ch", ""]
 
 
 def candidates() -> list[GroupCandidate]:
-    return [GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text=text)])]) for text in ANSWERS]
+    return [
+        GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text=text)])])
+        for text in ANSWERS
+    ]
 
 
 @pytest.mark.parametrize("name", ["orwecho", "acme/orwecho", "acme/OrwEcho"])
@@ -29,7 +32,9 @@ def test_it_finds_the_environment_that_x_deployment_names(
     assert record.episode(session.sid).environment.name == "orwecho"
 
 
-def test_it_plays_the_default_where_no_environment_has_the_name(openreward: OpenRewardClient, record: Recorded) -> None:
+def test_it_plays_the_default_where_no_environment_has_the_name(
+    openreward: OpenRewardClient, record: Recorded
+) -> None:
     with openreward.environment("acme/unheard-of").session(split="train", index=0) as session:
         session.call_tool("echo", {"text": "hi"})
     assert record.episode(session.sid).environment.name == "echo"
@@ -44,7 +49,9 @@ def test_it_plays_a_variant(openreward: OpenRewardClient, record: Recorded) -> N
 
 
 @pytest.mark.parametrize("name", ["terminal", "orwterminal"])
-def test_it_ends_with_the_final_message(openreward: OpenRewardClient, record: Recorded, name: str) -> None:
+def test_it_ends_with_the_final_message(
+    openreward: OpenRewardClient, record: Recorded, name: str
+) -> None:
     with openreward.environment(name).session(split="train", index=0) as session:
         assert session.terminal_tool().name == "submit"
         graded = session.call_terminal_tool("42")
@@ -52,8 +59,12 @@ def test_it_ends_with_the_final_message(openreward: OpenRewardClient, record: Re
     assert record.episode(session.sid).cause == "finished"
 
 
-@pytest.mark.parametrize(("name", "roles"), [("conversation", 3), ("orwconversation", 2), ("orwecho", 1)])
-def test_it_reads_messages(openreward: OpenRewardClient, record: Recorded, name: str, roles: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "roles"), [("conversation", 3), ("orwconversation", 2), ("orwecho", 1)]
+)
+def test_it_reads_messages(
+    openreward: OpenRewardClient, record: Recorded, name: str, roles: int
+) -> None:
     with openreward.environment(name).session(split="train", index=0) as session:
         assert len(session.get_messages()) == roles
     assert record.episode(session.sid).prompt is not None
@@ -61,7 +72,12 @@ def test_it_reads_messages(openreward: OpenRewardClient, record: Recorded, name:
 
 def test_it_reads_a_conversation_as_a_prompt(openreward: OpenRewardClient) -> None:
     with openreward.environment("orwconversation").session(split="train", index=0) as session:
-        assert [block.text for block in session.get_prompt()] == ["[system]", "Be brief.", "[user]", "And now?"]
+        assert [block.text for block in session.get_prompt()] == [
+            "[system]",
+            "Be brief.",
+            "[user]",
+            "And now?",
+        ]
 
 
 @pytest.mark.parametrize("name", ["scored", "orwscored"])
@@ -106,5 +122,7 @@ def test_it_goes_on_after_a_call_that_came_too_late(openreward: OpenRewardClient
 
 def test_it_gives_the_constructor_its_key_among_the_secrets(openreward: OpenRewardClient) -> None:
     secrets = openreward.secrets({"token": "t-0123456789"})
-    with openreward.environment("secretive").session(split="train", index=0, secrets=secrets) as session:
+    with openreward.environment("secretive").session(
+        split="train", index=0, secrets=secrets
+    ) as session:
         assert session.call_tool("names", {}).blocks[0].text == "OPENREWARD_API_KEY,api_key,token"

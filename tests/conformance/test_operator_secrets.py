@@ -1,4 +1,5 @@
-"""`ORSWEB_ENVIRONMENT_SECRETS_FILE`: sessions have the operator's secrets also after a kill, and at other servers."""
+"""`ORSWEB_ENVIRONMENT_SECRETS_FILE`: sessions have the operator's secrets also after a kill, and at
+other servers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ def test_a_session_has_them_after_a_kill_and_a_remote_environment_gets_them(tmp_
     with LiveServer("tests.envs:Secretive") as other:
         classes = ("tests.envs_returning:Telling", f"far={other.url}/secretive")
         with LiveServer(*classes, env={"ORSWEB_ENVIRONMENT_SECRETS_FILE": str(file)}) as server:
-            agent, far = Agent(server).open({"id": 1}, "telling"), Agent(server).open({"id": 1}, "far")
+            agent, far = (
+                Agent(server).open({"id": 1}, "telling"),
+                Agent(server).open({"id": 1}, "far"),
+            )
             assert far.call("reveal").text == f"token {STARS}"  # it is not missing
             assert agent.call("add", {"number": 1}).text == "1"
             server.kill()

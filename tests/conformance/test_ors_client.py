@@ -1,5 +1,5 @@
-"""Tests of what only the ors client does: environments in the path, split and index without an environment's name, no
-ids.
+"""Tests of what only the ors client does: environments in the path, split and index without an
+environment's name, no ids.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def test_it_tells_the_first_call_that_its_environment_lacks_the_index(ors: OrsCl
         session.call_tool("echo", {"text": "late"})
 
 
-def test_it_opens_sessions_for_discovery_without_recording_them(ors: OrsClient, record: Recorded) -> None:
+def test_it_opens_sessions_for_discovery_without_recording_them(
+    ors: OrsClient, record: Recorded
+) -> None:
     before = record.episodes.count()
     ors.environment("echo").list_tasks("train")
     assert record.episodes.count() == before

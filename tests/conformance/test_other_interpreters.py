@@ -1,4 +1,5 @@
-"""Environments whose packages conflict, or are absent in the server, are served by interpreters of their own."""
+"""Environments whose packages conflict, or are absent in the server, are served by interpreters of
+their own."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ class Named(Environment):
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with two virtual environments, `old` and `new`, whose packages `rules` differ, and a module."""
+    """A directory with two virtual environments, `old` and `new`, whose packages `rules` differ,
+    and a module."""
     directory = tmp_path_factory.mktemp("apart")
     for name in ("old", "new"):
         interpreters.make(directory / name)
@@ -105,13 +107,20 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def live(directory: Path) -> Iterator[LiveServer]:
     old, new = (f"{directory}/{name}/bin/python" for name in ("old", "new"))
-    served = (f"old=apart:Apart@{old}", f"new=apart:Apart@{new}", f"apart:Procedural@{new}", "named:Named")
+    served = (
+        f"old=apart:Apart@{old}",
+        f"new=apart:Apart@{new}",
+        f"apart:Procedural@{new}",
+        "named:Named",
+    )
     with LiveServer(*served, cwd=directory) as server:
         yield server
 
 
 @pytest.mark.parametrize("name", ["old", "new"])
-def test_each_is_played_with_its_own_packages(live: LiveServer, name: str, django_db_blocker: DjangoDbBlocker) -> None:
+def test_each_is_played_with_its_own_packages(
+    live: LiveServer, name: str, django_db_blocker: DjangoDbBlocker
+) -> None:
     with OrsClient(live) as client:
         environment = client.environment(name)
         assert [tool.name for tool in environment.list_tools()] == ["version"]
@@ -121,7 +130,11 @@ def test_each_is_played_with_its_own_packages(live: LiveServer, name: str, djang
             assert session.call_tool("version", {}).blocks[0].text == f"{name}, False"
     with recorded(live, django_db_blocker) as record:
         episode = record.episode(session.sid)
-        assert (episode.cause, episode.environment.declared_low, episode.environment.class_path) == (
+        assert (
+            episode.cause,
+            episode.environment.declared_low,
+            episode.environment.class_path,
+        ) == (
             "finished",
             -1.0,
             "apart:Apart",
@@ -129,7 +142,10 @@ def test_each_is_played_with_its_own_packages(live: LiveServer, name: str, djang
 
 
 def test_a_class_names_its_interpreter(live: LiveServer) -> None:
-    with OrsClient(live) as client, client.environment("named").session(split="train", index=0) as session:
+    with (
+        OrsClient(live) as client,
+        client.environment("named").session(split="train", index=0) as session,
+    ):
         assert session.get_prompt()[0].text == "old"
 
 
@@ -138,9 +154,15 @@ def test_its_page_shows_what_the_author_wrote(live: LiveServer) -> None:
 
 
 def test_a_procedural_class_makes_its_tasks_there(live: LiveServer) -> None:
-    with OrsClient(live) as client, client.environment("procedural").session(split="train", index=-1) as session:
+    with (
+        OrsClient(live) as client,
+        client.environment("procedural").session(split="train", index=-1) as session,
+    ):
         assert session.get_prompt()[0].text == f"Task {10**12 - 1}."
     body = {"split": "train", "start": 5, "stop": 7}
-    assert httpx.post(f"{live.url}/procedural/task_range", json=body).json()["tasks"] == [{"id": 5}, {"id": 6}]
+    assert httpx.post(f"{live.url}/procedural/task_range", json=body).json()["tasks"] == [
+        {"id": 5},
+        {"id": 6},
+    ]
     answer = httpx.post(f"{live.url}/procedural/task", json={"split": "train", "index": 10**12})
     assert (answer.status_code, "Invalid index" in answer.text) == (400, True)

@@ -1,4 +1,5 @@
-"""Tests of /v1/ with the unmodified recorder of openreward, its `get_task_difficulty`, and the command `orwd`."""
+"""Tests of /v1/ with the unmodified recorder of openreward, its `get_task_difficulty`, and the
+command `orwd`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def platform() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LiveServer]:
-    with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": f"alice:{KEY},bob:bob-key-9876543210"}) as running:
+    with LiveServer(
+        "tests.envs:Echo", env={"ORSWEB_API_KEYS": f"alice:{KEY},bob:bob-key-9876543210"}
+    ) as running:
         yield running
 
 
@@ -60,8 +63,14 @@ def log_rollout(client: OpenReward, run: str, index: int, reward: float, texts: 
     )
     rollout.log_openai_completions({"role": "system", "content": "Be brief."})
     for number in range(texts):
-        rollout.log_anthropic_message({"role": "assistant", "content": [{"type": "text", "text": f"thought {number}"}]})
-    call = {"id": "c1", "type": "function", "function": {"name": "echo", "arguments": '{"text":"hi"}'}}
+        rollout.log_anthropic_message(
+            {"role": "assistant", "content": [{"type": "text", "text": f"thought {number}"}]}
+        )
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "echo", "arguments": '{"text":"hi"}'},
+    }
     rollout.log_openai_completions({"role": "assistant", "content": None, "tool_calls": [call]})
     rollout.log_openai_completions(
         {"role": "tool", "tool_call_id": "c1", "content": "hi"},
@@ -73,7 +82,8 @@ def log_rollout(client: OpenReward, run: str, index: int, reward: float, texts: 
 
 
 def orwd(*args: str, fails: bool = False) -> str:
-    """Run the command in this process, which takes a fraction of starting it; return what it printed."""
+    """Run the command in this process, which takes a fraction of starting it; return what it
+    printed."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -84,7 +94,9 @@ def orwd(*args: str, fails: bool = False) -> str:
     return str(status) if fails else printed.getvalue()
 
 
-def test_the_recorder_uploads_whole_rollouts(platform: LiveServer, rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recorder_uploads_whole_rollouts(
+    platform: LiveServer, rows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = client_of(platform, monkeypatch)
     ids = [log_rollout(client, "conformance", index, index / 4, texts=200) for index in range(4)]
     client.rollout.close()
@@ -92,7 +104,11 @@ def test_the_recorder_uploads_whole_rollouts(platform: LiveServer, rows: None, m
         rollout = Rollout.objects.using(ALIAS).select_related("run").get(event_id=one)
         messages = list(RolloutMessage.objects.using(ALIAS).filter(rollout=rollout))
         assert rollout.run is not None
-        assert (rollout.run.name, rollout.model, rollout.task_index) == ("conformance", "model-x", index)
+        assert (rollout.run.name, rollout.model, rollout.task_index) == (
+            "conformance",
+            "model-x",
+            index,
+        )
         assert (rollout.environment_name, rollout.run_step, rollout.problem) == ("echo", 4, "")
         assert rollout.event_object["environment_id"] == "echo"
         assert [message.index for message in messages] == list(range(203))
@@ -100,14 +116,23 @@ def test_the_recorder_uploads_whole_rollouts(platform: LiveServer, rows: None, m
         assert {message.problem for message in messages} == {""}
 
 
-def test_it_tells_the_difficulty_of_tasks(platform: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_tells_the_difficulty_of_tasks(
+    platform: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = client_of(platform, monkeypatch)
     for reward in (0.0, 1.0):
         log_rollout(client, "difficulty", 11, reward)
     client.rollout.close()
     environment = client.environments.get("acme/echo")
-    [task] = [task for task in environment.get_task_difficulty(split="train") if task.task_index == 11]
-    assert (task.avg_reward, task.min_reward, task.max_reward, task.num_rollouts) == (0.5, 0.0, 1.0, 2)
+    [task] = [
+        task for task in environment.get_task_difficulty(split="train") if task.task_index == 11
+    ]
+    assert (task.avg_reward, task.min_reward, task.max_reward, task.num_rollouts) == (
+        0.5,
+        0.0,
+        1.0,
+        2,
+    )
     assert task.response_chars.mean == 2 * len("thought 0") + len('{"text":"hi"}')
     assert environment.get_task_difficulty(model_name="nobody") == []
     assert environment.get_task_difficulty(min_model_params=8) == []
@@ -115,7 +140,9 @@ def test_it_tells_the_difficulty_of_tasks(platform: LiveServer, monkeypatch: pyt
     assert environment.list_required_secrets() == []
 
 
-def test_it_tells_the_difficulty_of_what_was_only_played(platform: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_tells_the_difficulty_of_what_was_only_played(
+    platform: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = client_of(platform, monkeypatch)
     environment = client.environments.get("acme/echo")
     for task in ({"index": 1, "split": "train"}, {"task": environment.list_tasks("train")[2]}):
@@ -123,18 +150,25 @@ def test_it_tells_the_difficulty_of_what_was_only_played(platform: LiveServer, m
             session.call_tool("echo", {"text": "hello"})
             session.call_tool("finish", {})
     told = [task for task in environment.get_task_difficulty(split="train") if task.variant is None]
-    for index in (1, 2):  # the second was opened with the content of its task, as examples of both SDKs do
+    # the second was opened with the content of its task, as examples of both SDKs do
+    for index in (1, 2):
         [task] = [task for task in told if task.task_index == index]
         assert task.num_rollouts >= 1
         assert task.response_chars.p50 > 0
 
 
-def test_the_command_line_works_without_an_account(platform: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_works_without_an_account(
+    platform: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = client_of(platform, monkeypatch)
     log_rollout(client, "command-line", 2, 0.5)
     client.rollout.close()
     monkeypatch.setenv("OPENREWARD_API_KEY", "any")
-    assert json.loads(orwd("whoami", "-o", "json")) == {"name": "local", "id": "local", "type": "user"}
+    assert json.loads(orwd("whoami", "-o", "json")) == {
+        "name": "local",
+        "id": "local",
+        "type": "user",
+    }
     assert "local/echo" in orwd("list", "--mine")
     assert "Showing 1 of 1" in orwd("list", "--search", "secret")
     assert "ID:          echo" in orwd("get", "acme/echo")
@@ -155,7 +189,12 @@ def test_keys_see_their_own(guarded: LiveServer, monkeypatch: pytest.MonkeyPatch
     client.rollout.close()
     assert len(client.environments.get("acme/echo").get_task_difficulty()) == 1
     with httpx.Client(base_url=guarded.url) as http:
-        paths = ["/v1/runs", "/v1/environments", "/v1/namespace/current", "/v1/environments/a/echo/task-difficulty"]
+        paths = [
+            "/v1/runs",
+            "/v1/environments",
+            "/v1/namespace/current",
+            "/v1/environments/a/echo/task-difficulty",
+        ]
         assert [http.get(path).status_code for path in paths] == [401] * 4
         bob = {"X-API-Key": "bob-key-9876543210"}
         assert http.get("/v1/runs", headers=bob).json() == {"runs": [], "total": 0}
@@ -165,7 +204,9 @@ def test_keys_see_their_own(guarded: LiveServer, monkeypatch: pytest.MonkeyPatch
     assert KEY not in guarded.log
 
 
-@pytest.mark.parametrize("path", ["/v1/runs?limit=x", "/v1/runs?offset=-1", "/v1/environments?limit=1.5"])
+@pytest.mark.parametrize(
+    "path", ["/v1/runs?limit=x", "/v1/runs?offset=-1", "/v1/environments?limit=1.5"]
+)
 def test_it_says_which_numbers_it_takes(platform: LiveServer, path: str) -> None:
     answer = httpx.get(platform.url + path)
     assert (answer.status_code, "whole number" in answer.json()["message"]) == (400, True)

@@ -1,4 +1,5 @@
-"""What hosted code prints is masked, whether it runs in the server's process or in one of its own."""
+"""What hosted code prints is masked, whether it runs in the server's process or in one of its
+own."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from tests.server import LiveServer
 
 HOSTS = ("tests.conformance.envs:Printing", "apart=tests.conformance.envs:PrintingApart")
 WHOLE = (
-    *("stdout", "stderr", "UserWarning: warnings", "ValueError: print_exc", "os.write(1)", "os.write(2)", "program"),
+    *(
+        "stdout",
+        "stderr",
+        "UserWarning: warnings",
+        "ValueError: print_exc",
+        "os.write(1)",
+        "os.write(2)",
+        "program",
+    ),
     "ValueError: invalid literal for int() with base 10: 'thread",
 )
 IN_PARTS = ("part", "progress", "binary \N{REPLACEMENT CHARACTER}")
@@ -19,7 +28,10 @@ IN_PARTS = ("part", "progress", "binary \N{REPLACEMENT CHARACTER}")
 def test_no_session_loses_its_secret_to_others_of_its_key() -> None:
     secrets = [f"token/{uuid.uuid4().hex}" for _ in range(2 * MAX_RECENT_SECRETS)]
     with LiveServer(*HOSTS) as server:
-        agents = [Agent(server).open({"id": 1}, "printing", secrets={"token": secret}) for secret in secrets]
+        agents = [
+            Agent(server).open({"id": 1}, "printing", secrets={"token": secret})
+            for secret in secrets
+        ]
         for agent in agents:
             agent.call("print_line")
         eventually(lambda: server.log.count(f"line {STARS}") == len(agents))

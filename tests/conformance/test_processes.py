@@ -1,4 +1,5 @@
-"""`ORSWEB_PROCESSES=2`: two servers on one port and one PostgreSQL database, of which one dies, and which reload.
+"""`ORSWEB_PROCESSES=2`: two servers on one port and one PostgreSQL database, of which one dies, and
+which reload.
 
 A reload whose servers never become ready ends, and the old ones go on until the next one.
 """
@@ -28,7 +29,8 @@ from tests.conformance.reloading import reload, visited, write
 from tests.server import LiveServer, children_of
 
 _OWNER = (
-    "SELECT s.pid FROM environments_sessionlease AS l JOIN environments_clusterserver AS s ON s.id = l.server_id "
+    "SELECT s.pid FROM environments_sessionlease AS l JOIN environments_clusterserver AS s ON s.id "
+    "= l.server_id "
     "WHERE l.session = %s"
 )
 NEVER_READY = (
@@ -36,7 +38,8 @@ NEVER_READY = (
     "print('' if is_check else '.', end='', file=deaths, flush=True); "
     "is_check or deaths.tell() > 2 or os._exit(3); is_check or time.sleep(600)"
 )
-"""The check of the new code succeeds. The new servers list their tasks one after the other: two die, the next hangs."""
+"""The check of the new code succeeds. The new servers list their tasks one after the other: two
+die, the next hangs."""
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +88,18 @@ def test_connections_are_spread_over_servers_that_share_the_work(server: LiveSer
     assert server.log.count("this server leads") == 1
 
 
-def test_clients_go_on_when_the_process_of_their_session_dies(server: LiveServer, log: Path) -> None:
+def test_clients_go_on_when_the_process_of_their_session_dies(
+    server: LiveServer, log: Path
+) -> None:
     before = wait_for_all(server)
-    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, ThreadPoolExecutor() as threads:
-        sessions = [one.environment("changing").session(split="train", index=0) for one in (ors, openreward)]
+    with (
+        OrsClient(server) as ors,
+        OpenRewardClient(server) as openreward,
+        ThreadPoolExecutor() as threads,
+    ):
+        sessions = [
+            one.environment("changing").session(split="train", index=0) for one in (ors, openreward)
+        ]
         for number, session in enumerate(sessions, start=2):
             session.__enter__()
             assert added(session, number) == str(number)
@@ -107,21 +118,33 @@ def added(session: Any, number: int, seconds: float = 0.0) -> str:
 
 
 def leases_in(metrics: str) -> float:
-    found = re.findall(r'orsweb_cluster_leases\{server="server.\d",of="this server"\} (\S+)', metrics)
+    found = re.findall(
+        r'orsweb_cluster_leases\{server="server.\d",of="this server"\} (\S+)', metrics
+    )
     return sum(map(float, found))
 
 
 def test_metrics_and_the_operators_page_tell_of_all(server: LiveServer) -> None:
     wait_for_all(server)
     with Agent(server).open({"id": 1}):
-        eventually(lambda: leases_in(httpx.get(f"{server.url}/metrics").text) == 1)  # earlier ones are deleted late
+        # earlier ones are deleted late
+        eventually(lambda: leases_in(httpx.get(f"{server.url}/metrics").text) == 1)
         text = httpx.get(f"{server.url}/metrics").text
         page = httpx.get(f"{server.url}/operations/?part=state").text
-    found = {sample.labels["server"] for family in text_string_to_metric_families(text) for sample in family.samples}
+    found = {
+        sample.labels["server"]
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
     assert found == {"server.0", "server.1"}
     assert sorted(re.findall(r"orsweb_cluster_leader\{.*\} (\S+)", text)) == ["0.0", "1.0"]
     assert re.findall(r"orsweb_cluster_servers\{.*\} (\S+)", text) == ["2.0", "2.0"]
-    assert (page.count("✓ alive"), page.count("✕ ended"), page.count(">leader<"), page.count("<b>this one<")) == (
+    assert (
+        page.count("✓ alive"),
+        page.count("✕ ended"),
+        page.count(">leader<"),
+        page.count("<b>this one<"),
+    ) == (
         2,
         2,
         1,
@@ -132,8 +155,14 @@ def test_metrics_and_the_operators_page_tell_of_all(server: LiveServer) -> None:
 def test_a_reload_is_given_up_or_replaces_all_and_refuses_nobody(server: LiveServer) -> None:
     supervisor, old = server.process.pid, wait_for_all(server)
     deaths = server.log.count("the server died and is started again")
-    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, visited(server, 0.1) as problems:
-        sessions = [one.environment("changing").session(split="train", index=0) for one in (ors, openreward)]
+    with (
+        OrsClient(server) as ors,
+        OpenRewardClient(server) as openreward,
+        visited(server, 0.1) as problems,
+    ):
+        sessions = [
+            one.environment("changing").session(split="train", index=0) for one in (ors, openreward)
+        ]
         for session in sessions:
             session.__enter__()
             assert added(session, 1) == "1"
@@ -160,12 +189,16 @@ def version(server: LiveServer) -> str:
         return agent.call("version").text
 
 
-def test_while_a_server_that_dies_again_and_again_rests_the_others_take_its_connections(server: LiveServer) -> None:
+def test_while_a_server_that_dies_again_and_again_rests_the_others_take_its_connections(
+    server: LiveServer,
+) -> None:
     wait_for_all(server)
     deaths = server.log.count("the server died and is started again")
     while "pause_seconds=8.0" not in server.log:
         eventually(lambda: len(servers(server)) == 2)
-        os.kill(max(servers(server), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
+        os.kill(
+            max(servers(server), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL
+        )
         deaths += 1
         eventually(lambda: server.log.count("the server died and is started again") == deaths)  # noqa: B023 # it is over
     for _ in range(30):  # by chance, each would wait for the other one with a probability of a half

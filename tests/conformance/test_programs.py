@@ -1,4 +1,5 @@
-"""The bundled environments that run programs, played by the real ors client on a server of their own."""
+"""The bundled environments that run programs, played by the real ors client on a server of their
+own."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def test_a_client_writes_a_function_and_is_paid_by_the_share(
 def test_a_client_does_a_chore(ors: OrsClient) -> None:
     with ors.environment("shell").session(split="test", index=0) as session:
         assert "You are in the directory /work" in session.get_prompt()[0].text
-        assert re.search(r"Sub-goals reached: 0 of \d+", text_of(session.call_tool("bash", {"command": "ls -R"})))
+        assert re.search(
+            r"Sub-goals reached: 0 of \d+", text_of(session.call_tool("bash", {"command": "ls -R"}))
+        )
         assert text_of(session.call_tool("submit", {})).startswith("Not done.")
 
 
@@ -76,6 +79,8 @@ def test_without_bubblewrap_they_are_listed_and_refuse_sessions(tmp_path: Path) 
         assert "apt-get install bubblewrap" in httpx.get(server.url).text
         environment = client.environment("code")
         with pytest.raises(
-            RuntimeError, match=r"'code' is unavailable\. It needs a sandbox, and bubblewrap is missing"
+            RuntimeError,
+            match=r"'code' is unavailable\. It needs a sandbox, and bubblewrap is "
+            r"missing",
         ):
             environment.session(environment.list_tasks("test")[0]).__enter__()

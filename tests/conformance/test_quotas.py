@@ -1,4 +1,5 @@
-"""Both SDK clients over the quotas of their key: sessions and calls wait for their turn, and all of them play."""
+"""Both SDK clients over the quotas of their key: sessions and calls wait for their turn, and all of
+them play."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def test_more_agents_than_the_quota_allows_play_one_after_the_other(
     server: LiveServer, kind: type[OrsClient | OpenRewardClient]
 ) -> None:
     def play(_: int) -> str:
-        with kind(server) as client, client.environment("slow").session(split="train", index=0) as session:
+        with (
+            kind(server) as client,
+            client.environment("slow").session(split="train", index=0) as session,
+        ):
             for _ in range(2):
                 session.call_tool("wait", {"seconds": 0.05})
             with pytest.raises(Exception, match="was not run: the episode has ended") as refused:

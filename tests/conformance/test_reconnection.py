@@ -1,4 +1,5 @@
-"""A lost connection never makes a tool run twice, and a result can be fetched as long as it is recorded."""
+"""A lost connection never makes a tool run twice, and a result can be fetched as long as it is
+recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("cut", ["before the task_id", "after the task_id"])
 @pytest.mark.parametrize("make", [OrsClient, OpenRewardClient])
 def test_it_runs_a_clients_tool_once_when_the_connection_is_lost(
-    server: LiveServer, record: Recorded, log: Path, make: type[OrsClient | OpenRewardClient], cut: Cut
+    server: LiveServer,
+    record: Recorded,
+    log: Path,
+    make: type[OrsClient | OpenRewardClient],
+    cut: Cut,
 ) -> None:
     with cutting_proxy(server.port, cut) as proxy, make(server, url=proxy.url) as client:
         environment = client.environment("slow")
@@ -50,8 +55,11 @@ def test_it_gives_an_orphaned_run_to_the_same_request(server: LiveServer, log: P
     assert lines(log).count("wait starts") == 1
 
 
-def test_it_tells_a_large_result_again_that_was_lost_on_the_way(server: LiveServer, record: Recorded) -> None:
-    large, rounds = {"size_bytes": 8_000_000}, 12  # for some of them the server sees the repeat before the loss
+def test_it_tells_a_large_result_again_that_was_lost_on_the_way(
+    server: LiveServer, record: Recorded
+) -> None:
+    # for some of them the server sees the repeat before the loss
+    large, rounds = {"size_bytes": 8_000_000}, 12
     with Agent(server).open({"id": 1}, "raises") as agent:
         for _ in range(rounds):
             lost = agent.begin("huge", large)
@@ -61,7 +69,9 @@ def test_it_tells_a_large_result_again_that_was_lost_on_the_way(server: LiveServ
     assert len(record.steps(agent.sid)) == rounds
 
 
-def test_it_runs_the_same_request_again_when_the_first_was_answered(server: LiveServer, log: Path) -> None:
+def test_it_runs_the_same_request_again_when_the_first_was_answered(
+    server: LiveServer, log: Path
+) -> None:
     with Agent(server).open({"log": str(log)}, "counter") as agent:
         assert [agent.call("count").text for _ in range(3)] == ["1", "2", "3"]
 
@@ -81,7 +91,10 @@ def test_it_takes_a_clients_own_task_id_and_runs_it_once(server: LiveServer) -> 
 
 
 def test_it_keeps_the_ids_of_sessions_apart(server: LiveServer) -> None:
-    with Agent(server).open({"id": 1}, "counter") as one, Agent(server).open({"id": 1}, "counter") as other:
+    with (
+        Agent(server).open({"id": 1}, "counter") as one,
+        Agent(server).open({"id": 1}, "counter") as other,
+    ):
         one.call("count")
         one.call("count", task_id="trace-123")
         assert other.call("count", task_id="trace-123").text == "1"
@@ -100,17 +113,26 @@ def test_it_answers_from_the_record_after_the_linger(server: LiveServer, record:
 
 def test_it_answers_from_the_record_after_the_session(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "raises") as agent:
-        result = [agent.call("blanks"), agent.call("fault"), agent.call("recoverable"), agent.call("nope")]
+        result = [
+            agent.call("blanks"),
+            agent.call("fault"),
+            agent.call("recoverable"),
+            agent.call("nope"),
+        ]
     with Agent(server) as later:
         later.sid = agent.sid
-        assert [later.call("any", task_id=one.task_id).message for one in result] == [one.message for one in result]
+        assert [later.call("any", task_id=one.task_id).message for one in result] == [
+            one.message for one in result
+        ]
 
 
 def test_it_knows_no_call_that_an_ended_session_never_made(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "counter") as agent:
         pass
     with Agent(server) as later:
-        answer = later.post("/call", {"name": "count", "input": {}, "task_id": "no"}, **{"X-Session-ID": agent.sid})
+        answer = later.post(
+            "/call", {"name": "count", "input": {}, "task_id": "no"}, **{"X-Session-ID": agent.sid}
+        )
     assert (answer.status_code, answer.json()) == (404, {"detail": "Active environment not found"})
 
 
@@ -129,7 +151,9 @@ def test_it_tells_the_task_id_while_setup_still_runs(server: LiveServer) -> None
         assert b"patient" in call.hear(b"event: end")
 
 
-def test_it_tells_a_waiting_call_that_its_session_was_deleted(server: LiveServer, log: Path) -> None:
+def test_it_tells_a_waiting_call_that_its_session_was_deleted(
+    server: LiveServer, log: Path
+) -> None:
     with Agent(server).open({"log": str(log)}, "slow") as agent:
         call = agent.begin("wait", {"seconds": 60})
         eventually(lambda: "wait starts" in lines(log))
@@ -155,7 +179,10 @@ async def closing_post(server: LiveServer, path: str, sid: str, body: dict[str, 
     """Send a request on its own connection, which is closed as soon as the response is read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {sid}\r\nContent-Type: application/json\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {sid}\r\nContent-Type: "
+        "application/json\r\n"
+    )
     writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
     answer = b""
     while not re.search(rb'event: end\ndata: .*\n\n|\{"sid":.*\}', answer):
@@ -167,8 +194,15 @@ async def closing_post(server: LiveServer, path: str, sid: str, body: dict[str, 
 async def test_a_client_that_closes_after_the_end_has_got_it(server: LiveServer) -> None:
     async def play(number: int) -> list[str]:
         sid = f"hurried-{number}-{uuid.uuid4().hex}"
-        await closing_post(server, "/create", sid, {"env_name": "counter", "task_spec": {"id": sid}})
-        return [await closing_post(server, "/call", sid, {"name": "count", "input": {}}) for _ in range(8)]
+        await closing_post(
+            server, "/create", sid, {"env_name": "counter", "task_spec": {"id": sid}}
+        )
+        return [
+            await closing_post(server, "/call", sid, {"name": "count", "input": {}})
+            for _ in range(8)
+        ]
 
     for answers in await asyncio.gather(*(play(number) for number in range(48))):
-        assert len({TASK_ID.sub("", answer) for answer in answers}) == 8, "an earlier call was told again"
+        assert len({TASK_ID.sub("", answer) for answer in answers}) == 8, (
+            "an earlier call was told again"
+        )

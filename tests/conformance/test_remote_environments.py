@@ -1,4 +1,5 @@
-"""Environments of other ORS servers, in Go and of both SDKs, played through this one by both real clients."""
+"""Environments of other ORS servers, in Go and of both SDKs, played through this one by both real
+clients."""
 
 from __future__ import annotations
 
@@ -77,13 +78,17 @@ def _plain(output: Any) -> dict[str, Any]:
 
 def test_it_lists_what_the_go_server_has(client: Client) -> None:
     environment = client.environment("go")
-    assert [split if isinstance(split, str) else split.name for split in environment.list_splits()] == ["train", "test"]
+    assert [
+        split if isinstance(split, str) else split.name for split in environment.list_splits()
+    ] == ["train", "test"]
     assert [tool.name for tool in environment.list_tools()] == ["answer", "echo", "fail", "picture"]
     assert [task.task_spec["a"] for task in environment.list_tasks("train")] == [1, 3, 20]
     assert environment.num_tasks("test") == 1
 
 
-def test_the_record_of_a_go_episode_is_what_the_client_saw(client: Client, record: Recorded) -> None:
+def test_the_record_of_a_go_episode_is_what_the_client_saw(
+    client: Client, record: Recorded
+) -> None:
     environment = client.environment("go")
     with environment.session(task=environment.list_tasks("train")[1]) as session:
         prompt = session.get_prompt()
@@ -97,7 +102,9 @@ def test_the_record_of_a_go_episode_is_what_the_client_saw(client: Client, recor
     assert (prompt[0].text, tools[-1]) == ("What is 3 + 4?", "hint")
     assert outputs[0].blocks[0].text == LONG
     episode, steps = record.episode(session.sid), record.steps(session.sid)
-    assert [json.loads(step.output_json) for step in steps] == [_plain(output) for output in outputs]
+    assert [json.loads(step.output_json) for step in steps] == [
+        _plain(output) for output in outputs
+    ]
     assert [step.reward for step in steps] == [0.1, None, None, 1.0]
     assert (episode.cause, episode.return_sum, episode.environment.name) == ("finished", 1.1, "go")
     assert json.loads(episode.prompt.text)[0]["text"] == "What is 3 + 4?"
@@ -105,7 +112,9 @@ def test_the_record_of_a_go_episode_is_what_the_client_saw(client: Client, recor
 
 
 def test_refusals_of_the_go_server_reach_the_agent(client: Client, record: Recorded) -> None:
-    with client.environment("go").session(task=client.environment("go").list_tasks("train")[0]) as session:
+    with client.environment("go").session(
+        task=client.environment("go").list_tasks("train")[0]
+    ) as session:
         for tool, arguments in (("hint", {}), ("echo", {"text": 1})):
             with pytest.raises(Exception, match=r"valid tool|validation error"):
                 session.call_tool(tool, arguments)
@@ -113,7 +122,12 @@ def test_refusals_of_the_go_server_reach_the_agent(client: Client, record: Recor
         with pytest.raises(Exception, match="the episode has finished"):
             session.call_tool("answer", {"sum": 3})
     steps = record.steps(session.sid)
-    assert [step.reason for step in steps] == ["not_found", "input_validation", "", "episode_finished"]
+    assert [step.reason for step in steps] == [
+        "not_found",
+        "input_validation",
+        "",
+        "episode_finished",
+    ]
     assert record.episode(session.sid).return_sum == 0.0
 
 
@@ -122,14 +136,21 @@ def test_a_failure_of_the_go_server_is_a_failure_of_the_environment(
 ) -> None:
     environment = ors.environment("go")
     task = environment.list_tasks("train")[0]
-    with environment.session(task=task) as session, pytest.raises(RuntimeError, match="the abacus is broken"):
+    with (
+        environment.session(task=task) as session,
+        pytest.raises(RuntimeError, match="the abacus is broken"),
+    ):
         session.call_tool("fail", {})
     episode = record.episode(session.sid)
     assert episode.cause == "env_error"
-    assert episode.detail.startswith("http://127.0.0.1:") and episode.detail.endswith("the abacus is broken")
+    assert episode.detail.startswith("http://127.0.0.1:") and episode.detail.endswith(
+        "the abacus is broken"
+    )
 
 
-def test_secrets_go_to_the_other_server_and_nowhere_else(client: Client, server: LiveServer, record: Recorded) -> None:
+def test_secrets_go_to_the_other_server_and_nowhere_else(
+    client: Client, server: LiveServer, record: Recorded
+) -> None:
     secret = f"secret-{uuid.uuid4().hex}"
     environment = client.environment("go")
     task = environment.list_tasks("train")[0]
@@ -150,7 +171,9 @@ def test_the_record_of_a_reference_episode_is_what_the_client_saw(
         prompt = session.get_prompt()
         outputs = [session.call_tool(tool, {"text": LONG}), session.call_tool("finish", {})]
     steps = record.steps(session.sid)
-    assert [json.loads(step.output_json) for step in steps] == [_plain(output) for output in outputs]
+    assert [json.loads(step.output_json) for step in steps] == [
+        _plain(output) for output in outputs
+    ]
     assert json.loads(record.episode(session.sid).prompt.text)[0]["text"] == prompt[0].text
     assert record.episode(session.sid).cause == "finished"
 
@@ -213,12 +236,16 @@ def test_an_environment_that_is_down_comes_back(program: Path) -> None:
 
 def test_an_environment_that_the_server_does_not_have_is_unavailable(program: Path) -> None:
     with go_server(program) as go, LiveServer(f"{go}/summs", "tests.envs:Echo") as server:
-        assert "has no environment 'summs'; it has 'sums'; did you mean 'sums'?" in _asked(f"{server.url}/summs/tools")
+        assert "has no environment 'summs'; it has 'sums'; did you mean 'sums'?" in _asked(
+            f"{server.url}/summs/tools"
+        )
 
 
 def _fail_to_open(server: LiveServer, environment: str) -> None:
     body = {"env_name": environment, "split": "train", "index": 0}
-    answer = httpx.post(f"{server.url}/create", json=body, headers={"X-Session-ID": uuid.uuid4().hex}, timeout=30)
+    answer = httpx.post(
+        f"{server.url}/create", json=body, headers={"X-Session-ID": uuid.uuid4().hex}, timeout=30
+    )
     assert answer.status_code == 500
 
 

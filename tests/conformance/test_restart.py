@@ -1,4 +1,5 @@
-"""A requested stop: running calls are answered, environments are torn down, and everything is recorded.
+"""A requested stop: running calls are answered, environments are torn down, and everything is
+recorded.
 
 Afterwards a new server on the same database returns old results.
 """
@@ -38,7 +39,10 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     with LiveServer("tests.envs:Slow", env={"ORSWEB_KEEPALIVE": "0.2"}) as server:
         agents = [Agent(server).open({"log": str(log)}) for _ in range(2)]
         early = agents[0].call("echo", {"text": "early"})
-        calls = [agents[0].begin("wait", {"seconds": SECONDS}), agents[1].begin("sleep", {"seconds": SECONDS})]
+        calls = [
+            agents[0].begin("wait", {"seconds": SECONDS}),
+            agents[1].begin("sleep", {"seconds": SECONDS}),
+        ]
         eventually(lambda: {"wait starts", "sleep starts"} <= set(lines(log)))
         status = server.stop()
         heard = [call.hear(b"event: end\n") for call in calls]
@@ -57,12 +61,16 @@ def test_it_answers_running_calls(stopped: Stopped) -> None:
 
 def test_it_tears_environments_down_after_their_tools(stopped: Stopped) -> None:
     noted = lines(stopped.log)
-    assert sorted(noted) == sorted(["wait starts", "sleep starts", "wait ends", "sleep ends", "teardown", "teardown"])
+    assert sorted(noted) == sorted(
+        ["wait starts", "sleep starts", "wait ends", "sleep ends", "teardown", "teardown"]
+    )
     assert noted.index("teardown") > min(noted.index("wait ends"), noted.index("sleep ends"))
     assert noted[-1] == "teardown"
 
 
-def test_it_records_the_calls_and_the_interruption(stopped: Stopped, django_db_blocker: DjangoDbBlocker) -> None:
+def test_it_records_the_calls_and_the_interruption(
+    stopped: Stopped, django_db_blocker: DjangoDbBlocker
+) -> None:
     with recorded(stopped.server, django_db_blocker) as record:
         episodes = [record.episode(sid) for sid in stopped.sids]
         tools = [[step.tool for step in record.steps(sid)] for sid in stopped.sids]
@@ -71,13 +79,19 @@ def test_it_records_the_calls_and_the_interruption(stopped: Stopped, django_db_b
         ("ended", "interrupted", 2),
         ("ended", "interrupted", 1),
     ]
-    assert {one.detail for one in episodes} == {"The server was stopped before the episode had ended."}
+    assert {one.detail for one in episodes} == {
+        "The server was stopped before the episode had ended."
+    }
 
 
 @pytest.mark.parametrize("path", ["/ping", "/slow/call"])
-def test_the_next_request_of_its_client_says_that_it_was_interrupted(stopped: Stopped, path: str) -> None:
+def test_the_next_request_of_its_client_says_that_it_was_interrupted(
+    stopped: Stopped, path: str
+) -> None:
     body = {"name": "echo", "input": {"text": "x"}}
-    answer = httpx.post(f"{stopped.server.url}{path}", json=body, headers={"X-Session-ID": stopped.sids[0]})
+    answer = httpx.post(
+        f"{stopped.server.url}{path}", json=body, headers={"X-Session-ID": stopped.sids[0]}
+    )
     assert (answer.status_code, answer.json()["detail"]) == (
         404,
         "Active environment not found: the episode was interrupted. "
@@ -88,7 +102,10 @@ def test_the_next_request_of_its_client_says_that_it_was_interrupted(stopped: St
 def test_it_tells_an_old_result_after_the_restart(stopped: Stopped) -> None:
     with Agent(stopped.server) as later:
         later.sid = stopped.sids[0]
-        assert later.call("echo", {"text": "early"}, task_id=stopped.early.task_id).message == stopped.early.message
+        assert (
+            later.call("echo", {"text": "early"}, task_id=stopped.early.task_id).message
+            == stopped.early.message
+        )
 
 
 def test_it_tells_the_result_of_the_interrupted_call_after_the_restart(stopped: Stopped) -> None:

@@ -1,6 +1,8 @@
-"""Sessions of replayable classes go on after a restart of the server, for unmodified clients of both SDKs.
+"""Sessions of replayable classes go on after a restart of the server, for unmodified clients of
+both SDKs.
 
-One server is stopped and killed while sessions wait and while their calls run; the tests look at what became of them.
+One server is stopped and killed while sessions wait and while their calls run; the tests look at
+what became of them.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Returned:
         self._post("/create", name, body).raise_for_status()
 
     def play_unbound(self, name: str) -> None:
-        self.said[name] = self._post("/adding/call", name, {"name": "add", "input": {"number": 3}}).text
+        self.said[name] = self._post(
+            "/adding/call", name, {"name": "add", "input": {"number": 3}}
+        ).text
 
     def _post(self, path: str, name: str, body: Any) -> httpx.Response:
         headers = {**ALICE, "X-Session-ID": self.sids[name]}
@@ -76,18 +80,29 @@ class Returned:
 
 
 @pytest.fixture(scope="module")
-def returned(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Returned]:
+def returned(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> Iterator[Returned]:
     log = tmp_path_factory.mktemp("returned") / "log"
     settings = {"ORSWEB_API_KEYS": KEYS, "ORSWEB_KEEPALIVE": "0.2", "ADDING_LOG": str(log)}
-    with LiveServer(*CLASSES, env=settings) as server, recorded(server, django_db_blocker) as record:
+    with (
+        LiveServer(*CLASSES, env=settings) as server,
+        recorded(server, django_db_blocker) as record,
+    ):
         one = Returned(server, log, record)
-        with SDKS["ors"](server, "secret-of-alice") as ors, SDKS["openreward"](server, "secret-of-alice") as openreward:
+        with (
+            SDKS["ors"](server, "secret-of-alice") as ors,
+            SDKS["openreward"](server, "secret-of-alice") as openreward,
+        ):
             _play(one, {"ors": ors, "openreward": openreward})
         yield one
 
 
 def _play(one: Returned, clients: dict[str, Client]) -> None:
-    sessions = {name: client.environment("adding").session(split="train", index=1) for name, client in clients.items()}
+    sessions = {
+        name: client.environment("adding").session(split="train", index=1)
+        for name, client in clients.items()
+    }
     threads = ThreadPoolExecutor(len(sessions))
 
     def call(name: str, number: int, seconds: float) -> None:
@@ -102,7 +117,11 @@ def _play(one: Returned, clients: dict[str, Client]) -> None:
         one.sids[name] = session.sid
         assert session.get_prompt()[0].text == "Task train-1."
     _wait(begin(1))
-    for name, environment in (("worker", "addinginworkers"), ("forgetting", "forgetting"), ("owned", "adding")):
+    for name, environment in (
+        ("worker", "addinginworkers"),
+        ("forgetting", "forgetting"),
+        ("owned", "adding"),
+    ):
         one.open(name, environment)
     one.open("secret", secrets={"token": "t-0123456789"})
     one.open("other").call("process")
@@ -148,12 +167,19 @@ def test_unmodified_clients_go_on(returned: Returned, sdk: str) -> None:
     assert returned.sums[sdk] == ["1", "11", "111"]
     assert returned.steps(sdk) == [(0, 1.0), (1, 10.0), (2, 100.0)]
     episode = returned.record.episode(returned.sids[sdk])
-    assert (episode.status, episode.cause, episode.steps_count, episode.return_sum) == ("ended", "abandoned", 3, 111.0)
+    assert (episode.status, episode.cause, episode.steps_count, episode.return_sum) == (
+        "ended",
+        "abandoned",
+        3,
+        111.0,
+    )
     assert (episode.split.name, episode.key_label, episode.detail) == ("train", "alice", "")
 
 
 @pytest.mark.parametrize("name", ["stopped", "killed"])
-def test_a_session_goes_on_that_no_request_had_bound_to_an_environment(returned: Returned, name: str) -> None:
+def test_a_session_goes_on_that_no_request_had_bound_to_an_environment(
+    returned: Returned, name: str
+) -> None:
     assert '"text":"3"' in returned.said[name]
     assert returned.steps(name) == [(0, 3.0)]
     assert returned.record.episode(returned.sids[name]).key_label == "alice"
@@ -190,12 +216,14 @@ def test_a_session_belongs_to_its_key(returned: Returned) -> None:
         ("forgetting", "The server was stopped before the episode had ended."),
         (
             "secret",
-            "The server was stopped before the episode had ended. The session could not go on, because it had secrets, "
+            "The server was stopped before the episode had ended. The session could not go on, "
+            "because it had secrets, "
             "which are not stored.",
         ),
         (
             "other",
-            "The server was started again, and the session did not come back, because step 1 ('process') had another "
+            "The server was started again, and the session did not come back, because step 1 "
+            "('process') had another "
             "outcome.",
         ),
     ],

@@ -39,7 +39,9 @@ def test_the_short_example_reports_a_step(server: LiveServer) -> None:
     assert (run_of(server, "grpo-3")["step"], run_of(server, "grpo-3")["tags"]) == (120, ["sweep"])
 
 
-def test_the_callback_reports_steps_and_the_end(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_callback_reports_steps_and_the_end(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stub: Any = ModuleType("transformers")
     stub.TrainerCallback = object
     monkeypatch.setitem(sys.modules, "transformers", stub)
@@ -74,7 +76,10 @@ def test_ending_a_run_leaves_the_sessions_of_another_run_of_the_name(server: Liv
             assert httpx.put(url, json={"state": "ended"}).json()["name"] == "twice (2)"
             assert (first.post("/ping").status_code, second.post("/ping").status_code) == (200, 404)
         names = ("twice", "twice (2)")
-        steps = [httpx.get(f"{server.url}/api/episodes", params={"run": name}).json()["results"] for name in names]
+        steps = [
+            httpx.get(f"{server.url}/api/episodes", params={"run": name}).json()["results"]
+            for name in names
+        ]
         assert [[episode["step"] for episode in page] for page in steps] == [[40], [1]]
 
 
@@ -82,8 +87,11 @@ def test_ending_a_run_leaves_the_sessions_of_another_run_of_the_name(server: Liv
 def test_a_client_says_which_run_it_means(server: LiveServer, headers: dict[str, str]) -> None:
     name = f"said {next(iter(headers))}"
     for step in ("40", "1"):
-        with Agent(server, **{"X-Run": name, "X-Step": step, **headers}).open({"id": 1}, "echo") as agent:
+        with Agent(server, **{"X-Run": name, "X-Step": step, **headers}).open(
+            {"id": 1}, "echo"
+        ) as agent:
             agent.call("echo", {"text": "hi"})
-    assert [one["name"] for one in httpx.get(f"{server.url}/api/runs", params={"name": name}).json()["results"]] == [
-        name
-    ]
+    assert [
+        one["name"]
+        for one in httpx.get(f"{server.url}/api/runs", params={"name": name}).json()["results"]
+    ] == [name]

@@ -1,4 +1,5 @@
-"""Sessions of classes that save go on after kills of the worker and of the server, for unmodified clients of both SDKs.
+"""Sessions of classes that save go on after kills of the worker and of the server, for unmodified
+clients of both SDKs.
 
 None of their calls is made again; tests/conformance/test_returning.py has those whose calls are.
 """
@@ -21,7 +22,10 @@ from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.record import ALIAS, Recorded, recorded
 from tests.server import LiveServer
 
-CLASSES = [f"tests.envs_returning:{name}" for name in ("Saving", "SavingInWorkers", "SavingSeldom", "SavingAndAdding")]
+CLASSES = [
+    f"tests.envs_returning:{name}"
+    for name in ("Saving", "SavingInWorkers", "SavingSeldom", "SavingAndAdding")
+]
 SDKS = {"ors": OrsClient, "openreward": OpenRewardClient}
 KEY = "secret-of-alice"
 
@@ -54,7 +58,11 @@ class Saved:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveServer, Path]]:
     log = tmp_path_factory.mktemp("saved") / "log"
-    settings = {"ORSWEB_API_KEYS": f"alice:{KEY}", "ORSWEB_KEEPALIVE": "0.2", "ADDING_LOG": str(log)}
+    settings = {
+        "ORSWEB_API_KEYS": f"alice:{KEY}",
+        "ORSWEB_KEEPALIVE": "0.2",
+        "ADDING_LOG": str(log),
+    }
     with LiveServer(*CLASSES, env=settings) as server:
         yield server, log
 
@@ -69,12 +77,15 @@ def saved(live: tuple[LiveServer, Path], django_db_blocker: DjangoDbBlocker) -> 
 
 @pytest.mark.parametrize("environment", ["saving", "savinginworkers"])
 @pytest.mark.parametrize("sdk", SDKS)
-def test_unmodified_clients_go_on_from_the_snapshot(saved: Saved, sdk: str, environment: str) -> None:
+def test_unmodified_clients_go_on_from_the_snapshot(
+    saved: Saved, sdk: str, environment: str
+) -> None:
     with SDKS[sdk](saved.server, KEY) as client:
         with client.environment(environment).session(split="train", index=1) as session:
             sid = session.sid
             assert session.get_prompt()[0].text == "Task train-1."
-            process = session.call_tool("process", {}).blocks[0].text  # another one afterwards, which nobody compares
+            # another one afterwards, which nobody compares
+            process = session.call_tool("process", {}).blocks[0].text
             sums = [session.call_tool("add", {"number": 1}).blocks[0].text]
             if environment == "savinginworkers":
                 os.kill(int(process), signal.SIGKILL)
@@ -99,7 +110,10 @@ def test_a_call_that_ran_at_the_kill_of_the_server_is_told_as_failed(saved: Save
     eventually(lambda: "add 5 starts" in lines(saved.log))
     saved.kill()
     agent = saved.again(agent)
-    assert "The server ended while the call ran" in agent.call("add", {"number": 5, "seconds": 60}).error
+    assert (
+        "The server ended while the call ran"
+        in agent.call("add", {"number": 5, "seconds": 60}).error
+    )
     assert agent.call("add", {"number": 6}).text == "7"
     assert lines(saved.log).count("add 5 starts") == 1
     agent.close()

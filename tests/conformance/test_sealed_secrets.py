@@ -1,4 +1,5 @@
-"""`ORSWEB_SECRETS_KEY_FILE`: sessions with secrets go on after a kill, and no secret is stored in the clear."""
+"""`ORSWEB_SECRETS_KEY_FILE`: sessions with secrets go on after a kill, and no secret is stored in
+the clear."""
 
 from __future__ import annotations
 
@@ -93,12 +94,16 @@ def test_without_its_key_it_ends_with_the_reason(
     eventually(lambda: not SessionSecrets.objects.using(ALIAS).exists())
 
 
-def test_secrets_of_classes_that_do_not_come_back_are_not_kept(server: LiveServer, record: Recorded) -> None:
+def test_secrets_of_classes_that_do_not_come_back_are_not_kept(
+    server: LiveServer, record: Recorded
+) -> None:
     opened(server, "forgetting")
     assert not SessionSecrets.objects.using(ALIAS).exists()
 
 
-def test_secrets_of_a_session_that_is_ended_at_the_start_are_removed(server: LiveServer, record: Recorded) -> None:
+def test_secrets_of_a_session_that_is_ended_at_the_start_are_removed(
+    server: LiveServer, record: Recorded
+) -> None:
     opened(server)
     server.kill()
     assert SessionSecrets.objects.using(ALIAS).exists()
@@ -108,12 +113,15 @@ def test_secrets_of_a_session_that_is_ended_at_the_start_are_removed(server: Liv
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [("no key", "line 1 is not a key"), ("", "line 1 is not a key"), (None, "cannot be read")]
+    ("content", "why"),
+    [("no key", "line 1 is not a key"), ("", "line 1 is not a key"), (None, "cannot be read")],
 )
 def test_a_bad_file_stops_the_start(keys: Path, content: str | None, why: str) -> None:
     if content is not None:
         keys.write_text(content)
-    refused = LiveServer("tests.envs:Echo", env={"ORSWEB_SECRETS_KEY_FILE": str(keys)}, is_new=True).launch()
+    refused = LiveServer(
+        "tests.envs:Echo", env={"ORSWEB_SECRETS_KEY_FILE": str(keys)}, is_new=True
+    ).launch()
     assert refused.process.wait(60) == 1
     assert "ORSWEB_SECRETS_KEY_FILE" in refused.log and why in refused.log
     assert "Traceback" not in refused.log and "no key" not in refused.log.replace("not a key", "")

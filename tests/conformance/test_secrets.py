@@ -1,4 +1,5 @@
-"""Secrets and API keys do not get into the database or the log, however the environment repeats them."""
+"""Secrets and API keys do not get into the database or the log, however the environment repeats
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from tests.server import LiveServer
 
 
 def fresh_secret() -> str:
-    """Return a new secret with characters that JSON escapes, so that its escaped forms are checked too."""
+    """Return a new secret with characters that JSON escapes, so that its escaped forms are checked
+    too."""
     return f'tok"en/é-{uuid.uuid4().hex}'
 
 
@@ -59,7 +61,9 @@ def test_it_records_no_secret_that_a_tool_repeats(
 ) -> None:
     secret = fresh_secret()
     secrets = client.secrets({"token": secret})
-    with client.environment("secretive").session(split="train", index=0, secrets=secrets) as session:
+    with client.environment("secretive").session(
+        split="train", index=0, secrets=secrets
+    ) as session:
         assert secret in session.get_prompt()[0].text
         _call(session, tool)
     assert record.steps(session.sid)[0].tool == tool
@@ -67,7 +71,9 @@ def test_it_records_no_secret_that_a_tool_repeats(
     assert core_of(secret) not in server.log
 
 
-def test_it_shows_the_secret_to_the_agent_and_stars_on_record(client: Client, record: Recorded) -> None:
+def test_it_shows_the_secret_to_the_agent_and_stars_on_record(
+    client: Client, record: Recorded
+) -> None:
     secret = fresh_secret()
     with client.environment("secretive").session(
         split="train", index=0, secrets=client.secrets({"token": secret})
@@ -79,14 +85,23 @@ def test_it_shows_the_secret_to_the_agent_and_stars_on_record(client: Client, re
     assert step.metadata == {"token": "********"}
 
 
-def test_it_records_no_secret_that_was_encoded_or_split_or_logged(server: LiveServer, record: Recorded) -> None:
+def test_it_records_no_secret_that_was_encoded_or_split_or_logged(
+    server: LiveServer, record: Recorded
+) -> None:
     secret = fresh_secret()
     with Agent(server).open({"id": 1}, "secretive", secrets={"token": secret}) as agent:
         encoded = base64.b64encode(f"user:{secret}".encode()).decode()
-        agent.call("names", {"header": encoded, "form": quote_plus(secret), "dump": secret.encode().hex(" ")})
+        agent.call(
+            "names",
+            {"header": encoded, "form": quote_plus(secret), "dump": secret.encode().hex(" ")},
+        )
         agent.call("disguise")
     names, disguise = record.steps(agent.sid)
-    assert json.loads(names.input_json) | {"header": "-"} == {"header": "-", "form": STARS, "dump": STARS}
+    assert json.loads(names.input_json) | {"header": "-"} == {
+        "header": "-",
+        "form": STARS,
+        "dump": STARS,
+    }
     assert [block["text"] for block in disguise.blocks][:2] == [STARS, STARS]
     for trace in (encoded[12:-4], core_of(secret), core_of(secret).encode().hex()):
         assert trace not in record.everything()
@@ -97,7 +112,9 @@ def test_it_records_no_secret_that_was_encoded_or_split_or_logged(server: LiveSe
 async def test_nor_over_mcp(server: LiveServer, record: Recorded) -> None:
     secret = fresh_secret()
     sent = base64.b64encode(json.dumps({"token": {"value": secret}}).encode()).decode()
-    async with playing(f"{server.url}/mcp/secretive?split=train&index=0", {"X-Secrets": sent}) as player:
+    async with playing(
+        f"{server.url}/mcp/secretive?split=train&index=0", {"X-Secrets": sent}
+    ) as player:
         await player.call("names", **disguises(secret))
         assert secret.startswith(await player.text("disguise"))
         sid = player.sid
@@ -109,7 +126,9 @@ async def test_nor_over_mcp(server: LiveServer, record: Recorded) -> None:
         assert trace not in everything + server.log
 
 
-def test_nor_with_an_environment_of_another_server(server: LiveServer, django_db_blocker: DjangoDbBlocker) -> None:
+def test_nor_with_an_environment_of_another_server(
+    server: LiveServer, django_db_blocker: DjangoDbBlocker
+) -> None:
     secret = fresh_secret()
     with LiveServer(f"far={server.url}/secretive") as near:
         with Agent(near).open({"id": 1}, "far", secrets={"token": secret}) as agent:
@@ -125,7 +144,11 @@ def test_nor_with_an_environment_of_another_server(server: LiveServer, django_db
 def test_nor_in_what_a_trainer_says_about_its_run(server: LiveServer, record: Recorded) -> None:
     secret = fresh_secret()
     with Agent(server).open({"id": 1}, "secretive", secrets={"token": secret}) as agent:
-        description = {"notes": f"token {secret}", "config": disguises(secret), "tags": [core_of(secret), secret]}
+        description = {
+            "notes": f"token {secret}",
+            "config": disguises(secret),
+            "tags": [core_of(secret), secret],
+        }
         answer = agent.http.put(f"/api/runs/by-name/{quote_plus(secret)}", json=description)
     assert answer.status_code == 201, answer.text
     assert answer.json()["notes"] == f"token {STARS}"
@@ -141,7 +164,9 @@ def test_it_refuses_a_secret_that_is_too_long_to_look_for(server: LiveServer) ->
     assert "65,537 characters; at most 65,536" in answer.text
 
 
-def test_it_records_no_secret_that_the_agent_sends_back(server: LiveServer, record: Recorded) -> None:
+def test_it_records_no_secret_that_the_agent_sends_back(
+    server: LiveServer, record: Recorded
+) -> None:
     secret = fresh_secret()
     with Agent(server, **{"X-API-Key": "key-" + core_of(secret)}) as agent:
         agent.open({"id": secret}, "secretive", secrets={"token": secret})
@@ -162,13 +187,17 @@ def test_it_records_no_secret_of_a_session_that_failed_to_start(
         agent.create({"fail": where}, "secretive", secrets={"token": secret})
         agent.get("/prompt")
     episode = record.episode(agent.sid)
-    assert (episode.cause, episode.detail) == ("setup_failed", f"RuntimeError: {where} refused ********")
+    assert (episode.cause, episode.detail) == (
+        "setup_failed",
+        f"RuntimeError: {where} refused ********",
+    )
     assert core_of(secret) not in record.everything()
     assert core_of(secret) not in server.log
 
 
 def test_it_takes_secrets_from_body_and_header_and_the_body_wins(server: LiveServer) -> None:
-    header = "eyJ0b2tlbiI6eyJ2YWx1ZSI6ImhlYWQifSwib3RoZXIiOnsidmFsdWUiOiJ4In19"  # {"token": "head", "other": "x"}
+    # {"token": "head", "other": "x"}
+    header = "eyJ0b2tlbiI6eyJ2YWx1ZSI6ImhlYWQifSwib3RoZXIiOnsidmFsdWUiOiJ4In19"
     with Agent(server, **{"X-Secrets": header}) as agent:
         agent.open({}, "secretive", secrets={"token": "body"})
         assert agent.call("names").text == "other,token"
@@ -176,7 +205,9 @@ def test_it_takes_secrets_from_body_and_header_and_the_body_wins(server: LiveSer
 
 
 @each("header", ["%%%", "bm8=", "WzFd", "eyJhIjoxfQ==", "eyJhIjp7InZhbHVlIjoxfX0="])
-def test_it_refuses_a_malformed_header_without_repeating_it(server: LiveServer, header: str) -> None:
+def test_it_refuses_a_malformed_header_without_repeating_it(
+    server: LiveServer, header: str
+) -> None:
     with Agent(server) as agent:
         agent.sid = uuid.uuid4().hex
         answer = agent.post("/create", {"task_spec": {}}, **{"X-Secrets": header})

@@ -1,4 +1,5 @@
-"""People log in with an OpenID provider: a real server, a real provider, and every wrong answer that it can give."""
+"""People log in with an OpenID provider: a real server, a real provider, and every wrong answer
+that it can give."""
 
 from __future__ import annotations
 
@@ -51,17 +52,24 @@ def server(running_provider: OpenIdProvider) -> Iterator[LiveServer]:
 
 
 def shell(server: LiveServer, code: str) -> str:
-    return programs.run("shell", "--no-imports", "--command", code, env=server.env, check=True).stdout
+    return programs.run(
+        "shell", "--no-imports", "--command", code, env=server.env, check=True
+    ).stdout
 
 
 def members_of(server: LiveServer) -> dict[str, list[str]]:
     """Return the groups of each account."""
-    code = "from django.contrib.auth.models import User\nfor one in User.objects.all(): print(one, *one.groups.all())"
+    code = (
+        "from django.contrib.auth.models import User\nfor one in User.objects.all(): print(one, "
+        "*one.groups.all())"
+    )
     lines = shell(server, code)
     return {name: groups for name, *groups in (line.split() for line in lines.splitlines())}
 
 
-def log_in(server: LiveServer, path: str = "/accounts/sign-on/?next=/runs/") -> tuple[httpx.Client, str]:
+def log_in(
+    server: LiveServer, path: str = "/accounts/sign-on/?next=/runs/"
+) -> tuple[httpx.Client, str]:
     """Follow the whole way; return the browser, and the path at which it arrives."""
     browser = httpx.Client(base_url=server.url, follow_redirects=True)
     arrived = browser.get(path)
@@ -76,7 +84,11 @@ def test_the_login_page_offers_it(server: LiveServer) -> None:
 def test_the_first_login_makes_an_account_in_the_groups_that_exist(
     server: LiveServer, provider: OpenIdProvider
 ) -> None:
-    provider.claims = {"sub": "s-1", "preferred_username": "Ada L.", "groups": ["viewer", "elsewhere"]}
+    provider.claims = {
+        "sub": "s-1",
+        "preferred_username": "Ada L.",
+        "groups": ["viewer", "elsewhere"],
+    }
     browser, path = log_in(server)
     assert path == "/runs/"
     assert members_of(server)["Ada-L."] == ["viewer"]
@@ -129,16 +141,25 @@ def test_a_wrong_state_is_refused(server: LiveServer, provider: OpenIdProvider, 
         assert answer.headers["Location"] == FAILED
 
 
-def test_a_code_is_of_no_use_to_another_browser(server: LiveServer, provider: OpenIdProvider) -> None:
+def test_a_code_is_of_no_use_to_another_browser(
+    server: LiveServer, provider: OpenIdProvider
+) -> None:
     with httpx.Client(base_url=server.url) as browser, httpx.Client(base_url=server.url) as thief:
         back = httpx.get(browser.get("/accounts/sign-on/").headers["Location"]).headers["Location"]
         assert thief.get(back).headers["Location"] == FAILED
 
 
-def test_an_error_of_the_provider_ends_no_login(server: LiveServer, provider: OpenIdProvider) -> None:
+def test_an_error_of_the_provider_ends_no_login(
+    server: LiveServer, provider: OpenIdProvider
+) -> None:
     provider.claims = {"sub": "s-1"}
     browser, _ = log_in(server)
-    assert browser.get("/accounts/sign-on/callback/?error=x", follow_redirects=False).headers["Location"] == FAILED
+    assert (
+        browser.get("/accounts/sign-on/callback/?error=x", follow_redirects=False).headers[
+            "Location"
+        ]
+        == FAILED
+    )
     assert browser.get("/runs/", follow_redirects=False).status_code == 200
 
 
@@ -153,7 +174,10 @@ def test_no_token_code_or_secret_is_logged(server: LiveServer, provider: OpenIdP
 
 
 def test_without_it_nothing_is_loaded() -> None:
-    code = "import sys; from django.urls import reverse; reverse('login'); print('mozilla_django_oidc' in sys.modules)"
+    code = (
+        "import sys; from django.urls import reverse; reverse('login'); "
+        "print('mozilla_django_oidc' in sys.modules)"
+    )
     with LiveServer("tests.envs:Echo") as server:
         assert shell(server, code).strip() == "False"
         assert httpx.get(f"{server.url}/accounts/sign-on/").status_code == 404

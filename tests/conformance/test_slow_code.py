@@ -1,6 +1,8 @@
-"""Forty sessions whose plain code blocks its thread delay no other session, wherever in the environment it blocks.
+"""Forty sessions whose plain code blocks its thread delay no other session, wherever in the
+environment it blocks.
 
-They block until the test releases them, so everything answered before that did not wait for any of them.
+They block until the test releases them, so everything answered before that did not wait for any of
+them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def play_blocked(server: LiveServer, environment: str, task: dict[str, str]) -> 
         ("orsblocking", "tool"),
     ],
 )
-def test_it_answers_others_at_once(server: LiveServer, tmp_path: Path, environment: str, where: str) -> None:
+def test_it_answers_others_at_once(
+    server: LiveServer, tmp_path: Path, environment: str, where: str
+) -> None:
     log, released = tmp_path / "log", tmp_path / "released"
     task = {"where": where, "log": str(log), "until": str(released)}
     with Agent(server).open({"id": 1}, "slow") as other, ThreadPoolExecutor(SESSIONS) as players:

@@ -1,4 +1,5 @@
-"""A server that takes long to start, for the first time and again after a crash: both SDK clients ride it out."""
+"""A server that takes long to start, for the first time and again after a crash: both SDK clients
+ride it out."""
 
 from __future__ import annotations
 
@@ -21,9 +22,12 @@ MODULE = f"import time\ntime.sleep({START_SECONDS})\nfrom tests.envs import Echo
 
 @pytest.fixture
 def starting(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveServer]:
-    """A server that was just launched. Its clients wait without an answer for as long as the parameter says."""
+    """A server that was just launched. Its clients wait without an answer for as long as the
+    parameter says."""
     (tmp_path / "slow_start.py").write_text(MODULE)
-    server = LiveServer("slow_start:Echo", cwd=tmp_path, env={"ORSWEB_STARTING_SILENCE": request.param}).launch()
+    server = LiveServer(
+        "slow_start:Echo", cwd=tmp_path, env={"ORSWEB_STARTING_SILENCE": request.param}
+    ).launch()
     try:
         eventually(lambda: _listens(server))
         yield server
@@ -64,7 +68,9 @@ def test_a_client_plays_before_the_server_is_up_and_right_after_a_crash(
 
 @pytest.mark.parametrize("starting", ["0.2"], indirect=True)
 def test_who_waits_longer_is_told_that_the_server_is_starting(starting: LiveServer) -> None:
-    answer = httpx.post(f"{starting.url}/create", json={"task_spec": {"large": "x" * 2_000_000}}, timeout=20)
+    answer = httpx.post(
+        f"{starting.url}/create", json={"task_spec": {"large": "x" * 2_000_000}}, timeout=20
+    )
     assert (answer.status_code, answer.json()) == (503, {"detail": "Starting; try again."})
     assert (answer.headers["Retry-After"], answer.headers["X-Backend-State"]) == ("2", "starting")
     page = httpx.get(starting.url, headers={"Accept": "text/html,*/*"}, timeout=20)
@@ -74,12 +80,16 @@ def test_who_waits_longer_is_told_that_the_server_is_starting(starting: LiveServ
 
 
 @pytest.mark.parametrize("starting", ["0.2"], indirect=True)
-def test_it_hears_a_browser_out_and_sends_nobody_a_body_that_asks_for_none(starting: LiveServer) -> None:
+def test_it_hears_a_browser_out_and_sends_nobody_a_body_that_asks_for_none(
+    starting: LiveServer,
+) -> None:
     def connect() -> socket.socket:
         return socket.create_connection(("127.0.0.1", starting.port), timeout=20)
 
     def answer(client: socket.socket, request: str) -> str:
-        client.sendall(f"{request} / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n".encode())
+        client.sendall(
+            f"{request} / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n".encode()
+        )
         with client, client.makefile("rb") as received:
             return received.read().decode()
 
@@ -89,7 +99,8 @@ def test_it_hears_a_browser_out_and_sends_nobody_a_body_that_asks_for_none(start
 
 
 def test_a_first_start_says_that_it_prepares_the_database() -> None:
-    """At once, however long clients of other starts wait; and the log alarms nobody with an account that it made."""
+    """At once, however long clients of other starts wait; and the log alarms nobody with an account
+    that it made."""
     server = LiveServer("tests.envs:Echo", is_new=True).launch()
     try:
         pages: list[httpx.Response] = []

@@ -1,4 +1,5 @@
-"""The exact bytes of event streams, stored in tests/snapshots/streams; only the ids that change are replaced."""
+"""The exact bytes of event streams, stored in tests/snapshots/streams; only the ids that change are
+replaced."""
 
 from __future__ import annotations
 
@@ -67,8 +68,12 @@ def test_it_sends_a_slow_call_in_the_same_events_as_a_fast_one(server: LiveServe
     assert re.sub(comment, b"", without_ids(stream)) == snapshot("slow")
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("echo", {"text": "hi"}), ("wait", {"seconds": 0.3})])
-def test_it_sends_the_headers_of_an_event_stream(server: LiveServer, tool: str, arguments: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("echo", {"text": "hi"}), ("wait", {"seconds": 0.3})]
+)
+def test_it_sends_the_headers_of_an_event_stream(
+    server: LiveServer, tool: str, arguments: dict[str, str]
+) -> None:
     with Agent(server).open({"id": 1}, "slow") as agent:
         headers = agent.post("/call", {"name": tool, "input": arguments}).headers
     assert headers["content-type"] == "text/event-stream; charset=utf-8"

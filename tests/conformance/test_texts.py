@@ -1,6 +1,8 @@
-"""Texts of 1 KB to 1 MB reach every reader unchanged, and the record: both SDK clients and httpx's `iter_lines`.
+"""Texts of 1 KB to 1 MB reach every reader unchanged, and the record: both SDK clients and httpx's
+`iter_lines`.
 
-The readers strip or split at white space of many kinds at the edges of a data line, so the texts consist of it.
+The readers strip or split at white space of many kinds at the edges of a data line, so the texts
+consist of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Compares every request of both SDKs' clients, and every answer to them, with the OpenAPI document of the protocol."""
+"""Compares every request of both SDKs' clients, and every answer to them, with the OpenAPI document
+of the protocol."""
 
 from __future__ import annotations
 
@@ -26,12 +27,22 @@ def play(client: Client) -> None:
     """Use all that both clients offer, and whatever a server answers to it."""
     echo = client.environment("echo")
     task = echo.get_task("train", 0)
-    for found in (echo.list_tools(), echo.list_splits(), echo.list_tasks("train"), echo.get_task_range("train", 0, 2)):
+    for found in (
+        echo.list_tools(),
+        echo.list_splits(),
+        echo.list_tasks("train"),
+        echo.get_task_range("train", 0, 2),
+    ):
         assert found
     assert echo.num_tasks("train") == 3
     with echo.session(task, secrets=client.secrets({"orsweb_run": "traffic"})) as session:
         assert session.get_prompt() and session.list_tools()
-        for call in (("echo", {"text": "hi"}), ("echo", {"text": LONG}), ("echo", {"wrong": 1}), ("finish", {})):
+        for call in (
+            ("echo", {"text": "hi"}),
+            ("echo", {"text": LONG}),
+            ("echo", {"wrong": 1}),
+            ("finish", {}),
+        ):
             _attempt(session, *call)
     _play_what_fails(client)
 
@@ -60,7 +71,9 @@ def play_openreward(client: OpenRewardClient) -> None:
     with client.environment("terminal").session(split="train", index=0) as session:
         assert session.call_terminal_tool("42").finished
     with client.environment("scored").session(split="train", index=0) as session:
-        candidate = GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text="four")])])
+        candidate = GroupCandidate(
+            messages=[Message(role="assistant", blocks=[TextBlock(text="four")])]
+        )
         assert session.score_group([candidate])
     assert client.variant("acme/suite", "terminal").list_tools()
 
@@ -105,4 +118,8 @@ def test_ors_asked_for_all_that_it_can(ors_traffic: list[Exchange]) -> None:
 
 
 def test_openreward_asked_for_all_that_it_can(openreward_traffic: list[Exchange]) -> None:
-    assert {exchange.word for exchange in openreward_traffic} >= SHARED | {"messages", "version", "score_group"}
+    assert {exchange.word for exchange in openreward_traffic} >= SHARED | {
+        "messages",
+        "version",
+        "score_group",
+    }

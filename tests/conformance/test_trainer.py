@@ -1,7 +1,8 @@
-"""A trainer's own log and this server's figures agree, step by step, also where rollouts make no tool call.
+"""A trainer's own log and this server's figures agree, step by step, also where rollouts make no
+tool call.
 
-The reference computes rewards as TRL's GRPOTrainer logs them: `reward`, the mean over all rollouts of a step, and
-`frac_reward_zero_std`, the share of groups whose standard deviation is close to 0.
+The reference computes rewards as TRL's GRPOTrainer logs them: `reward`, the mean over all rollouts
+of a step, and `frac_reward_zero_std`, the share of groups whose standard deviation is close to 0.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class TrainerLog:
 
 
 def roll_out(environment: Any, secrets: Any, index: int, calls: int) -> float:
-    """Play one rollout with that many tool calls, and return its reward. Below 0: it only lists the tools."""
+    """Play one rollout with that many tool calls, and return its reward. Below 0: it only lists the
+    tools."""
     rewards = []
     with environment.session(split="train", index=index, secrets=secrets) as session:
         read = session.get_prompt if calls >= 0 else session.list_tools
@@ -60,9 +62,20 @@ def train(client: Client, run: str) -> list[TrainerLog]:
     for step in range(STEPS):
         groups = []
         for index in range(PROMPTS):
-            choices = [-1, 0] if (step + index) % 3 == 0 else [2] if (step + index) % 3 == 1 else [-1, 0, 1, 3]
+            choices = (
+                [-1, 0]
+                if (step + index) % 3 == 0
+                else [2]
+                if (step + index) % 3 == 1
+                else [-1, 0, 1, 3]
+            )
             secrets = client.secrets({"orsweb_run": run, "orsweb_step": str(step)})
-            groups.append([roll_out(environment, secrets, index, random.choice(choices)) for _ in range(ROLLOUTS)])
+            groups.append(
+                [
+                    roll_out(environment, secrets, index, random.choice(choices))
+                    for _ in range(ROLLOUTS)
+                ]
+            )
         logs.append(TrainerLog(groups))
     return logs
 
@@ -71,8 +84,12 @@ def curve_of(server: LiveServer, run: str) -> dict[str, Any]:
     """Return the curve of the run by training step, once it has all of its rollouts."""
     until = time.monotonic() + DEADLINE_SECONDS
     while True:
-        answer = httpx.get(f"{server.url}/api/curves", params={"run": run, "x": "step"}, timeout=30).json()
-        if (answer["total"] or {}).get("episodes") == STEPS * PROMPTS * ROLLOUTS or time.monotonic() > until:
+        answer = httpx.get(
+            f"{server.url}/api/curves", params={"run": run, "x": "step"}, timeout=30
+        ).json()
+        if (answer["total"] or {}).get(
+            "episodes"
+        ) == STEPS * PROMPTS * ROLLOUTS or time.monotonic() > until:
             return answer  # type: ignore[no-any-return]
         time.sleep(0.1)
 
@@ -93,7 +110,9 @@ def test_the_curve_and_the_pages_of_groups_equal_the_trainers_log(
     check_groups(server, record, run, logs)
 
 
-def check_groups(server: LiveServer, record: Recorded, run: str, logs: Sequence[TrainerLog]) -> None:
+def check_groups(
+    server: LiveServer, record: Recorded, run: str, logs: Sequence[TrainerLog]
+) -> None:
     """Compare the page of each group with the trainer's rewards of its prompt."""
     columns = ("run_id", "run_step", "task_id", "task_index")
     rows = record.episodes.filter(run__name=run).order_by().values_list(*columns).distinct()
@@ -102,7 +121,14 @@ def check_groups(server: LiveServer, record: Recorded, run: str, logs: Sequence[
         address = f"{server.url}/tasks/{task}/group/"
         page = httpx.get(address, params={"run": run_id, "step": step}, timeout=30).text
         group = logs[step].groups[index]
-        shown = [float(value) for value in re.findall(r'class="reward" data-level="[^"]*" title="([^"]*)"', page)]
+        shown = [
+            float(value)
+            for value in re.findall(
+                r'class="reward" data-level="[^"]*" '
+                r'title="([^"]*)"',
+                page,
+            )
+        ]
         assert shown[0] == pytest.approx(fmean(group), abs=1e-6)
         assert sorted(shown[1 : ROLLOUTS + 1]) == pytest.approx(sorted(group), abs=1e-6)
         flat = round(logs[step].frac_reward_zero_std * PROMPTS)

@@ -1,4 +1,5 @@
-"""Code of an environment kills or holds its worker process: its own sessions end, and nothing else does."""
+"""Code of an environment kills or holds its worker process: its own sessions end, and nothing else
+does."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ HOSTED = ("together", "alone", "here", "counting")
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     once = tmp_path_factory.mktemp("workers") / "once"
-    settings = {"ONCE": str(once), "ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT), "ORSWEB_WORKER_MEMORY_MB": "2000"}
+    settings = {
+        "ONCE": str(once),
+        "ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT),
+        "ORSWEB_WORKER_MEMORY_MB": "2000",
+    }
     classes = [f"tests.envs_fatal:{name.capitalize()}" for name in HOSTED]
     with LiveServer(*classes, env=settings) as server:
         yield server
@@ -38,7 +43,8 @@ def record(live: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[Rec
 
 
 def opened(live: LiveServer, environment: str) -> tuple[Agent, int]:
-    """Return an agent with a session of `environment`, and the number of the process that plays it."""
+    """Return an agent with a session of `environment`, and the number of the process that plays
+    it."""
     agent = Agent(live).open({"id": 1}, environment)
     return agent, int(agent.call("pid").text)
 
@@ -56,10 +62,14 @@ def test_agents_notice_no_difference(live: LiveServer, record: Recorded) -> None
     played = []
     for name in ("together", "here"):
         with Agent(live).open({"id": 1}, name, secrets={"token": "a-secret"}) as agent:
-            read = [agent.get(f"/{name}/{what}").text for what in ("prompt", "messages", "task_tools")]
+            read = [
+                agent.get(f"/{name}/{what}").text for what in ("prompt", "messages", "task_tools")
+            ]
             assert int(agent.call("pid").text) > 0
             answers = [agent.call("unknown").result, agent.call("wait").error]
-        steps = [(step.tool, step.status, step.reason, step.error) for step in record.steps(agent.sid)]
+        steps = [
+            (step.tool, step.status, step.reason, step.error) for step in record.steps(agent.sid)
+        ]
         played.append((read, answers, steps, record.episode(agent.sid).cause))
     assert played[0] == played[1]
 
@@ -76,7 +86,10 @@ def test_agents_notice_no_difference(live: LiveServer, record: Recorded) -> None
 def test_a_call_that_ends_its_process_ends_its_sessions_alone(
     live: LiveServer, record: Recorded, tool: str, how: str
 ) -> None:
-    other, (agent, pid), (idle, its) = Agent(live).open({"id": 1}, "here"), *(opened(live, "together"),) * 2
+    other, (agent, pid), (idle, its) = (
+        Agent(live).open({"id": 1}, "here"),
+        *(opened(live, "together"),) * 2,
+    )
     assert pid == its
     answer = agent.call(tool)
     assert answer.error.startswith(f"The worker process of 'together' (pid {pid}) {how}")
@@ -98,7 +111,10 @@ def test_the_end_of_a_process_is_an_incident(live: LiveServer, record: Recorded)
     incidents = Incident.objects.using(ALIAS).filter(kind="lost", call="crash_in_thread")
     eventually(incidents.exists)
     incident = incidents.get()
-    assert (incident.environment.name, incident.episode) == ("together", record.episode(agent.sid).pk)
+    assert (incident.environment.name, incident.episode) == (
+        "together",
+        record.episode(agent.sid).pk,
+    )
     assert str(incident) == "worker process was ended by signal 11 (SIGSEGV)"
     assert incident.environment.is_enabled
 
@@ -114,7 +130,9 @@ def test_others_are_answered_while_code_holds_the_interpreter(live: LiveServer) 
     assert b"by signal 9" in pending.hear(b"event: error")
 
 
-def test_a_call_that_runs_on_after_its_time_is_ended_with_its_process(live: LiveServer, record: Recorded) -> None:
+def test_a_call_that_runs_on_after_its_time_is_ended_with_its_process(
+    live: LiveServer, record: Recorded
+) -> None:
     agent, pid = opened(live, "alone")
     assert agent.call("sleep").error == "'sleep' ran longer than 1 s (ORSWEB_TOOL_TIMEOUT)"
     eventually(lambda: not psutil.pid_exists(pid))
@@ -147,18 +165,24 @@ def test_a_process_gets_no_more_memory_than_it_may_have(live: LiveServer) -> Non
     assert int(agent.call("pid").text) == pid
 
 
-def test_sessions_of_a_replayable_class_go_on_in_another_process(live: LiveServer, record: Recorded) -> None:
+def test_sessions_of_a_replayable_class_go_on_in_another_process(
+    live: LiveServer, record: Recorded
+) -> None:
     (idle, killer) = (Agent(live).open({"id": 1}, "counting") for _ in range(2))
     assert [idle.call("step").text for _ in range(2)] == ["1", "2"]
     killer.call("step")
     assert killer.call("crash_once").text == "lives"  # the call was made again
     assert killer.call("step").text == "2"
-    assert killer.call("leave").error.endswith("exited with status 0 while it ran 'leave'.")  # twice is enough
+    # twice is enough
+    assert killer.call("leave").error.endswith("exited with status 0 while it ran 'leave'.")
     eventually(lambda: record.episode(killer.sid).cause == "interrupted")
     assert idle.call("step").text == "3"
     idle.close()
     assert [step.status for step in record.steps(idle.sid)] == ["ok"] * 3
-    assert (record.episode(idle.sid).cause, record.episode(idle.sid).return_sum) == ("abandoned", 3.0)
+    assert (record.episode(idle.sid).cause, record.episode(idle.sid).return_sum) == (
+        "abandoned",
+        3.0,
+    )
 
 
 def test_a_session_ends_whose_calls_had_other_outcomes(live: LiveServer, record: Recorded) -> None:
@@ -168,12 +192,16 @@ def test_a_session_ends_whose_calls_had_other_outcomes(live: LiveServer, record:
     killer.call("leave")
     error = agent.call("step").error
     assert f"(pid {pid}) exited with status 0" in error
-    assert error.endswith("The session did not come back, because step 1 ('pid') had another outcome.")
+    assert error.endswith(
+        "The session did not come back, because step 1 ('pid') had another outcome."
+    )
     eventually(lambda: record.episode(agent.sid).cause == "interrupted")
     assert record.episode(agent.sid).detail == error
 
 
-def test_only_the_call_that_ends_its_process_fails_of_those_that_run_in_it(live: LiveServer, record: Recorded) -> None:
+def test_only_the_call_that_ends_its_process_fails_of_those_that_run_in_it(
+    live: LiveServer, record: Recorded
+) -> None:
     *agents, killer = (Agent(live).open({"id": 1}, "counting") for _ in range(4))
     calls = [agent.begin("step_slowly") for agent in agents]
     assert killer.call("leave").error.endswith("exited with status 0 while it ran 'leave'.")
@@ -201,7 +229,8 @@ def test_the_operator_sees_processes_and_deaths(live: LiveServer) -> None:
     assert 'orsweb_worker_processes{environment="together"} ' in metrics
     assert re.search(r'orsweb_worker_deaths_total{environment="together"} [1-9]', metrics)
     assert 'orsweb_worker_lag_seconds{environment="together"} ' in metrics and ">Lag</th>" in page
-    assert "0.0 ms" not in page.partition(">Lag</th>")[2].partition("</table>")[0]  # without calls there is no lag
+    # without calls there is no lag
+    assert "0.0 ms" not in page.partition(">Lag</th>")[2].partition("</table>")[0]
     assert 'data-workers-of="together"' in page and 'data-workers-of="here"' not in page
 
 
@@ -211,7 +240,8 @@ MOVES = {
     "web": [("search", {"text": "a"})] * 2,
     "math": [("answer", {"value": "-1"})] * 2,
 }
-"""Two calls of bundled environments, the second after the end of the process that has played the first."""
+"""Two calls of bundled environments, the second after the end of the process that has played the
+first."""
 
 
 def test_sessions_of_bundled_environments_survive_the_end_of_their_process() -> None:

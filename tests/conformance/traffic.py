@@ -44,7 +44,9 @@ class RecordingProxy:
                     answer = response.read()
                 sent = {name.lower(): value for name, value in self.headers.items()}
                 found = {name.lower(): value for name, value in response.getheaders()}
-                exchanges.append(Exchange(self.command, self.path, sent, body, response.status, found, answer))
+                exchanges.append(
+                    Exchange(self.command, self.path, sent, body, response.status, found, answer)
+                )
                 self._pass_on(response.status, found, answer)
 
             do_POST = do_GET
@@ -67,7 +69,9 @@ class RecordingProxy:
 @contextlib.contextmanager
 def recording_proxy(port: int) -> Iterator[RecordingProxy]:
     proxy = RecordingProxy(port)
-    thread = threading.Thread(target=proxy.listener.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=proxy.listener.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         yield proxy

@@ -1,4 +1,5 @@
-"""Environments made for one test, and the catalogue over them. All code of theirs runs as the server runs it."""
+"""Environments made for one test, and the catalogue over them. All code of theirs runs as the
+server runs it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Playable(Environment):
 
 
 def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> HostedClass:
-    """Return a class whose list_tasks answers from `tasks`, by split; an exception there is raised."""
+    """Return a class whose list_tasks answers from `tasks`, by split; an exception there is
+    raised."""
 
     def list_tasks(split: str) -> Any:
         if isinstance(tasks[split], Exception):
@@ -40,7 +42,8 @@ def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> 
 
 
 def procedural(name: str = "dice", **methods: Callable[..., Any]) -> HostedClass:
-    """Return a class with split "train" whose list_tasks raises NotImplementedError, with these static methods."""
+    """Return a class with split "train" whose list_tasks raises NotImplementedError, with these
+    static methods."""
 
     def list_tasks(split: str) -> Any:
         raise NotImplementedError
@@ -56,7 +59,10 @@ def _list_nothing(split: str) -> Any:
 
 def _made(name: str, splits: list[str], attributes: dict[str, Any]) -> HostedClass:
     return HostedClass(
-        type(name.title(), (Playable,), {"list_splits": staticmethod(lambda: splits), **attributes}), name
+        type(
+            name.title(), (Playable,), {"list_splits": staticmethod(lambda: splits), **attributes}
+        ),
+        name,
     )
 
 

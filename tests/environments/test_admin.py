@@ -24,7 +24,9 @@ def test_it_lists_environments_in_the_order_of_hosting(client: Client) -> None:
 
 def test_its_first_page_tells_only_the_splits_that_there_are(client: Client) -> None:
     make_split(name="train")
-    Split.objects.create(environment=make_environment(), name="gone", type="test", is_curated=True, is_served=False)
+    Split.objects.create(
+        environment=make_environment(), name="gone", type="test", is_curated=True, is_served=False
+    )
     page = client.get("/admin/").content.decode()
     assert "<b>train</b>" in page and "<b>gone</b>" not in page
 
@@ -32,4 +34,9 @@ def test_its_first_page_tells_only_the_splits_that_there_are(client: Client) -> 
 def test_it_offers_no_way_to_change_a_task(client: Client) -> None:
     task = make_task()
     assert client.get(TASKS + "add/").status_code == 403
-    assert client.post(reverse("admin:environments_task_delete", args=[task.pk]), {"post": "yes"}).status_code == 403
+    assert (
+        client.post(
+            reverse("admin:environments_task_delete", args=[task.pk]), {"post": "yes"}
+        ).status_code
+        == 403
+    )

@@ -35,7 +35,9 @@ def test_paths_elsewhere_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_directory_may_be_named(tmp_path: Path) -> None:
     assert command_line.command("demo", ROOT) == ".venv/bin/python manage.py demo"
-    assert command_line.command("demo", tmp_path) == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
+    assert (
+        command_line.command("demo", tmp_path) == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
+    )
 
 
 def test_a_shell_reads_a_path_with_blanks_as_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,14 +45,18 @@ def test_a_shell_reads_a_path_with_blanks_as_one_word(monkeypatch: pytest.Monkey
     assert command_line.command("demo", ROOT) == "'/opt/my python/bin/python' manage.py demo"
 
 
-def test_a_directory_that_was_deleted_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_was_deleted_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert command_line.command("demo") == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
 
 
-def test_an_installed_server_has_a_command_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_server_has_a_command_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(command_line, "ROOT", tmp_path / "site-packages")
     assert command_line.command("demo", ROOT) == ".venv/bin/orsweb demo"
 
@@ -76,6 +82,9 @@ def test_numbers_of_commands_are_read_as_they_are_written(text: str) -> None:
             command_line.finite(kind)(text)
 
 
-@each(("kind", "text", "number"), [(int, "-7", -7), (int, "007", 7), (float, "-0.5", -0.5), (float, "1e3", 1000.0)])
+@each(
+    ("kind", "text", "number"),
+    [(int, "-7", -7), (int, "007", 7), (float, "-0.5", -0.5), (float, "1e3", 1000.0)],
+)
 def test_finite_numbers_are_read(kind: type[int | float], text: str, number: float) -> None:
     assert command_line.finite(kind)(text) == number

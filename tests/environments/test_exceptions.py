@@ -35,9 +35,18 @@ async def test_a_tool_that_raises_again_and_again_is_one_incident_with_the_autho
         await leak(client, await opened(client, secrets={"token": SECRET}))
         await client.post("/delete", headers=first)
     [incident] = await in_database(lambda: list(Incident.objects.select_related("environment")))
-    assert (incident.kind, incident.count, incident.call, incident.environment.name) == ("code", 4, "leak", "secretive")
+    assert (incident.kind, incident.count, incident.call, incident.environment.name) == (
+        "code",
+        4,
+        "leak",
+        "secretive",
+    )
     assert incident.how.startswith("RuntimeError in ") and "tests/envs.py, line " in incident.how
-    assert "in leak\n" in incident.trace and "bad token ********" in incident.trace and SECRET not in incident.trace
+    assert (
+        "in leak\n" in incident.trace
+        and "bad token ********" in incident.trace
+        and SECRET not in incident.trace
+    )
     assert incident.others.split("\n") == [
         *(f"episode {incident.episode}, step {step}" for step in range(3)),
         f"episode {incident.episode + 1}, step 0",
@@ -47,25 +56,44 @@ async def test_a_tool_that_raises_again_and_again_is_one_incident_with_the_autho
 async def test_a_failed_setup_is_one_too() -> None:
     async with serving("tests.envs:Secretive") as client:
         body = {"task_spec": {"fail": "constructor"}, "secrets": {"token": SECRET}}
-        assert (await client.post("/create", json=body, headers={"X-Session-ID": "s"})).status_code != 200
+        assert (
+            await client.post("/create", json=body, headers={"X-Session-ID": "s"})
+        ).status_code != 200
     [incident] = await in_database(lambda: list(Incident.objects.all()))
-    assert incident.call == "construction" and "_maybe_fail" in incident.trace and SECRET not in incident.trace
+    assert (
+        incident.call == "construction"
+        and "_maybe_fail" in incident.trace
+        and SECRET not in incident.trace
+    )
 
 
-def stored(episode: int, how: str = "KeyError in /srv/shop.py, line 12", at: datetime | None = None) -> None:
+def stored(
+    episode: int, how: str = "KeyError in /srv/shop.py, line 12", at: datetime | None = None
+) -> None:
     call = NotedCall("math", episode, "submit", 1.0, "", 0, 0)
     when, occurrences = (at or timezone.now()).timestamp(), (f"episode {episode}, step 0",)
     report = IncidentReport(
-        "code", when, how, suspects=(call,), is_certain=True, trace=f"Traceback of {how}", occurrences=occurrences
+        "code",
+        when,
+        how,
+        suspects=(call,),
+        is_certain=True,
+        trace=f"Traceback of {how}",
+        occurrences=occurrences,
     )
     store_reports(LeftBehind(reports=(report,)))
 
 
 def test_the_replay_shows_it_to_those_who_see_incidents() -> None:
-    episode, other = (make_episode(task=make_task({"id": n}, make_environment()), failed_count=1) for n in (1, 2))
+    episode, other = (
+        make_episode(task=make_task({"id": n}, make_environment()), failed_count=1) for n in (1, 2)
+    )
     stored(other.pk)
     stored(episode.pk)  # counted with the other one
-    shown = [client_of(group, name=group).get(f"/episodes/{episode.pk}/").content for group in ("operator", "curator")]
+    shown = [
+        client_of(group, name=group).get(f"/episodes/{episode.pk}/").content
+        for group in ("operator", "curator")
+    ]
     assert ["KeyError in /srv/shop.py, line 12" in page.decode() for page in shown] == [True, False]
     assert Incident.objects.get().count == 2
 

@@ -1,4 +1,5 @@
-"""`new_environment`: what it writes is tidy, plays, passes its own test and every check; what it refuses."""
+"""`new_environment`: what it writes is tidy, plays, passes its own test and every check; what it
+refuses."""
 
 from __future__ import annotations
 
@@ -30,12 +31,21 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 def test_it_writes_module_test_and_card(written: Path) -> None:
-    assert {path.name for path in written.iterdir()} >= {"word_order.py", "test_word_order.py", "word_order.md"}
+    assert {path.name for path in written.iterdir()} >= {
+        "word_order.py",
+        "test_word_order.py",
+        "word_order.md",
+    }
 
 
 def test_it_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +77,9 @@ def test_it_passes_every_check(written: Path) -> None:
 def test_it_is_served(written: Path) -> None:
     with LiveServer("word_order:WordOrder", cwd=written) as server:
         assert httpx.get(f"{server.url}/list_environments").json() == ["word_order"]
-        assert httpx.post(f"{server.url}/word_order/num_tasks", json={"split": "train"}).json() == {"num_tasks": 200}
+        assert httpx.post(f"{server.url}/word_order/num_tasks", json={"split": "train"}).json() == {
+            "num_tasks": 200
+        }
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -100,7 +112,9 @@ def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
         call_command("new_environment", "word_order", "--directory", str(tmp_path / "nowhere"))
 
 
-def test_any_good_name_makes_a_class_that_can_be_hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_good_name_makes_a_class_that_can_be_hosted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     call_command("new_environment", "a1_b", "--directory", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

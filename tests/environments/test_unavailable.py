@@ -1,4 +1,5 @@
-"""A class that this machine cannot run is listed with its tasks and refuses every session with its own sentence."""
+"""A class that this machine cannot run is listed with its tasks and refuses every session with its
+own sentence."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ def test_the_reason_is_one_line(cls: type) -> None:
     ("cls", "said"),
     [
         (envs_unavailable.Raises, r"Raises.unavailable\(\) raised OSError: no such bus"),
-        (envs_unavailable.Returns, r"Returns.unavailable\(\) returned True; return a sentence, or None"),
+        (
+            envs_unavailable.Returns,
+            r"Returns.unavailable\(\) returned True; return a sentence, or "
+            r"None",
+        ),
     ],
 )
 def test_a_class_that_cannot_say_is_not_hosted(cls: type, said: str) -> None:
@@ -50,7 +55,9 @@ def test_a_class_that_cannot_say_is_not_hosted(cls: type, said: str) -> None:
 async def test_it_is_listed_with_its_tools_and_tasks(client: httpx.AsyncClient) -> None:
     assert (await client.get("/list_environments")).json() == ["echo", "native", "orsclass"]
     assert (await client.get("/native/tools")).json()["tools"]
-    assert (await client.post("/orsclass/num_tasks", json={"split": "train"})).json() == {"num_tasks": 2}
+    assert (await client.post("/orsclass/num_tasks", json={"split": "train"})).json() == {
+        "num_tasks": 2
+    }
 
 
 @pytest.mark.parametrize("name", ["native", "orsclass"])
@@ -63,7 +70,9 @@ async def test_it_refuses_a_session_with_the_sentence(client: httpx.AsyncClient,
     assert await in_database(Episode.objects.count) == 0
 
 
-async def test_it_refuses_a_session_that_was_opened_without_a_name(client: httpx.AsyncClient) -> None:
+async def test_it_refuses_a_session_that_was_opened_without_a_name(
+    client: httpx.AsyncClient,
+) -> None:
     headers = {"X-Session-ID": fresh_id()}
     await client.post("/create", json={"split": "train", "index": 0}, headers=headers)
     call = {"name": "echo", "input": {"text": "x"}}

@@ -40,7 +40,10 @@ def test_it_writes_every_key_of_an_output() -> None:
 
 
 def test_it_spells_the_media_type_as_the_specification() -> None:
-    assert json.loads(model_json(ImageBlock(data="QQ==", mimeType="image/png")))["mimeType"] == "image/png"
+    assert (
+        json.loads(model_json(ImageBlock(data="QQ==", mimeType="image/png")))["mimeType"]
+        == "image/png"
+    )
 
 
 def test_it_writes_exactly_three_keys_per_tool() -> None:
@@ -68,7 +71,9 @@ def test_it_writes_the_same_wherever_a_character_beyond_ascii_is(text: str, odd:
 
 
 def test_it_reads_an_iterator_of_the_author_once() -> None:
-    _, written = checked_json(output(blocks=[TextBlock(text="x" * 2000)], metadata={"a": iter(["é", "b"])}))
+    _, written = checked_json(
+        output(blocks=[TextBlock(text="x" * 2000)], metadata={"a": iter(["é", "b"])})
+    )
     assert json.loads(written)["metadata"] == {"a": ["é", "b"]}
 
 
@@ -76,7 +81,10 @@ def test_it_writes_what_pydantic_cannot_read_again() -> None:
     value: Any = "é"
     for _ in range(230):
         value = [value]
-    assert json.loads(value_json({"text": "x" * 2000, "deep": value})) == {"text": "x" * 2000, "deep": value}
+    assert json.loads(value_json({"text": "x" * 2000, "deep": value})) == {
+        "text": "x" * 2000,
+        "deep": value,
+    }
 
 
 @pytest.mark.parametrize("reward", [NAN, INF, -INF])
@@ -87,7 +95,9 @@ def test_it_writes_a_reward_that_is_no_number_as_null(reward: float) -> None:
 @each("write", [value_json, lambda value: model_json(TextBlock(text="\ud800", detail=value))])
 @each("holder", [lambda n: {"a": [n, {"b": n}]}, lambda n: {"a": (n, n)}, lambda n: {"a": {n}}])
 @each("number", [NAN, INF, -INF])
-def test_it_writes_strict_json_wherever_such_a_number_is(write: Any, holder: Any, number: float) -> None:
+def test_it_writes_strict_json_wherever_such_a_number_is(
+    write: Any, holder: Any, number: float
+) -> None:
     written = write(holder(number))
     assert "NaN" not in written and "Infinity" not in written
     assert "null" in written
@@ -135,7 +145,7 @@ def test_it_raises_type_error_for_metadata_without_json_form() -> None:
         model_json(output(metadata={"odd": object()}))
 
 
-# --- blocks and messages ---------------------------------------------------------------------------------------------
+# --- blocks and messages --------------------------------------------------------------------------
 
 
 def test_it_takes_blocks_of_any_sdk_as_plain_data() -> None:
@@ -154,21 +164,29 @@ RESULT = ToolResultBlock(tool_call_id="c", blocks=[TextBlock(text="x")])
 THOUGHT = ReasoningBlock(text="hm")
 
 
-@pytest.mark.parametrize(("role", "block"), [("assistant", CALL), ("assistant", THOUGHT), ("user", RESULT)])
+@pytest.mark.parametrize(
+    ("role", "block"), [("assistant", CALL), ("assistant", THOUGHT), ("user", RESULT)]
+)
 def test_it_accepts_a_block_where_it_belongs(role: Any, block: Any) -> None:
     assert Message(role=role, blocks=[block]).blocks == [block]
 
 
-@pytest.mark.parametrize(("role", "block"), [("user", CALL), ("system", THOUGHT), ("assistant", RESULT)])
+@pytest.mark.parametrize(
+    ("role", "block"), [("user", CALL), ("system", THOUGHT), ("assistant", RESULT)]
+)
 def test_it_refuses_a_block_where_it_does_not_belong(role: Any, block: Any) -> None:
-    with pytest.raises(ValidationError, match=f"is not allowed in a '{role}' message; allowed are: image"):
+    with pytest.raises(
+        ValidationError, match=f"is not allowed in a '{role}' message; allowed are: image"
+    ):
         Message(role=role, blocks=[block])
 
 
-# --- requests --------------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [{"task_spec": {}}, {"split": "train", "index": 0}, {"split": "", "index": -1}])
+@pytest.mark.parametrize(
+    "body", [{"task_spec": {}}, {"split": "train", "index": 0}, {"split": "", "index": -1}]
+)
 def test_it_accepts_exactly_one_source_of_the_task(body: dict[str, Any]) -> None:
     assert CreateSession(**body).model_dump(exclude_none=True) == body
 
@@ -193,7 +211,9 @@ def test_it_refuses_any_other_body(body: dict[str, Any]) -> None:
         CreateSession(**body)
 
 
-@pytest.mark.parametrize("body", [{"task_spec": {}, "secrets": {"a": ["hunter2"]}}, {"task_spec": "hunter2"}])
+@pytest.mark.parametrize(
+    "body", [{"task_spec": {}, "secrets": {"a": ["hunter2"]}}, {"task_spec": "hunter2"}]
+)
 def test_it_never_repeats_a_refused_value(body: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as caught:
         CreateSession(**body)
@@ -215,5 +235,9 @@ def test_it_writes_any_pydantic_model() -> None:
 
 @pytest.mark.parametrize("data", [b"\x89PNG", bytearray(b"\x89PNG"), object()])
 def test_it_says_how_an_image_is_encoded(data: Any) -> None:
-    with pytest.raises(ValidationError, match=r"an image is a text, not \w+; .*base64-encode it, as base64\.b64encode"):
+    with pytest.raises(
+        ValidationError,
+        match=r"an image is a text, not \w+; .*base64-encode it, "
+        r"as base64\.b64encode",
+    ):
         ImageBlock(data=data, mimeType="image/png")

@@ -18,7 +18,8 @@ def no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def committed_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Lets a fixture write rows for a whole file, whose tests are marked `django_db` and undo their own changes."""
+    """Lets a fixture write rows for a whole file, whose tests are marked `django_db` and undo their
+    own changes."""
     with django_db_blocker.unblock():
         yield
         empty_database()

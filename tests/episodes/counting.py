@@ -20,14 +20,25 @@ from tests.factories import episode_ended, episode_started
 Place = tuple[str, str, str, str]
 """Environment, spec, `by` and `key`."""
 StatisticsByPlace = dict[Place, tuple[Any, ...]]
-"""Statistics by place, as attempts, scored, successes, total, low, high, rate; last the rollouts by kind, if any."""
+"""Statistics by place, as attempts, scored, successes, total, low, high, rate; last the rollouts by
+kind, if any."""
 KINDS = ("no_call", "expired", "interrupted", "env_error")
 
-CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted")
+CAUSES = (
+    "finished",
+    "finished",
+    "finished",
+    "abandoned",
+    "expired",
+    "setup_failed",
+    "env_error",
+    "interrupted",
+)
 
 
 def stored() -> StatisticsByPlace:
-    """Return the stored statistics. Totals compare equal up to rounding, because they are added in another order."""
+    """Return the stored statistics. Totals compare equal up to rounding, because they are added in
+    another order."""
     rows = TaskStatistics.objects.values_list(
         *("environment__name", "task__spec", "by", "key", "attempts", "scored", "successes"),
         *("return_total", "return_low", "return_high", "rate", *KINDS),
@@ -55,13 +66,20 @@ def _some(kinds: Sequence[int]) -> list[dict[str, int]]:
 
 def misfiled() -> list[str]:
     """Return the specs of tasks that a list by bucket would not find where they belong."""
-    thresholds, overall = conf.thresholds(), TaskStatistics.objects.filter(by="all").select_related("task")
-    found = [row.task.spec for row in overall if row.bucket != bucket_of(row.attempts, row.rate, thresholds)]
+    thresholds, overall = (
+        conf.thresholds(),
+        TaskStatistics.objects.filter(by="all").select_related("task"),
+    )
+    found = [
+        row.task.spec
+        for row in overall
+        if row.bucket != bucket_of(row.attempts, row.rate, thresholds)
+    ]
     return [
         *found,
-        *Task.objects.exclude(is_unseen=~Exists(overall.filter(task=OuterRef("pk"), attempts__gt=0))).values_list(
-            "spec", flat=True
-        ),
+        *Task.objects.exclude(
+            is_unseen=~Exists(overall.filter(task=OuterRef("pk"), attempts__gt=0))
+        ).values_list("spec", flat=True),
     ]
 
 
@@ -69,8 +87,14 @@ def recounted() -> StatisticsByPlace:
     """Return what the episodes say by the definitions and conventions in force."""
     endings: dict[Place, list[tuple[str, float | None]]] = defaultdict(list)
     environments: dict[Place, Environment] = {}
-    for episode in Episode.objects.filter(status="ended", is_probe=False).select_related("task", "environment", "run"):
-        for by, key in [("all", ""), ("run", episode.run.name if episode.run else ""), ("model", episode.model)]:
+    for episode in Episode.objects.filter(status="ended", is_probe=False).select_related(
+        "task", "environment", "run"
+    ):
+        for by, key in [
+            ("all", ""),
+            ("run", episode.run.name if episode.run else ""),
+            ("model", episode.model),
+        ]:
             if key or by == "all":
                 place = episode.environment.name, episode.task.spec, by, key
                 value = getattr(episode, f"return_{episode.environment.default_return}")
@@ -92,18 +116,32 @@ def _summary(endings: list[tuple[str, float | None]], environment: Environment) 
     successes = sum(score > environment.success_threshold for score in scores)
     low, high = min(scores, default=None), max(scores, default=None)
     rate = successes / len(values) if values else 0.0
-    return len(values), len(scores), successes, sum(scores), low, high, rate, *_some([kinds[kind] for kind in KINDS])
+    return (
+        len(values),
+        len(scores),
+        successes,
+        sum(scores),
+        low,
+        high,
+        rate,
+        *_some([kinds[kind] for kind in KINDS]),
+    )
 
 
 def random_start(random: Random, episode: int) -> EpisodeStarted:
     run = RunInfo(random.choice(["", "r1", "r2"]), None, random.choice(["", "m1", "m2"]))
     return episode_started(
-        episode, environment=random.choice(["echo", "math"]), spec_json=str(random.randrange(4)), run=run
+        episode,
+        environment=random.choice(["echo", "math"]),
+        spec_json=str(random.randrange(4)),
+        run=run,
     )
 
 
 def random_end(random: Random, episode: int) -> EpisodeEnded:
-    scores: dict[str, Any] = {name: random.choice([None, 0.0, 0.1, 0.5, 1.0, -2.0]) for name in ("last", "max", "mean")}
+    scores: dict[str, Any] = {
+        name: random.choice([None, 0.0, 0.1, 0.5, 1.0, -2.0]) for name in ("last", "max", "mean")
+    }
     return episode_ended(
         episode,
         cause=random.choice(CAUSES),

@@ -15,12 +15,14 @@ from tests.stored import make_episode, make_task, unsaved_episode
 
 
 def end_episode(reward: float | None = 1.0, **values: Any) -> Episode:
-    """Create an attempt with `reward` as every return, unless `values` say otherwise; it is the next ending."""
+    """Create an attempt with `reward` as every return, unless `values` say otherwise; it is the
+    next ending."""
     return make_episode(**_attempt(_last() + 1, reward, values))
 
 
 def end_episodes(*attempts: tuple[float | None, dict[str, Any]]) -> None:
-    """Create attempts as `end_episode` does, of the reward and values of each; those without a task share a new one."""
+    """Create attempts as `end_episode` does, of the reward and values of each; those without a task
+    share a new one."""
     last, task = _last(), make_task()
     Episode.objects.bulk_create(
         unsaved_episode(**_attempt(last + number, reward, {"task": task, **values}))
@@ -33,7 +35,12 @@ def _last() -> int:
 
 
 def _attempt(number: int, reward: float | None, values: dict[str, Any]) -> dict[str, Any]:
-    given = {"return_last": reward, "return_max": reward, "return_mean": reward, "return_sum": reward or 0.0}
+    given = {
+        "return_last": reward,
+        "return_max": reward,
+        "return_mean": reward,
+        "return_sum": reward or 0.0,
+    }
     return {**given, "end_number": number, "steps_count": 2, **values}
 
 

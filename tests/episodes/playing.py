@@ -1,4 +1,5 @@
-"""Many episodes, equal for equal seeds, and what plain Python computes from them: for tests of rollups."""
+"""Many episodes, equal for equal seeds, and what plain Python computes from them: for tests of
+rollups."""
 
 from __future__ import annotations
 
@@ -18,14 +19,19 @@ from tests.factories import NOON, episode_ended, episode_started
 THRESHOLD = 0.5
 
 
-def play(count: int, *, seed: int = 7, first: int = 1, other: str = "script", **changes: Any) -> None:
-    """Record `count` episodes from number `first` on, a quarter of them of the kind of player `other`.
+def play(
+    count: int, *, seed: int = 7, first: int = 1, other: str = "script", **changes: Any
+) -> None:
+    """Record `count` episodes from number `first` on, a quarter of them of the kind of player
+    `other`.
 
     `changes`: values of every ending.
     """
     random = Random(seed)
     for name in ("echo", "math"):
-        environment, _ = Environment.objects.get_or_create(name=name, defaults={"success_threshold": THRESHOLD})
+        environment, _ = Environment.objects.get_or_create(
+            name=name, defaults={"success_threshold": THRESHOLD}
+        )
         Split.objects.get_or_create(environment=environment, name="train", type="train")
     numbers = range(first, first + count)
     record(*((_start(random, n, other), _end(random, n, changes)) for n in numbers))
@@ -33,7 +39,8 @@ def play(count: int, *, seed: int = 7, first: int = 1, other: str = "script", **
 
 def _start(random: Random, number: int, other: str) -> EpisodeStarted:
     name, model = random.choice(["", "r1", "r2"]), random.choice(["", "m1", "m2"])
-    run = RunInfo(name, number // 50, f"m{name[1:]}" if name and model else model)  # another model is another run
+    # another model is another run
+    run = RunInfo(name, number // 50, f"m{name[1:]}" if name and model else model)
     return episode_started(
         number,
         environment=random.choice(["echo", "echo", "math"]),

@@ -20,7 +20,8 @@ READER = Workers(1, "query")
 async def recording(*, has_duties: bool = False) -> AsyncIterator[Recorder]:
     """Yield a started recorder; write it out and stop it at the end.
 
-    `has_duties`: with follower and upkeep, whose threads and connections take longer than most tests.
+    `has_duties`: with follower and upkeep, whose threads and connections take longer than most
+    tests.
     """
     recorder = Recorder()
     await recorder.start(leads=None if has_duties else lambda: False)
@@ -38,7 +39,8 @@ async def commit(recorder: Recorder, *rows: Row) -> None:
 
 
 async def query(fn: Callable[[], T]) -> T:
-    """Return what `fn` reads from the database in another thread, which keeps its connection for the next test."""
+    """Return what `fn` reads from the database in another thread, which keeps its connection for
+    the next test."""
     return await READER.run(fn)
 
 

@@ -20,13 +20,18 @@ MESSAGES = [
     ("tool_result", "hi", {"call_id": "c1", "reward": 0.5}),
 ]
 
-OUTPUT = '{"blocks": [{"type": "text", "text": "hi"}], "metadata": null, "reward": 0.5, "finished": false}'
+OUTPUT = (
+    '{"blocks": [{"type": "text", "text": "hi"}], "metadata": null, "reward": 0.5, "finished": '
+    "false}"
+)
 
 
 def played(number: int = 1, inputs: tuple[str, ...] = ('{"text":"hi"}',), **fields: Any) -> Episode:
     """Record an episode that started now with one call of `echo` for each input."""
     created = timezone.now().timestamp()
-    start = episode_started(episode=number, environment="echo", created=created, session_id=f"s-{number}", **fields)
+    start = episode_started(
+        episode=number, environment="echo", created=created, session_id=f"s-{number}", **fields
+    )
     steps = [
         step_taken(
             episode=number,
@@ -45,11 +50,23 @@ def played(number: int = 1, inputs: tuple[str, ...] = ('{"text":"hi"}',), **fiel
 
 def reported(event_id: str = "r-1", messages: Any = MESSAGES, **fields: Any) -> Rollout:
     now = timezone.now()
-    values = {"is_announced": True, "environment": "acme/echo", "environment_name": "echo", "received": now, **fields}
+    values = {
+        "is_announced": True,
+        "environment": "acme/echo",
+        "environment_name": "echo",
+        "received": now,
+        **fields,
+    }
     hosted = Environment.objects.filter(name=values["environment_name"]).first()
     rollout = Rollout.objects.create(event_id=event_id, **{"hosted_environment": hosted, **values})
     for index, (kind, content, further) in enumerate(messages):
         RolloutMessage.objects.create(
-            rollout=rollout, index=index, event_id=str(index), kind=kind, content=content, received=now, **further
+            rollout=rollout,
+            index=index,
+            event_id=str(index),
+            kind=kind,
+            content=content,
+            received=now,
+            **further,
         )
     return rollout

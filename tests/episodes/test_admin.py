@@ -52,7 +52,7 @@ def output_of(*blocks: dict[str, Any], metadata: Any = None) -> str:
     return json.dumps({"blocks": blocks, "metadata": metadata, "reward": None, "finished": False})
 
 
-# --- the list --------------------------------------------------------------------------------------------------------
+# --- the list -------------------------------------------------------------------------------------
 
 
 def test_it_lists_episodes_newest_first(client: Client) -> None:
@@ -74,7 +74,15 @@ def test_it_says_how_an_episode_went_in_one_row(client: Client) -> None:
         duration_seconds=4.1,
     )
     page, named = client.get(LIST).content.decode(), "train #12</b> How many dogs?"
-    for shown in ("finished", named, "grpo-3", "model-x", "+0.75", '<span class="number">7', "4.1 s"):
+    for shown in (
+        "finished",
+        named,
+        "grpo-3",
+        "model-x",
+        "+0.75",
+        '<span class="number">7',
+        "4.1 s",
+    ):
         assert shown in page
     assert named in client.get(f"/admin/episodes/run/{run.pk}/change/").content.decode()
 
@@ -88,7 +96,9 @@ def test_it_says_how_an_episode_went_in_one_row(client: Client) -> None:
         ({"cause": "expired", "is_probe": True}, "probe"),
     ],
 )
-def test_it_marks_every_ending_with_its_label(client: Client, facts: dict[str, Any], label: str) -> None:
+def test_it_marks_every_ending_with_its_label(
+    client: Client, facts: dict[str, Any], label: str
+) -> None:
     make_episode(**facts)
     assert f"</b>{label}</span>" in client.get(LIST).content.decode()
 
@@ -119,7 +129,11 @@ def test_an_ending_is_found_without_probes(client: Client) -> None:
 def test_it_filters_by_environment_run_and_task(client: Client) -> None:
     make_episode()
     wanted = make_episode(environment=make_environment("guess"), run=make_run())
-    for query in (f"?environment={wanted.environment_id}", f"?run={wanted.run_id}", f"?task={wanted.task_id}"):
+    for query in (
+        f"?environment={wanted.environment_id}",
+        f"?run={wanted.run_id}",
+        f"?task={wanted.task_id}",
+    ):
         assert listed(client, query) == [wanted.pk]
 
 
@@ -128,7 +142,10 @@ def test_it_filters_by_environment_run_and_task(client: Client) -> None:
 def test_a_filter_that_names_nothing_is_refused(client: Client, name: str, value: str) -> None:
     make_episode(run=make_run())
     page = client.get(f"{LIST}?{name}={value}")
-    assert (page.status_code, f"there is no {name} of that number" in page.content.decode()) == (400, True)
+    assert (page.status_code, f"there is no {name} of that number" in page.content.decode()) == (
+        400,
+        True,
+    )
 
 
 def test_it_finds_by_session_number_and_run(client: Client) -> None:
@@ -144,7 +161,8 @@ def test_its_queries_do_not_grow_with_the_list(
     client.get(LIST)  # makes the operator
     for _ in range(20):
         make_episode(run=make_run())
-    with django_assert_num_queries(5) as queries:  # operator, environments, runs, the page, places of tasks
+    # operator, environments, runs, the page, places of tasks
+    with django_assert_num_queries(5) as queries:
         client.get(LIST)
     assert not [query for query in queries.captured_queries if "COUNT(" in query["sql"]]
 
@@ -153,7 +171,8 @@ def test_it_offers_no_way_to_change_what_was_recorded(client: Client) -> None:
     episode = make_episode()
     change = reverse("admin:episodes_episode_change", args=[episode.pk])
     delete = reverse("admin:episodes_episode_delete", args=[episode.pk])
-    assert client.post(delete, {"post": "yes"}).status_code == 302  # to the page that shows what would go
+    # to the page that shows what would go
+    assert client.post(delete, {"post": "yes"}).status_code == 302
     assert client.get(LIST + "add/").status_code == 403
     client.post(change, {"cause": "expired"})
     assert Episode.objects.get().cause == "finished"  # and it is still there
@@ -172,23 +191,46 @@ def test_it_lists_an_episode_of_a_huge_return(client: Client, value: float) -> N
     assert client.get("/").status_code == 200
 
 
-# --- one episode -----------------------------------------------------------------------------------------------------
+# --- one episode ----------------------------------------------------------------------------------
 
 
 def test_it_shows_a_step_whole(client: Client) -> None:
-    step = make_step(make_episode(), "The answer is 42.", reward=-0.5, duration_ms=120.4, waited_ms=35.0)
+    step = make_step(
+        make_episode(), "The answer is 42.", reward=-0.5, duration_ms=120.4, waited_ms=35.0
+    )
     page = page_of(client, step.episode)
-    for shown in ("submit", "answer", "The answer is 42.", "\N{MINUS SIGN}0.50", "120 ms", "35 ms", step.task_id):
+    for shown in (
+        "submit",
+        "answer",
+        "The answer is 42.",
+        "\N{MINUS SIGN}0.50",
+        "120 ms",
+        "35 ms",
+        step.task_id,
+    ):
         assert shown in page
 
 
 def test_it_shows_every_recorded_fact(client: Client) -> None:
     labels = json.dumps({"temperature": "0.7"})
     episode = make_episode(
-        key_label="lab", run=make_run(), run_step=31, labels=labels, detail="why it ended", return_mean=0.75
+        key_label="lab",
+        run=make_run(),
+        run_step=31,
+        labels=labels,
+        detail="why it ended",
+        return_mean=0.75,
     )
     page = page_of(client, episode)
-    for shown in ("lab", "grpo-3", "step 31", "temperature", "why it ended", "+0.75", episode.session_id):
+    for shown in (
+        "lab",
+        "grpo-3",
+        "step 31",
+        "temperature",
+        "why it ended",
+        "+0.75",
+        episode.session_id,
+    ):
         assert shown in page
 
 
@@ -222,7 +264,9 @@ def test_it_says_which_steps_the_last_page_shows(client: Client) -> None:
     episode = make_episode()
     for index in (0, 200, 234):
         make_step(episode, index=index)
-    assert '<h2 id="steps">Steps 200\N{EN DASH}234 of 235</h2>' in page_of(client, episode, "?step=200")
+    assert '<h2 id="steps">Steps 200\N{EN DASH}234 of 235</h2>' in page_of(
+        client, episode, "?step=200"
+    )
 
 
 @each("step", ["-1", "x", "99999999999999999999"])
@@ -237,17 +281,35 @@ def test_it_shows_the_last_page_for_a_step_beyond_the_end(client: Client) -> Non
 
 
 def test_it_shows_a_refusal_with_its_reason(client: Client) -> None:
-    step = make_step(make_episode(), status="refused", reason="not_found", error="'x' is not a valid tool", output="")
+    step = make_step(
+        make_episode(),
+        status="refused",
+        reason="not_found",
+        error="'x' is not a valid tool",
+        output="",
+    )
     page = page_of(client, step.episode)
     assert "refused: not_found" in page and "&#x27;x&#x27; is not a valid tool" in page
 
 
 def test_it_shows_prompt_tools_and_task(client: Client) -> None:
-    prompt = json.dumps([{"role": "system", "blocks": [{"type": "text", "text": "You are careful."}]}])
-    tools = json.dumps({"tools": [{"name": "bash", "description": "Run it.", "input_schema": {"type": "object"}}]})
+    prompt = json.dumps(
+        [{"role": "system", "blocks": [{"type": "text", "text": "You are careful."}]}]
+    )
+    tools = json.dumps(
+        {"tools": [{"name": "bash", "description": "Run it.", "input_schema": {"type": "object"}}]}
+    )
     task = make_task({"goal": "Find the largest order.\nWrite its id."})
-    page = page_of(client, make_episode(task=task, prompt=make_blob(prompt), tools=make_blob(tools)))
-    for shown in ("system", "You are careful.", "bash", "Run it.", "Find the largest order.\nWrite its id."):
+    page = page_of(
+        client, make_episode(task=task, prompt=make_blob(prompt), tools=make_blob(tools))
+    )
+    for shown in (
+        "system",
+        "You are careful.",
+        "bash",
+        "Run it.",
+        "Find the largest order.\nWrite its id.",
+    ):
         assert shown in page
 
 
@@ -282,13 +344,27 @@ def test_it_escapes_whatever_was_said(client: Client) -> None:
         prompt=make_blob(json.dumps([{"type": "text", "text": HOSTILE}])),
         tools=make_blob(json.dumps({"tools": [tool]})),
     )
-    output = output_of({"type": "text", "text": HOSTILE}, {"type": HOSTILE}, metadata={HOSTILE: HOSTILE})
-    make_step(episode, tool=HOSTILE, input=hostile_json, output=output, error=HOSTILE, reason=HOSTILE[:40])
+    output = output_of(
+        {"type": "text", "text": HOSTILE}, {"type": HOSTILE}, metadata={HOSTILE: HOSTILE}
+    )
+    make_step(
+        episode, tool=HOSTILE, input=hostile_json, output=output, error=HOSTILE, reason=HOSTILE[:40]
+    )
     assert "<script>alert" not in page_of(client, episode)
     assert "<script>alert" not in client.get(LIST).content.decode()
 
 
-@each("output", ["not json", "[1, 2]", '{"blocks": 3}', '{"blocks": [null]}', "[" * 100_000, r'{"blocks": "\ud800"}'])
+@each(
+    "output",
+    [
+        "not json",
+        "[1, 2]",
+        '{"blocks": 3}',
+        '{"blocks": [null]}',
+        "[" * 100_000,
+        r'{"blocks": "\ud800"}',
+    ],
+)
 def test_it_shows_a_step_whose_output_is_odd(client: Client, output: str) -> None:
     assert 'id="step-0"' in page_of(client, make_step(make_episode(), output=output).episode)
 
@@ -315,7 +391,10 @@ def test_it_tells_a_step_whole_as_json(client: Client) -> None:
     output = output_of({"type": "text", "text": "kept"}, metadata={"exact": 1e20})
     step = make_step(make_episode(), output="", output_blob=make_blob(output), reward=0.5)
     response = client.get(f"{LIST}{step.episode_id}/steps/0.json")
-    assert response["Content-Type"] == "application/json" and response["X-Content-Type-Options"] == "nosniff"
+    assert (
+        response["Content-Type"] == "application/json"
+        and response["X-Content-Type-Options"] == "nosniff"
+    )
     assert output in response.content.decode()
     assert response.json()["reward"] == 0.5 and response.json()["input"] == {"answer": 42}
 
@@ -336,13 +415,18 @@ def test_its_queries_do_not_grow_with_the_steps(
 ) -> None:
     episode = make_episode(prompt=make_blob("[]"), tools=make_blob("{}"), run=make_run())
     for index in range(20):
-        make_step(episode, output="", output_blob=make_blob(output_of({"type": "text", "text": str(index)})))
+        make_step(
+            episode,
+            output="",
+            output_blob=make_blob(output_of({"type": "text", "text": str(index)})),
+        )
     page_of(client, episode)  # makes the operator
-    with django_assert_num_queries(7):  # operator, episode, place of the task, extent, steps, blobs, who has seen it
+    # operator, episode, place of the task, extent, steps, blobs, who has seen it
+    with django_assert_num_queries(7):
         page_of(client, episode)
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 
 
 def test_it_lists_runs_with_their_episodes(client: Client) -> None:
@@ -372,7 +456,9 @@ def test_lists_are_searched_whatever_the_case_and_accents(client: Client) -> Non
     client.force_login(member(name="M\u00fcller", is_superuser=True, is_staff=True))
     Group.objects.create(name="\u041c\u041e\u0421\u041a\u0412\u0410")
     make_episode(run=make_run("\u00c4pfel-GROSS"))
-    CurationAction.objects.create(kind="edit", token="t", author="M\u00fcller", title="\u00c4pfel", created=NOW)
+    CurationAction.objects.create(
+        kind="edit", token="t", author="M\u00fcller", title="\u00c4pfel", created=NOW
+    )
     SecurityEvent.objects.create(at=NOW, kind="exported", who="M\u00fcller")
     for path, text in SEARCHES.items():
         assert client.get(path, {"q": text}).context_data["cl"].result_list, path

@@ -1,4 +1,5 @@
-"""A mean never exceeds the greatest of its values: the sum of three times 0.1, divided by 3, is more than 0.1."""
+"""A mean never exceeds the greatest of its values: the sum of three times 0.1, divided by 3, is
+more than 0.1."""
 
 from __future__ import annotations
 
@@ -27,7 +28,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.django_db(transaction=True)
 def test_the_mean_of_an_episode_is_within_its_rewards() -> None:
-    record((episode_started(), *(step_taken(index=n, reward=reward) for n, reward in enumerate(VALUES))))
+    record(
+        (
+            episode_started(),
+            *(step_taken(index=n, reward=reward) for n, reward in enumerate(VALUES)),
+        )
+    )
     running, growing = so_far([1])[1].returns, ReturnSoFar("mean")
     assert running["mean"] == 0.1 and [growing.add(reward) for reward in VALUES] == [0.1, 0.1, 0.1]
     close_interrupted(LATER)
@@ -44,6 +50,10 @@ def test_the_mean_of_attempts_is_within_their_returns(client: Client) -> None:
     figures = client.get(f"/api/tasks/{task.pk}").json()["statistics"]
     assert (figures["return_mean"], figures["return_high"]) == (0.1, 0.1)
     assert client.get(f"/tasks/{task.pk}/").context["facts"].statistics.overall.mean == 0.1
-    assert client.get(f"/tasks/{task.pk}/?return=last").context["facts"].statistics.overall.mean == 0.1
-    [point] = csv.DictReader(io.StringIO(client.get("/runs/curves/?x=step&format=csv").getvalue().decode()))
+    assert (
+        client.get(f"/tasks/{task.pk}/?return=last").context["facts"].statistics.overall.mean == 0.1
+    )
+    [point] = csv.DictReader(
+        io.StringIO(client.get("/runs/curves/?x=step&format=csv").getvalue().decode())
+    )
     assert float(point["mean"]) == float(point["p90"]) == 0.1

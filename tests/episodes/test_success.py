@@ -1,4 +1,5 @@
-"""What counts as a success, wherever it is counted: 0.1 + 0.2 is not above 0.3, although it is 0.30000000000000004.
+"""What counts as a success, wherever it is counted: 0.1 + 0.2 is not above 0.3, although it is
+0.30000000000000004.
 
 Of three attempts one is a success: it differs from the threshold in the twelfth digit.
 """
@@ -48,7 +49,15 @@ def task() -> Task:
     task = make_task(environment=environment)
     split = make_split(task, environment=environment)
     for value in RETURNS:
-        end_episode(value, task=task, environment=environment, split=split, model="m", run=make_run("r"), run_step=1)
+        end_episode(
+            value,
+            task=task,
+            environment=environment,
+            split=split,
+            model="m",
+            run=make_run("r"),
+            run_step=1,
+        )
     count_statistics()
     catch_up()
     return task
@@ -62,15 +71,26 @@ def rows(client: Client, path: str) -> list[dict[str, str]]:
 
 def test_figures_of_all_kinds_count_one_success(client: Client, task: Task) -> None:
     boards = [
-        f"{BOARD}?format=csv{more}" for more in ("", "&by=run", "&by=player", "&env_error=zero", "&threshold=0.3")
+        f"{BOARD}?format=csv{more}"
+        for more in ("", "&by=run", "&by=player", "&env_error=zero", "&threshold=0.3")
     ]
-    curves = [f"/runs/curves/?environment=math&format=csv{more}" for more in ("", "&threshold=0.3", "&run=r&x=step")]
-    counts = {path: sum(int(row["successes"]) for row in rows(client, path)) for path in boards + curves}
+    curves = [
+        f"/runs/curves/?environment=math&format=csv{more}"
+        for more in ("", "&threshold=0.3", "&run=r&x=step")
+    ]
+    counts = {
+        path: sum(int(row["successes"]) for row in rows(client, path)) for path in boards + curves
+    }
     assert counts == dict.fromkeys(boards + curves, 1)
     statistics = TaskStatistics.objects.get(task=task, by="all")
     assert (statistics.attempts, statistics.successes) == (3, 1)
     assert client.get(f"/api/tasks/{task.pk}").json()["statistics"]["successes"] == 1
-    assert client.get(f"/tasks/{task.pk}/?env_error=zero").context["facts"].statistics.overall.successes == 1
+    assert (
+        client.get(f"/tasks/{task.pk}/?env_error=zero")
+        .context["facts"]
+        .statistics.overall.successes
+        == 1
+    )
     assert sum(point.successes for point in activity("all", task.environment)) == 1
     assert [one.successes for one in standings(task.pk, task.environment, frozenset())] == [1]
 
@@ -78,7 +98,10 @@ def test_figures_of_all_kinds_count_one_success(client: Client, task: Task) -> N
 def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task: Task) -> None:
     split, environment = task.environment.splits.get(), task.environment
     make_suite(member(split), name="counted")
-    make_suite(member(split, definition=definition_of(environment, DefinitionAsked(env_error="zero"))), name="read")
+    make_suite(
+        member(split, definition=definition_of(environment, DefinitionAsked(env_error="zero"))),
+        name="read",
+    )
     for name in ("counted", "read"):
         [row] = rows(client, f"/suites/{name}/?format=csv")
         assert float(row["score"]) == pytest.approx(1 / 3)
@@ -100,9 +123,18 @@ def test_exports_and_pairs_take_one_success(task: Task) -> None:
 @pytest.mark.parametrize(("value", "is_success"), [(0.1 + 0.2, False), (0.300000000001, True)])
 def test_a_play_and_a_study_tell_the_same(task: Task, value: float, is_success: bool) -> None:
     study = study_of(task.environment.splits.get())
-    play = played(study, return_sum=value, return_last=value, return_max=value, return_mean=value, steps_count=1)
+    play = played(
+        study,
+        return_sum=value,
+        return_last=value,
+        return_max=value,
+        return_mean=value,
+        steps_count=1,
+    )
     [one] = plays_of(study)
-    episode = Episode.objects.select_related("environment", "split", "task", "play").get(pk=play.episode_id)
+    episode = Episode.objects.select_related("environment", "split", "task", "play").get(
+        pk=play.episode_id
+    )
     assert one.is_success is is_success and outcome_of(episode)["is_success"] is is_success
     assert Play.objects.count() == 1
 
@@ -110,8 +142,16 @@ def test_a_play_and_a_study_tell_the_same(task: Task, value: float, is_success: 
 @pytest.mark.django_db(transaction=True)
 def test_the_recorder_counts_one_success() -> None:
     make_environment("echo", success_threshold=0.3)
-    record(tuple(row for number, value in enumerate(RETURNS, 1) for row in attempt(number, returned=value)))
-    assert list(TaskStatistics.objects.filter(by="all").values_list("attempts", "successes")) == [(3, 1)]
+    record(
+        tuple(
+            row
+            for number, value in enumerate(RETURNS, 1)
+            for row in attempt(number, returned=value)
+        )
+    )
+    assert list(TaskStatistics.objects.filter(by="all").values_list("attempts", "successes")) == [
+        (3, 1)
+    ]
 
 
 def count_again() -> None:
@@ -144,7 +184,9 @@ def test_an_upgrade_counts_nothing_again_where_no_return_is_at_the_threshold(tas
 
 
 @pytest.mark.parametrize("path", [BOARD, "/environments/math/", "/runs/1/", "/tasks/{}/"])
-def test_pages_show_the_digits_of_a_threshold_that_decide(client: Client, task: Task, path: str) -> None:
+def test_pages_show_the_digits_of_a_threshold_that_decide(
+    client: Client, task: Task, path: str
+) -> None:
     task.environment.success_threshold = 0.2999999999
     task.environment.save()
     run = make_run("r").pk

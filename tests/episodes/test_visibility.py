@@ -1,4 +1,5 @@
-"""While a blind play runs, no page shows its player the episode or its task; other accounts may watch."""
+"""While a blind play runs, no page shows its player the episode or its task; other accounts may
+watch."""
 
 from __future__ import annotations
 
@@ -16,11 +17,37 @@ from tests.stored import make_episode, make_split, make_step, make_task
 pytestmark = pytest.mark.django_db
 
 EVERY = (
-    *("/episodes/{}/", "/episodes/{}/headline/", "/episodes/{}/facts/", "/episodes/{}/steps/", "/episodes/{}/steps/0/"),
-    *("/episodes/{}/steps/0.json", "/episodes/{}/task.json", "/episodes/{}/rail.json", "/episodes/{}/preview/"),
-    *("/episodes/{}/find.json?text=42", "/episodes/{}/prompt/", "/episodes/{}/peers/", "/compare/?episodes={},1"),
-    *("/episodes/{}/messages/", "/episodes/{}/messages.json", "/episodes/{}/rollout/", "/episodes/{}/conversation/"),
-    *("/api/episodes/{}", "/api/episodes/{}/steps", "/api/episodes/{}/steps/0", "/api/episodes/{}/events"),
+    *(
+        "/episodes/{}/",
+        "/episodes/{}/headline/",
+        "/episodes/{}/facts/",
+        "/episodes/{}/steps/",
+        "/episodes/{}/steps/0/",
+    ),
+    *(
+        "/episodes/{}/steps/0.json",
+        "/episodes/{}/task.json",
+        "/episodes/{}/rail.json",
+        "/episodes/{}/preview/",
+    ),
+    *(
+        "/episodes/{}/find.json?text=42",
+        "/episodes/{}/prompt/",
+        "/episodes/{}/peers/",
+        "/compare/?episodes={},1",
+    ),
+    *(
+        "/episodes/{}/messages/",
+        "/episodes/{}/messages.json",
+        "/episodes/{}/rollout/",
+        "/episodes/{}/conversation/",
+    ),
+    *(
+        "/api/episodes/{}",
+        "/api/episodes/{}/steps",
+        "/api/episodes/{}/steps/0",
+        "/api/episodes/{}/events",
+    ),
 )
 SENTENCE = "once the episode has ended"
 
@@ -38,7 +65,9 @@ def played(player: User) -> Episode:
     """A running blind play of the user, with a rewarded step."""
     make_episode(pk=1)
     task = make_task({"question": "?", "answer": "secret-azimuth"})
-    episode = make_episode(pk=2, task=task, player="human", key_label="@ada", status="running", cause="")
+    episode = make_episode(
+        pk=2, task=task, player="human", key_label="@ada", status="running", cause=""
+    )
     make_step(episode, reward=0.625)
     Play.objects.create(episode=episode, user=player, is_blind=True)
     return episode
@@ -63,7 +92,9 @@ def test_its_record_is_refused_to_its_player(client: Client, played: Episode, ad
     assert "0.625" not in said and "azimuth" not in said
 
 
-@pytest.mark.parametrize("address", ["/admin/episodes/episode/{}/change/", "/admin/episodes/episode/{}/task.json"])
+@pytest.mark.parametrize(
+    "address", ["/admin/episodes/episode/{}/change/", "/admin/episodes/episode/{}/task.json"]
+)
 def test_its_record_is_refused_in_the_admin(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.pk), follow=True)
     assert "azimuth" not in answer.content.decode() and "0.625" not in answer.content.decode()
@@ -88,7 +119,9 @@ def test_the_list_of_tasks_does_not_contain_it(client: Client, played: Episode, 
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("address", ["/episodes/export?format=jsonl", "/api/episodes/export?format=jsonl"])
+@pytest.mark.parametrize(
+    "address", ["/episodes/export?format=jsonl", "/api/episodes/export?format=jsonl"]
+)
 def test_an_export_does_not_contain_it(client: Client, played: Episode, address: str) -> None:
     lines = exported(client, address)
     assert '"session_id"' in lines and "azimuth" not in lines
@@ -97,13 +130,17 @@ def test_an_export_does_not_contain_it(client: Client, played: Episode, address:
 
 
 @pytest.mark.parametrize("address", ["/", "/episodes/"])
-def test_a_list_does_not_show_its_return_so_far(client: Client, played: Episode, address: str) -> None:
+def test_a_list_does_not_show_its_return_so_far(
+    client: Client, played: Episode, address: str
+) -> None:
     assert "0.62" not in client.get(address).content.decode()
     Play.objects.update(is_blind=False)
     assert "+0.63" in client.get(address).content.decode()
 
 
-@pytest.mark.parametrize("address", ["/episodes/{}/", "/episodes/{}/steps/0.json", "/api/episodes/{}/steps"])
+@pytest.mark.parametrize(
+    "address", ["/episodes/{}/", "/episodes/{}/steps/0.json", "/api/episodes/{}/steps"]
+)
 def test_others_may_watch(client: Client, played: Episode, address: str) -> None:
     client.force_login(member("player", name="bob"))
     assert client.get(address.format(played.pk)).status_code == 200

@@ -1,4 +1,5 @@
-"""Many agents that play episode after episode at the pace of a model, and what is seen of the server meanwhile."""
+"""Many agents that play episode after episode at the pace of a model, and what is seen of the
+server meanwhile."""
 
 from __future__ import annotations
 
@@ -45,8 +46,11 @@ class Crowd:
 
 
 @asynccontextmanager
-async def crowd(server: LiveServer, agents: int, pace_seconds: float, key: str = "") -> AsyncIterator[Crowd]:
-    """Let so many agents play within the block. Each sends a request every `pace_seconds`, or when it was answered."""
+async def crowd(
+    server: LiveServer, agents: int, pace_seconds: float, key: str = ""
+) -> AsyncIterator[Crowd]:
+    """Let so many agents play within the block. Each sends a request every `pace_seconds`, or when
+    it was answered."""
     made = Crowd(server)
     bodies, indexes = echoes(TEXT_BYTES), itertools.cycle(range(TASKS))
     connections = []
@@ -81,7 +85,8 @@ def percentile_ms(durations: Sequence[float] | array[float], share: float) -> fl
 
 
 def growth(windows: Sequence[Window]) -> float:
-    """Return how much memory grew from the first third of the windows to the last, 0.05 for five percent."""
+    """Return how much memory grew from the first third of the windows to the last, 0.05 for five
+    percent."""
     third = max(1, len(windows) // 3)
     first = mean(one.memory_bytes for one in windows[:third])
     return mean(one.memory_bytes for one in windows[-third:]) / first - 1

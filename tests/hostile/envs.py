@@ -1,4 +1,5 @@
-"""Environments for hostile tests, whose own code never fails and never ends an episode unasked: Sturdy and Hoard."""
+"""Environments for hostile tests, whose own code never fails and never ends an episode unasked:
+Sturdy and Hoard."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class Sturdy(Small):
         """End the episode."""
         return said("bye", 0.5, finished=True)
 
-    async def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[GroupScore | float]:
+    async def score_group(
+        self, candidates: Sequence[GroupCandidate]
+    ) -> Sequence[GroupScore | float]:
         return [float(len(one.messages)) for one in candidates]
 
 

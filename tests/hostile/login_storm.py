@@ -1,7 +1,7 @@
 """How long agents wait for calls while people log in: `python -m tests.hostile.login_storm`.
 
-It starts a server, measures calls of agents while it is quiet, and again while logins with wrong passwords arrive, each
-from an address of its own, so that none of them is locked out.
+It starts a server, measures calls of agents while it is quiet, and again while logins with wrong
+passwords arrive, each from an address of its own, so that none of them is locked out.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ async def play(client: httpx.AsyncClient, seconds: float) -> list[float]:
     """Open an episode and call its tool for so long; return how long each call took."""
     session = (await client.post("/create_session", headers=KEY)).json()["sid"]
     headers = {**KEY, "X-Session-ID": session}
-    await client.post("/create", headers=headers, json={"env_name": "echo", "task_spec": {}, "secrets": {}})
+    await client.post(
+        "/create", headers=headers, json={"env_name": "echo", "task_spec": {}, "secrets": {}}
+    )
     taken, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
         begun = time.monotonic()
-        answer = await client.post("/echo/call", headers=headers, json={"name": "echo", "input": {"text": "hello"}})
+        answer = await client.post(
+            "/echo/call", headers=headers, json={"name": "echo", "input": {"text": "hello"}}
+        )
         assert answer.status_code == 200, answer.text
         taken.append(time.monotonic() - begun)
         await asyncio.sleep(PAUSE_SECONDS)
@@ -58,11 +62,17 @@ async def log_in(client: httpx.AsyncClient, number: int, over: asyncio.Event) ->
     """Send wrong passwords until the storm is over; return the statuses."""
     page = await client.get("/accounts/login/")
     token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
-    form = {"username": f"nobody{number}", "password": "wrong", "csrfmiddlewaretoken": token[1] if token else ""}
+    form = {
+        "username": f"nobody{number}",
+        "password": "wrong",
+        "csrfmiddlewaretoken": token[1] if token else "",
+    }
     found = list[int]()
     while not over.is_set():
         headers = {"X-Forwarded-For": f"10.{number}.{len(found) // 250}.{len(found) % 250}"}
-        found.append((await client.post("/accounts/login/", data=form, headers=headers)).status_code)
+        found.append(
+            (await client.post("/accounts/login/", data=form, headers=headers)).status_code
+        )
         form["username"] = f"nobody{number}-{len(found)}"
     return found
 
@@ -84,7 +94,11 @@ async def measure(url: str, *, logins: int, seconds: float = SECONDS) -> StormRe
 
 
 async def _calls(client: httpx.AsyncClient, seconds: float) -> list[float]:
-    return [taken for one in await asyncio.gather(*(play(client, seconds) for _ in range(AGENTS))) for taken in one]
+    return [
+        taken
+        for one in await asyncio.gather(*(play(client, seconds) for _ in range(AGENTS)))
+        for taken in one
+    ]
 
 
 def main() -> None:
@@ -93,7 +107,10 @@ def main() -> None:
         report = asyncio.run(measure(server.url, logins=LOGINS))
     times = report.storm_seconds / report.quiet_seconds
     print(f"{AGENTS} agents, p50 of a call: quiet {report.quiet_seconds * 1000:.1f} ms")
-    print(f"with {LOGINS} logins at once: {report.storm_seconds * 1000:.1f} ms, {times:.1f} times as long")
+    print(
+        f"with {LOGINS} logins at once: {report.storm_seconds * 1000:.1f} ms, {times:.1f} times "
+        "as long"
+    )
     print(f"answers to logins: {dict(report.answers)}")
 
 

@@ -1,4 +1,5 @@
-"""Clients that a server would rather not have, from 127.0.0.2: `python -m tests.hostile.nuisances KIND PORT`.
+"""Clients that a server would rather not have, from 127.0.0.2:
+`python -m tests.hostile.nuisances KIND PORT`.
 
 They go on until they are ended, at a bounded rate.
 """
@@ -13,7 +14,10 @@ import sys
 ADDRESS = ("127.0.0.2", 0)
 GUESSERS, GUESSES_A_SECOND = 8, 200
 SLOW_CLIENTS, SECONDS_A_BYTE = 500, 1.0
-HEAD = b"POST /create_session HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: 2\r\n\r\n{}"
+HEAD = (
+    b"POST /create_session HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: "
+    b"2\r\n\r\n{}"
+)
 
 
 async def guess_keys(port: int) -> None:
@@ -22,7 +26,8 @@ async def guess_keys(port: int) -> None:
 
 
 async def _guess(port: int, numbers: itertools.count[int]) -> None:
-    """Try one key after another over one connection, or another connection where the server closes it."""
+    """Try one key after another over one connection, or another connection where the server closes
+    it."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=ADDRESS)

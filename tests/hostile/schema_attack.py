@@ -1,6 +1,8 @@
-"""Requests that schemathesis makes from an OpenAPI document, valid and invalid, and what is wrong with the responses.
+"""Requests that schemathesis makes from an OpenAPI document, valid and invalid, and what is wrong
+with the responses.
 
-Names and ids that exist replace some of those that are made up, because a server says little about others. They
+Names and ids that exist replace some of those that are made up, because a server says little about
+others. They
 replace all names that no environment can have, because these are addresses of pages.
 """
 
@@ -32,10 +34,12 @@ CHECKS = [
     checks.allow_header_conformance,
     checks.negative_data_rejection,
 ]
-"""Without the schema of the body, which is not checked for streams of events: OpenAPI 3.1 has no words for those."""
+"""Without the schema of the body, which is not checked for streams of events: OpenAPI 3.1 has no
+words for those."""
 TIMEOUT_SECONDS = 60
 GIVES_UP, FEW = {HealthCheck.filter_too_much}, 10
-"""Hypothesis gives up when it has drawn 50 requests in vain and fewer than FEW of use, and otherwise after hundreds."""
+"""Hypothesis gives up when it has drawn 50 requests in vain and fewer than FEW of use, and
+otherwise after hundreds."""
 REAL_SHARE, KEYLESS_SHARE = 0.6, 0.03
 KEY_HEADERS = {"x-api-key", "authorization"}
 STATUSES_WITHOUT_KEY = {400, 401, 404, 405, 431}
@@ -46,7 +50,8 @@ Check = Callable[[Any], None]
 
 @dataclass
 class SchemaAttack:
-    """`real` are values that exist, by the name of the parameter; `key` is sent with all requests but a few."""
+    """`real` are values that exist, by the name of the parameter; `key` is sent with all requests
+    but a few."""
 
     url: str
     key: str
@@ -62,8 +67,13 @@ class SchemaAttack:
     @property
     def summary(self) -> str:
         """What was tried, in one line."""
-        answers = ", ".join(f"{count} x {status}" for status, count in sorted(self.statuses.items()))
-        return f"{self.statuses.total()} requests, answered {answers}; {len(self.failures)} kinds of failures"
+        answers = ", ".join(
+            f"{count} x {status}" for status, count in sorted(self.statuses.items())
+        )
+        return (
+            f"{self.statuses.total()} requests, answered {answers}; {len(self.failures)} kinds of "
+            "failures"
+        )
 
     def run(self, document: Mapping[str, Any], cases: Callable[[str], int]) -> None:
         """Send `cases(path)` requests for each operation of the document, half of them invalid."""
@@ -103,7 +113,11 @@ class SchemaAttack:
         has_key = dice.random() >= KEYLESS_SHARE
         headers = {"X-API-Key": self.key} if has_key else {}
         response = case.call(
-            base_url=self.url, headers=headers, session=self._session, timeout=TIMEOUT_SECONDS, allow_redirects=False
+            base_url=self.url,
+            headers=headers,
+            session=self._session,
+            timeout=TIMEOUT_SECONDS,
+            allow_redirects=False,
         )
         self.statuses[response.status_code] += 1
         if has_key or case.path in self.public:
@@ -113,11 +127,14 @@ class SchemaAttack:
 
     def _make_real(self, case: Any, mode: GenerationMode, dice: random.Random) -> None:
         places = [case.path_parameters, case.query, case.headers]
-        if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):  # else a body could become valid
+        # else a body could become valid
+        if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
             places.append(case.body)
         for place in filter(None, places):
             for name in place:
-                if name in self.real and (str(place[name]) in RESERVED_NAMES or dice.random() < REAL_SHARE):
+                if name in self.real and (
+                    str(place[name]) in RESERVED_NAMES or dice.random() < REAL_SHARE
+                ):
                     place[name] = dice.choice(self.real[name])
 
     def _check(self, case: Any, response: Any) -> None:
@@ -134,13 +151,18 @@ class SchemaAttack:
         except Exception as error:
             self._note(case, type(error).__name__, response, error)
 
-    def _note(self, case: Any, what: str, response: Any, error: BaseException | None = None) -> None:
-        sent = f"{case.method} {case.formatted_path} {case.query} {dict(case.headers)} {case.body!r}"
+    def _note(
+        self, case: Any, what: str, response: Any, error: BaseException | None = None
+    ) -> None:
+        sent = (
+            f"{case.method} {case.formatted_path} {case.query} {dict(case.headers)} {case.body!r}"
+        )
         example = f"{str(error or '')[:1500]}\nsent {sent[:1500]}\nanswered {response.text[:500]}"
         self.failures.setdefault(f"{case.operation.label}: {what} {response.status_code}", example)
 
 
 def has_blank(response: Any) -> bool:
-    """Return whether a parameter of the request was empty, which counts as absent, as forms of browsers send it."""
+    """Return whether a parameter of the request was empty, which counts as absent, as forms of
+    browsers send it."""
     query = urlsplit(response.request.url).query
     return any(not value.strip() for _, value in parse_qsl(query, keep_blank_values=True))

@@ -1,4 +1,5 @@
-"""How much the tests of this folder try: little within `make test`, and much with HOSTILE=long (`make hostile`)."""
+"""How much the tests of this folder try: little within `make test`, and much with HOSTILE=long
+(`make hostile`)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ def small_disk(megabytes: int) -> Iterator[SmallDisk]:
     path = Path(tempfile.mkdtemp(prefix="orsweb-small-"))
     options = f"size={megabytes}m,mode=755"
     try:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], capture_output=True
+        )
         if mounted.returncode:
             pytest.skip(f"a small file system cannot be mounted: {mounted.stderr.decode().strip()}")
         try:
@@ -81,11 +83,15 @@ def _tablespace(url: str, disk: SmallDisk) -> Iterator[None]:
         folder = disk.path / "tablespace"
         folder.mkdir()
         shutil.chown(folder, Path(owned).stat().st_uid)
-        connection.execute(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(sql.Identifier(space), str(folder)))
+        connection.execute(
+            sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(sql.Identifier(space), str(folder))
+        )
         move = sql.SQL("ALTER DATABASE {} SET TABLESPACE {}")
         connection.execute(move.format(sql.Identifier(name), sql.Identifier(space)))
         try:
             yield
         finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(
+                sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            )
             connection.execute(sql.SQL("DROP TABLESPACE {}").format(sql.Identifier(space)))

@@ -19,7 +19,8 @@ from tests.server import LiveServer
 
 JUMPS = ("+2d", "-2d", "+1h", "-1h", "+400d", "+0", "-1y", "+0")[: size(2, 8)]
 PAUSE_SECONDS = size(0.05, 0.0)
-"""Between two calls of an agent, because libfaketime takes a second to notice that the clock shall jump."""
+"""Between two calls of an agent, because libfaketime takes a second to notice that the clock shall
+jump."""
 CLOCKS = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 
 
@@ -29,7 +30,8 @@ def time_of(server: LiveServer) -> datetime:
 
 
 def some_episodes(counted: Counted) -> None:
-    """Wait until some episodes have begun after this was called, beside those of which an agent just learns."""
+    """Wait until some episodes have begun after this was called, beside those of which an agent
+    just learns."""
     goal = len(counted.answered) + PLAYERS + 1
     eventually(lambda: len(counted.answered) >= goal, seconds=120)
 
@@ -44,9 +46,11 @@ def test_nothing_is_lost_when_the_clock_jumps(
         "PYTHONPATH": str(Path(__file__).with_name("faked_clock")),
         "LD_PRELOAD": str(CLOCKS),
         "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_CACHE_DURATION": "1",  # seconds; to read the file each time takes most of the test's CPU time
+        # seconds; to read the file each time takes most of the test's CPU time
+        "FAKETIME_CACHE_DURATION": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # which no change of the time of day moves
-        "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # or a thread that waits for the interpreter takes a core
+        # or a thread that waits for the interpreter takes a core
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }
     with LiveServer("tests.hostile.envs:Sturdy", env=faked) as server:
         with playing(server, PAUSE_SECONDS) as counted:
@@ -54,15 +58,24 @@ def test_nothing_is_lost_when_the_clock_jumps(
                 some_episodes(counted)
                 before = time_of(server)
                 clock.write_text(jump)
-                eventually(lambda before=before: abs(time_of(server) - before) > timedelta(minutes=30))  # type: ignore[misc]  # bound now, called now
+                eventually(
+                    lambda before=before: abs(time_of(server) - before) > timedelta(minutes=30)
+                )  # type: ignore[misc]  # bound now, called now
             some_episodes(counted)
         with recorded(server, django_db_blocker) as record:
             steps = check_record(record, counted)
             causes = set(record.episodes.values_list("cause", flat=True))
             durations = [*record.episodes.values_list("duration_seconds", flat=True)]
-            durations += [ms / 1000 for ms in record.episodes.values_list("steps__duration_ms", flat=True) if ms]
+            durations += [
+                ms / 1000
+                for ms in record.episodes.values_list("steps__duration_ms", flat=True)
+                if ms
+            ]
             days = {created.date() for created in record.episodes.values_list("created", flat=True)}
     assert causes == {"abandoned"}  # no session expired
     assert all(duration is None or 0 <= duration < 600 for duration in durations)
     assert len(days) > 2  # or the clock did not jump
-    tried(f"jumps of the clock by {', '.join(JUMPS)}, {steps} answered steps on {len(days)} days, all recorded")
+    tried(
+        f"jumps of the clock by {', '.join(JUMPS)}, {steps} answered steps on {len(days)} days, "
+        "all recorded"
+    )

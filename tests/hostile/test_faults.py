@@ -29,9 +29,12 @@ DISK_MEGABYTES = 60
 
 @contextlib.contextmanager
 def playing(server: LiveServer, pause_seconds: float = 0.0) -> Iterator[Counted]:
-    """Let agents play episodes of 20 steps within the block; afterwards all their steps have been answered."""
+    """Let agents play episodes of 20 steps within the block; afterwards all their steps have been
+    answered."""
     counted = Counted(pause_seconds=pause_seconds)
-    players = [threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)]
+    players = [
+        threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)
+    ]
     for player in players:
         player.start()
     try:
@@ -54,7 +57,9 @@ def check_record(record: Recorded, counted: Counted) -> int:
     for sid, answered in counted.answered.items():
         steps = record.steps(sid)
         assert [step.task_id for step in steps][: len(answered)] == answered
-        assert [(step.index, step.blocks[0]["text"]) for step in steps] == [(n, str(n + 1)) for n in range(len(steps))]
+        assert [(step.index, step.blocks[0]["text"]) for step in steps] == [
+            (n, str(n + 1)) for n in range(len(steps))
+        ]
         assert record.episode(sid).steps_count in (len(steps), 0)
     return counted.steps
 
@@ -73,7 +78,10 @@ def test_nothing_is_lost_while_the_database_is_away(
             some_steps(counted)
         with recorded(server, django_db_blocker) as record:
             steps = check_record(record, counted)
-    tried(f"the database away for {AWAY_SECONDS} s under {PLAYERS} agents, {steps} answered steps, all recorded")
+    tried(
+        f"the database away for {AWAY_SECONDS} s under {PLAYERS} agents, {steps} answered steps, "
+        "all recorded"
+    )
 
 
 def stands_still(counted: Counted, seconds: float = 0.5) -> bool:
@@ -112,4 +120,7 @@ def test_nothing_is_lost_while_the_disk_is_full(
         with recorded(server, django_db_blocker) as record:
             steps = check_record(record, counted)
     kind = "PostgreSQL" if server.database_url else "SQLite"
-    tried(f"{kind}'s disk full {FULL_TIMES} times for {FULL_SECONDS} s, {steps} answered steps, all recorded")
+    tried(
+        f"{kind}'s disk full {FULL_TIMES} times for {FULL_SECONDS} s, {steps} answered steps, "
+        "all recorded"
+    )

@@ -17,12 +17,16 @@ HASH_NANOSECONDS = 100_000
 
 
 def test_agents_play_and_passwords_give_way_while_many_log_in() -> None:
-    """How long agents wait then, other programs decide too: `login_storm.py` measures it on a quiet machine."""
+    """How long agents wait then, other programs decide too: `login_storm.py` measures it on a quiet
+    machine."""
     with LiveServer("tests.envs:Echo", env=KEYS) as server:
         report = asyncio.run(measure(server.url, logins=LOGINS, seconds=size(0.3, 20.0)))
         print(report)
         assert report.answers[200] and set(report.answers) <= {200, 503}
-        assert nanoseconds_by_niceness(server.pid)[LOW_PRIORITY] > report.answers[200] * HASH_NANOSECONDS
+        assert (
+            nanoseconds_by_niceness(server.pid)[LOW_PRIORITY]
+            > report.answers[200] * HASH_NANOSECONDS
+        )
 
 
 def nanoseconds_by_niceness(pid: int) -> Counter[int]:

@@ -1,4 +1,5 @@
-"""Agents are answered nearly as fast as on a quiet server while others guess keys, are slow, or spin in sandboxes."""
+"""Agents are answered nearly as fast as on a quiet server while others guess keys, are slow, or
+spin in sandboxes."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ SPIN = "while :; do :; done"
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     classes = ["benchmarks.echo:Echo", "environments.builtin.shell:Shell"]
-    with LiveServer(*classes, env={"ORSWEB_API_KEYS": f"me:{KEY}", "ORSWEB_CLIENT_TIMEOUT": "5"}) as running:
+    with LiveServer(
+        *classes, env={"ORSWEB_API_KEYS": f"me:{KEY}", "ORSWEB_CLIENT_TIMEOUT": "5"}
+    ) as running:
         yield running
 
 
@@ -64,7 +67,8 @@ def sandboxes(server: LiveServer) -> Iterator[None]:
     def have_ended() -> bool:
         for program in programs(server):
             with contextlib.suppress(psutil.Error):
-                if program.name() == "bash":  # one of bubblewrap's two processes might stay without the other
+                # one of bubblewrap's two processes might stay without the other
+                if program.name() == "bash":
                     program.kill()
         return not any(thread.is_alive() for thread in threads)
 
@@ -108,12 +112,17 @@ async def p50_ms(agents: Crowd) -> float:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=needs_bubblewrap if "sandboxes" in name else ()) for name in NUISANCES]
+    "name",
+    [
+        pytest.param(name, marks=needs_bubblewrap if "sandboxes" in name else ())
+        for name in NUISANCES
+    ],
 )
 async def test_other_agents_are_answered(
     server: LiveServer, agents: Crowd, name: str, tried: Callable[[str], None]
 ) -> None:
-    """How long they wait is judged in the long form alone: beside the short one, other tests decide it too."""
+    """How long they wait is judged in the long form alone: beside the short one, other tests decide
+    it too."""
     quiet, loud = list[float](), list[float]()
     for _ in range(ROUNDS):  # one beside the other, because the machine has other users too
         quiet.append(await p50_ms(agents))
@@ -123,7 +132,10 @@ async def test_other_agents_are_answered(
             loud.append(await p50_ms(agents))
         finally:
             await asyncio.to_thread(stack.close)
-    tried(f"{name}: p50 of {AGENTS} other agents {median(loud):.2f} ms, {median(quiet):.2f} ms without")
+    tried(
+        f"{name}: p50 of {AGENTS} other agents {median(loud):.2f} ms, {median(quiet):.2f} ms "
+        "without"
+    )
     assert not agents.tally.errors, agents.tally.first_error
     assert agents.tally.calls
     assert not IS_LONG or median(loud) <= MAX_SLOWER * max(median(quiet), MIN_P50_MS)

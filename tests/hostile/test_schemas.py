@@ -43,7 +43,8 @@ API = {
 
 
 def cases(path: str) -> int:
-    """Return how many requests an operation gets. Those of groups are nested, and take seconds to make."""
+    """Return how many requests an operation gets. Those of groups are nested, and take seconds to
+    make."""
     return size(0, 40) if path.endswith("score_group") else size(2, 430)
 
 
@@ -55,7 +56,8 @@ def server() -> Iterator[LiveServer]:
 
 
 def sessions(server: LiveServer, *, are_ended: bool) -> list[str]:
-    """Return the ids of new sessions that have made two calls each. Some of them are ended in any case."""
+    """Return the ids of new sessions that have made two calls each. Some of them are ended in any
+    case."""
     sids = []
     for number in range(SESSIONS):
         agent = Agent(server, **{"X-API-Key": KEY}).open({"id": number}, "sturdy")
@@ -69,26 +71,35 @@ def sessions(server: LiveServer, *, are_ended: bool) -> list[str]:
 
 
 def check_described(response: Any) -> None:
-    """Check a response of the protocol as the tests of its clients do, which read streams of events too."""
+    """Check a response of the protocol as the tests of its clients do, which read streams of events
+    too."""
     request = response.request
     headers = {name.lower(): ",".join(values) for name, values in response.headers.items()}
     path = request.path_url.partition("?")[0]
-    check_answer(Exchange(request.method, path, {}, b"", response.status_code, headers, response.content))
+    check_answer(
+        Exchange(request.method, path, {}, b"", response.status_code, headers, response.content)
+    )
 
 
 def run(attack: SchemaAttack, address: str, tried: Callable[[str], None]) -> None:
     attack.run(requests.get(f"{attack.url}{address}", timeout=60).json(), cases)
     tried(attack.summary)
     assert attack.statuses[200] > 0
-    assert not attack.failures, "\n\n".join(f"{kind}\n{example}" for kind, example in attack.failures.items())
+    assert not attack.failures, "\n\n".join(
+        f"{kind}\n{example}" for kind, example in attack.failures.items()
+    )
 
 
-def test_the_protocol_is_what_its_document_says(server: LiveServer, tried: Callable[[str], None]) -> None:
+def test_the_protocol_is_what_its_document_says(
+    server: LiveServer, tried: Callable[[str], None]
+) -> None:
     real = {**PROTOCOL, "X-Session-ID": sessions(server, are_ended=False)}
     attack = SchemaAttack(server.url, KEY, real, check_described, frozenset({"/health"}))
     run(attack, "/openapi.json", tried)
 
 
-def test_the_api_is_what_its_document_says(server: LiveServer, tried: Callable[[str], None]) -> None:
+def test_the_api_is_what_its_document_says(
+    server: LiveServer, tried: Callable[[str], None]
+) -> None:
     sessions(server, are_ended=True)  # the events of others go on until they end
     run(SchemaAttack(server.url, KEY, API), "/api/schema?format=json", tried)

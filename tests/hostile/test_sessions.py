@@ -1,6 +1,8 @@
-"""Clients that open, call, ping, repeat, reconnect and delete in any order, compared with a model of their sessions.
+"""Clients that open, call, ping, repeat, reconnect and delete in any order, compared with a model
+of their sessions.
 
-Each rule is done by one client while others do the same to sessions of their own on the same server.
+Each rule is done by one client while others do the same to sessions of their own on the same
+server.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.conformance.agent import Agent
 from tests.hostile.sizes import size
@@ -40,8 +48,8 @@ def server() -> Iterator[LiveServer]:
 def machine(server: LiveServer, done: list[str]) -> Callable[[], RuleBasedStateMachine]:
     """Return what makes the machine of one client, which notes what it did in `done`.
 
-    A function and not the class: hypothesis reads the source of a class with `ast.parse`, which Python 3.11 does not
-    survive in several threads at once.
+    A function and not the class: hypothesis reads the source of a class with `ast.parse`, which
+    Python 3.11 does not survive in several threads at once.
     """
 
     class Client(RuleBasedStateMachine):
@@ -66,7 +74,8 @@ def machine(server: LiveServer, done: list[str]) -> Callable[[], RuleBasedStateM
 
         @rule(session=sessions, data=st.data())
         def repeat(self, session: Modelled, data: st.DataObject) -> None:
-            """Ask for an earlier result again, over another connection; it is told also when the session is over."""
+            """Ask for an earlier result again, over another connection; it is told also when the
+            session is over."""
             if not session.said:
                 return
             done.append("repeat")
@@ -96,7 +105,8 @@ def machine(server: LiveServer, done: list[str]) -> Callable[[], RuleBasedStateM
 
         @rule(session=sessions)
         def create_again(self, session: Modelled) -> None:
-            """Ask for another task. It is refused, and the session goes on counting, as later calls show."""
+            """Ask for another task. It is refused, and the session goes on counting, as later calls
+            show."""
             if not session.is_live:
                 return
             done.append("create again")
@@ -128,7 +138,10 @@ def test_every_session_is_as_its_model(server: LiveServer, tried: Callable[[str]
         suppress_health_check=list(HealthCheck),
     )
     with ThreadPoolExecutor(CLIENTS) as pool:
-        runs = [pool.submit(run_state_machine_as_test, machine(server, done), settings=bounds) for _ in range(CLIENTS)]
+        runs = [
+            pool.submit(run_state_machine_as_test, machine(server, done), settings=bounds)
+            for _ in range(CLIENTS)
+        ]
         for run in runs:
             run.result()
     assert server.is_healthy() and "Traceback" not in server.log

@@ -55,7 +55,8 @@ def test_it_gives_everything_else_to_the_protocol(method: str, path: str) -> Non
 
 
 def first_segments(routes: list[Any]) -> Iterator[str]:
-    """Yield the first segments of the routes' paths; an include at the root has those of its own routes."""
+    """Yield the first segments of the routes' paths; an include at the root has those of its own
+    routes."""
     for route in routes:
         pattern = str(route.pattern)
         if pattern or not hasattr(route, "url_patterns"):
@@ -77,16 +78,24 @@ def test_it_serves_the_admin(server: LiveServer) -> None:
 
 def test_it_serves_static_files_without_collecting_them(server: LiveServer) -> None:
     answer = httpx.get(f"{server.url}/static/admin/css/base.css")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, 'text/css; charset="utf-8"')
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        200,
+        'text/css; charset="utf-8"',
+    )
 
 
 @each("path", ["/", "/admin/", "/static/admin/css/base.css", "/health", "/echo/tools"])
 def test_it_refuses_a_foreign_host(server: LiveServer, path: str) -> None:
-    assert httpx.get(f"{server.url}{path}", headers={"Host": "rebound.example.org"}).status_code == 400
+    assert (
+        httpx.get(f"{server.url}{path}", headers={"Host": "rebound.example.org"}).status_code == 400
+    )
 
 
 @pytest.mark.parametrize("origin", ["http://localhost", "http://elsewhere.example.org"])
 def test_it_closes_a_websocket_that_no_page_serves(server: LiveServer, origin: str) -> None:
-    with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{server.port}/ws/none", origin=origin):
+    with (
+        pytest.raises(InvalidStatus) as refused,
+        connect(f"ws://127.0.0.1:{server.port}/ws/none", origin=origin),
+    ):
         pass
     assert refused.value.response.status_code == 403

@@ -55,7 +55,9 @@ READERS: list[tuple[Callable[[], Any], Any]] = [
 
 @pytest.mark.parametrize("text", ["", "  "])
 @pytest.mark.parametrize(("read", "default"), READERS)
-def test_it_takes_empty_for_unset(set_to: Callable[[str], None], text: str, read: Any, default: Any) -> None:
+def test_it_takes_empty_for_unset(
+    set_to: Callable[[str], None], text: str, read: Any, default: Any
+) -> None:
     assert read() == default
     set_to(text)
     assert read() == default
@@ -63,9 +65,19 @@ def test_it_takes_empty_for_unset(set_to: Callable[[str], None], text: str, read
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1", True), ("TRUE", True), ("yes", True), ("on", True), ("0", False), ("off", False), ("No", False)],
+    [
+        ("1", True),
+        ("TRUE", True),
+        ("yes", True),
+        ("on", True),
+        ("0", False),
+        ("off", False),
+        ("No", False),
+    ],
 )
-def test_it_reads_booleans_over_any_default(set_to: Callable[[str], None], text: str, value: bool) -> None:
+def test_it_reads_booleans_over_any_default(
+    set_to: Callable[[str], None], text: str, value: bool
+) -> None:
     set_to(text)
     assert env_bool(NAME, default=not value) is value
 
@@ -76,7 +88,9 @@ def test_it_reads_whole_numbers(set_to: Callable[[str], None], text: str, value:
     assert env_int(NAME, 5) == value
 
 
-@pytest.mark.parametrize(("text", "value"), [("2.5", 2.5), ("1e3", 1000.0), ("none", None), ("None", None)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("2.5", 2.5), ("1e3", 1000.0), ("none", None), ("None", None)]
+)
 def test_it_reads_seconds(set_to: Callable[[str], None], text: str, value: float | None) -> None:
     set_to(text)
     assert env_seconds(NAME, None) == value
@@ -100,7 +114,11 @@ def test_it_reads_addresses_and_networks(set_to: Callable[[str], None], text: st
 
 
 REFUSED: list[tuple[str, Callable[[], Any], str]] = [
-    ("maybe", lambda: env_bool(NAME), "'maybe' is neither true nor false; use one of 1, 0, true, false."),
+    (
+        "maybe",
+        lambda: env_bool(NAME),
+        "'maybe' is neither true nor false; use one of 1, 0, true, false.",
+    ),
     ("1.5", lambda: env_int(NAME, 1), "'1.5' is not a whole number."),
     ("1_0", lambda: env_int(NAME, 1), "'1_0' is not a whole number."),
     ("-1", lambda: env_int(NAME, 1), "-1 is too small; the minimum is 0."),
@@ -131,7 +149,9 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("text", "read", "sentence"), REFUSED)
-def test_it_refuses_a_wrong_value_by_name(set_to: Callable[[str], None], text: str, read: Any, sentence: str) -> None:
+def test_it_refuses_a_wrong_value_by_name(
+    set_to: Callable[[str], None], text: str, read: Any, sentence: str
+) -> None:
     set_to(text)
     with pytest.raises(ImproperlyConfigured) as caught:
         read()
@@ -139,7 +159,7 @@ def test_it_refuses_a_wrong_value_by_name(set_to: Callable[[str], None], text: s
     assert str(caught.value).endswith(sentence)
 
 
-# --- secrets and keys ------------------------------------------------------------------------------------------------
+# --- secrets and keys -----------------------------------------------------------------------------
 
 
 def test_it_reads_a_secret_from_a_file_before_the_variable(
@@ -151,13 +171,19 @@ def test_it_reads_a_secret_from_a_file_before_the_variable(
     assert env_secret(NAME) == "from file"
 
 
-def test_it_names_a_secret_file_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_names_a_secret_file_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "missing"))
-    with pytest.raises(ImproperlyConfigured, match=f"{NAME}_FILE=.*missing' cannot be read: No such file"):
+    with pytest.raises(
+        ImproperlyConfigured, match=f"{NAME}_FILE=.*missing' cannot be read: No such file"
+    ):
         env_secret(NAME)
 
 
-def test_it_names_a_secret_file_that_is_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_names_a_secret_file_that_is_no_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "binary"))
     with pytest.raises(ImproperlyConfigured, match=r"binary' is not UTF-8 text\."):
@@ -183,12 +209,17 @@ def test_it_reads_keys_by_label(set_to: Callable[[str], None]) -> None:
         (":hunter2hunter2", "entry 1 does not have the form label:key."),
         ("ci:", "entry 1 does not have the form label:key."),
         ("ci:hunter2", "the key of 'ci' is shorter than 8 characters."),
-        ("ci:12345678,@ada:hunter2hunter2", "the label '@ada' starts with @, which is reserved for people."),
+        (
+            "ci:12345678,@ada:hunter2hunter2",
+            "the label '@ada' starts with @, which is reserved for people.",
+        ),
         ("ci:hunter2hunter2,ci:12345678", "entry 2 repeats a label or a key."),
         ("ci:hunter2hunter2,lab:hunter2hunter2", "entry 2 repeats a label or a key."),
     ],
 )
-def test_it_refuses_keys_without_showing_one(set_to: Callable[[str], None], text: str, sentence: str) -> None:
+def test_it_refuses_keys_without_showing_one(
+    set_to: Callable[[str], None], text: str, sentence: str
+) -> None:
     set_to(text)
     with pytest.raises(ImproperlyConfigured) as caught:
         env_keys(NAME)
@@ -196,7 +227,8 @@ def test_it_refuses_keys_without_showing_one(set_to: Callable[[str], None], text
 
 
 @pytest.mark.parametrize(
-    ("text", "prefix"), [("/ors", "/ors"), ("/ors/", "/ors"), ("/Lab/a.b_c~d-1", "/Lab/a.b_c~d-1"), ("/", "")]
+    ("text", "prefix"),
+    [("/ors", "/ors"), ("/ors/", "/ors"), ("/Lab/a.b_c~d-1", "/Lab/a.b_c~d-1"), ("/", "")],
 )
 def test_it_reads_a_path(set_to: Callable[[str], None], text: str, prefix: str) -> None:
     set_to(text)
@@ -206,7 +238,18 @@ def test_it_reads_a_path(set_to: Callable[[str], None], text: str, prefix: str) 
 @pytest.mark.parametrize(
     "text",
     [
-        *("ors", "https://lab.example/ors", "//", "/ors//", "//ors", "/ors//lab", "/.", "/../ors", "/a b", "/é"),
+        *(
+            "ors",
+            "https://lab.example/ors",
+            "//",
+            "/ors//",
+            "//ors",
+            "/ors//lab",
+            "/.",
+            "/../ors",
+            "/a b",
+            "/é",
+        ),
         *("/a%20b", "/ors?a=b", "/ors#a", "/a;b", "/a\\b", "/<int:a>"),
     ],
 )
@@ -217,7 +260,9 @@ def test_it_refuses_what_is_no_path(set_to: Callable[[str], None], text: str) ->
 
 
 @pytest.mark.parametrize("text", ["/play", "/API/ors", "/health", "/mcp", "/v1/"])
-def test_it_refuses_a_path_that_begins_like_an_address_of_the_server(set_to: Callable[[str], None], text: str) -> None:
+def test_it_refuses_a_path_that_begins_like_an_address_of_the_server(
+    set_to: Callable[[str], None], text: str
+) -> None:
     set_to(text)
     with pytest.raises(ImproperlyConfigured, match="begins like an address of this server"):
         env_path_prefix(NAME)
@@ -225,9 +270,21 @@ def test_it_refuses_a_path_that_begins_like_an_address_of_the_server(set_to: Cal
 
 FILES = [
     ("[lab]\nopenai_api_key = 'sk-0123456789'\n", 0o600, None),
-    ("[lab]\nopenai_api_key = 'sk-0123456789'\n", 0o604, "can be read by other users; run: chmod o= "),
-    ("openai_api_key = 'sk-0123456789'\n", 0o600, "'openai_api_key' is outside of a table; write [ENVIRONMENT] above"),
-    ("[lab]\nopenai_api_key = 12345678\n", 0o600, "'openai_api_key' of 'lab' is no text; write it in quotes."),
+    (
+        "[lab]\nopenai_api_key = 'sk-0123456789'\n",
+        0o604,
+        "can be read by other users; run: chmod o= ",
+    ),
+    (
+        "openai_api_key = 'sk-0123456789'\n",
+        0o600,
+        "'openai_api_key' is outside of a table; write [ENVIRONMENT] above",
+    ),
+    (
+        "[lab]\nopenai_api_key = 12345678\n",
+        0o600,
+        "'openai_api_key' of 'lab' is no text; write it in quotes.",
+    ),
     ("[lab]\nopenai_api_key = 'sk-0'\n", 0o600, "The secret 'openai_api_key' has 4 characters."),
     ("[lab]\nopenai_api_key = sk-0123456789\n", 0o600, "is not TOML: see line 2."),
 ]

@@ -17,7 +17,9 @@ logging.getLogger("httpx").info("GET")
 
 
 def test_tracebacks_have_lines_of_their_own_and_libraries_are_named() -> None:
-    done = subprocess.run([sys.executable, "-c", LOG], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOG], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     lines = [line.rstrip() for line in done.stderr.splitlines()]
     assert lines[1:4] == ["Traceback:", "  line 1", "KeyError: 'x'"]
     assert "tool call failed" in lines[0] and "[httpx]" in lines[4]

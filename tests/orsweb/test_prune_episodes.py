@@ -70,7 +70,9 @@ def test_bounds_that_leave_nothing_out_are_no_filter(query: str, bounds: str) ->
     end_episode(created=timezone.now())
     with pytest.raises(CommandError) as refused:
         prune(query=query)
-    assert str(refused.value).startswith(f"No ended episode is outside of {bounds}. Say which episodes to remove")
+    assert str(refused.value).startswith(
+        f"No ended episode is outside of {bounds}. Say which episodes to remove"
+    )
     assert Episode.objects.exists()
 
 
@@ -94,7 +96,11 @@ def test_it_counts_statistics_again_and_deletes_blobs() -> None:
     assert "1 blob deleted." in prune(query="environment=math", reason="a test run")
     removal = Removal.objects.get()
     assert (TaskStatistics.objects.count(), Blob.objects.count(), left()) == (0, 0, [])
-    assert (removal.query, removal.reason, removal.episodes) == ("environment=math", "a test run", 1)
+    assert (removal.query, removal.reason, removal.episodes) == (
+        "environment=math",
+        "a test run",
+        1,
+    )
     assert removal.last_episode == episode.pk
 
 
@@ -106,7 +112,10 @@ def test_it_counts_statistics_again_and_deletes_blobs() -> None:
         ({"older_than": "soon"}, "soon"),
         ({"older_than": "1d", "query": "until=2d"}, "both set an end"),
         ({"older_than": "0d"}, "--older-than='0d' cannot be used: .* a span before now"),
-        ({"older_than": "2999-01-01"}, "--older-than='2999-01-01' cannot be used: it has to be a span before now"),
+        (
+            {"older_than": "2999-01-01"},
+            "--older-than='2999-01-01' cannot be used: it has to be a span before now",
+        ),
         ({"older_than": ""}, "--older-than='' cannot be used"),
         ({"older_than": "-1d"}, "--older-than='-1d' cannot be used"),
         ({"query": "until=2999-01-01"}, "until='2999-01-01' cannot be used: it is after now"),

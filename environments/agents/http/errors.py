@@ -1,7 +1,8 @@
-"""The responses to errors: `{"detail": …}` with a status. Exceptions are mapped to statuses here and nowhere else.
+"""The responses to errors: `{"detail": …}` with a status. Exceptions are mapped to statuses here
+and nowhere else.
 
-Divergence from the references: the details of a 422 name fields and rules, but never the values that were sent, because
-clients put details into exceptions and logs, and a body may hold secrets.
+Divergence from the references: the details of a 422 name fields and rules, but never the values
+that were sent, because clients put details into exceptions and logs, and a body may hold secrets.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
 
 
 NUL_IS_NOWHERE = "The address has the character NUL (%00), which no name and no text here has."
-"""Answer to addresses that PostgreSQL would refuse; SQLite would search for them and find nothing."""
+"""Answer to addresses that PostgreSQL would refuse; SQLite would search for them and find
+nothing."""
 MAX_PROBLEMS = 100
-"""Most problems that are listed for one body. Formatting a million unknown fields would block the loop for a minute."""
+"""Most problems that are listed for one body. Formatting a million unknown fields would block the
+loop for a minute."""
 
 
 class Unprocessable(errors.OrsError):
@@ -81,7 +84,11 @@ def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return Unprocessable(
-            [_problem("too_many_problems", [], f"{count} problems; at most {MAX_PROBLEMS} are listed")]
+            [
+                _problem(
+                    "too_many_problems", [], f"{count} problems; at most {MAX_PROBLEMS} are listed"
+                )
+            ]
         )
     problems = []
     for one in error.errors(include_url=False, include_context=False, include_input=False):
@@ -101,11 +108,15 @@ def is_malformed_json(error: ValidationError) -> bool:
 
 
 def refusal_of_coding(content_encoding: str) -> str:
-    """Return the sentence that refuses a body with this header, such as a compressed one; empty if it is plain."""
+    """Return the sentence that refuses a body with this header, such as a compressed one; empty if
+    it is plain."""
     coding = content_encoding.strip()
     if coding.lower() in ("", "identity"):
         return ""
-    return f"Content-Encoding {coding[:100]!r} is not supported; send the body as it is, without this header"
+    return (
+        f"Content-Encoding {coding[:100]!r} is not supported; send the body as it is, without this "
+        "header"
+    )
 
 
 def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:
@@ -152,7 +163,9 @@ def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> Err
         return ErrorReply(415, str(error.detail), {"Accept-Encoding": "identity"})
     if isinstance(error, exceptions.APIException):
         wait = getattr(error, "wait", None)
-        return ErrorReply(error.status_code, str(error.detail), {"Retry-After": str(wait)} if wait else None)
+        return ErrorReply(
+            error.status_code, str(error.detail), {"Retry-After": str(wait)} if wait else None
+        )
     if _lacks_tables(error):
         log.error("database_not_migrated", reason=str(error).partition("\n")[0])
         return ErrorReply(500, f"The database is not migrated; run {command('migrate')}.")

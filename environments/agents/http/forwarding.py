@@ -1,7 +1,8 @@
-"""Passes requests about a session on to the server that has it, where several servers share the database.
+"""Passes requests about a session on to the server that has it, where several servers share the
+database.
 
-A request whose server dies before it has answered is sent again, to the server that takes the session over; that is
-what its client would do. docs/scale.md describes what clients see.
+A request whose server dies before it has answered is sent again, to the server that takes the
+session over; that is what its client would do. docs/scale.md describes what clients see.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from environments.runtime.service import SessionService
 from environments.service import ownership_or_none, service_or_none
 
 NOT_HERE = 421
-"""Status of the answer to a server that passed on a request about a session which is not here any more, or which meant
-the server that listened here before: the successor of a dead one may answer before its death is known."""
+"""Status of the answer to a server that passed on a request about a session which is not here any
+more, or which meant the server that listened here before: the successor of a dead one may answer
+before its death is known."""
 MAX_SECONDS = 30.0
 """How long a request waits for a server that does not answer and is not known to be dead."""
 RETRY_SECONDS = 0.1
@@ -35,14 +37,17 @@ log = structlog.get_logger(__name__)
 
 
 class Forwarding:
-    """Answers requests in place of `answer`, to which it leaves those about sessions of this server."""
+    """Answers requests in place of `answer`, to which it leaves those about sessions of this
+    server."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._connections = PeerConnections()
 
     async def __call__(self, request: HttpRequest) -> Response:
-        sid = request.META.get("HTTP_MCP_SESSION_ID" if request.path.startswith(MCP_PATH) else "HTTP_X_SESSION_ID", "")
+        sid = request.META.get(
+            "HTTP_MCP_SESSION_ID" if request.path.startswith(MCP_PATH) else "HTTP_X_SESSION_ID", ""
+        )
         service, ownership = service_or_none(), ownership_or_none()
         if not sid or service is None or ownership is None or service.is_live(sid):
             return await self._answer(request)
@@ -57,11 +62,20 @@ class Forwarding:
         return await self._pass_on(request, sid, ownership)
 
     async def _answer_peer(
-        self, request: HttpRequest, sid: str, token: str, service: SessionService, ownership: Ownership
+        self,
+        request: HttpRequest,
+        sid: str,
+        token: str,
+        service: SessionService,
+        ownership: Ownership,
     ) -> Response:
-        """Answer a request that another server has passed on about a session that is not live here."""
+        """Answer a request that another server has passed on about a session that is not live
+        here."""
         if not hmac.compare_digest(token.encode("latin-1"), ownership.membership.token.encode()):
-            return refusal(NOT_HERE, "Only servers of this cluster send X-Orsweb-Peer, to the server that they know")
+            return refusal(
+                NOT_HERE,
+                "Only servers of this cluster send X-Orsweb-Peer, to the server that they know",
+            )
         ownership.forget_place(sid)
         is_here = _opens(request) or await ownership.place_of(sid) is None
         if is_here and not service.is_suspended(sid):
@@ -77,7 +91,9 @@ class Forwarding:
                 request.META[REQUEST_META] = request_id
                 return await self._answer_here(request, sid, ownership)
             try:
-                response = await self._connections.send(peer, request, ownership.membership, request_id)
+                response = await self._connections.send(
+                    peer, request, ownership.membership, request_id
+                )
             except HttpError as error:
                 log.info("a server does not answer", server=peer.id, reason=str(error))
                 ownership.counts.passed_on["no answer"] += 1

@@ -1,14 +1,15 @@
 """The ASGI application that serves agents' requests, with little work per request.
 
-Django's own handler starts a thread for every request and runs the middleware of the pages; agents need neither. This
-handler checks the Host and the key, reads the body (up to the limit), finds the view by its path and sends the
-response. The views are DRF views of the faces for agents (`ors/` and `mcp/`). Unknown paths are answered
+Django's own handler starts a thread for every request and runs the middleware of the pages; agents
+need neither. This handler checks the Host and the key, reads the body (up to the limit), finds the
+view by its path and sends the response. The views are DRF views of the faces for agents (`ors/` and
+`mcp/`). Unknown paths are answered
 with JSON, never with an HTML page.
 
-Divergences from the references: bare paths are served, not redirected; repeated slashes count as one; the size of a
-body is limited; a `Host` that is not allowed is refused, because a foreign web page could otherwise reach a local
-server by DNS rebinding; a server without keys refuses requests that came through a proxy; HEAD is answered where GET
-is.
+Divergences from the references: bare paths are served, not redirected; repeated slashes count as
+one; the size of a body is limited; a `Host` that is not allowed is refused, because a foreign web
+page could otherwise reach a local server by DNS rebinding; a server without keys refuses requests
+that came through a proxy; HEAD is answered where GET is.
 """
 
 from __future__ import annotations
@@ -44,9 +45,11 @@ MAX_CACHED_HOSTS = 100
 
 
 class ProtocolHandler:
-    """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its `urlpatterns`.
+    """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its
+    `urlpatterns`.
 
-    `around`: functions that return what is called to answer a request instead of the function that they are given.
+    `around`: functions that return what is called to answer a request instead of the function that
+    they are given.
     """
 
     def __init__(self, urls: str, *around: Callable[[Answer], Answer] | None) -> None:
@@ -74,8 +77,8 @@ class ProtocolHandler:
         return self.refuse_sender(request) or await self._answer(request)
 
     def may_send(self, request: HttpRequest) -> bool:
-        """Return whether the body of a request is worth reading: it is not refused, and its key is valid if one is
-        needed. Otherwise the response without the body says what is wrong.
+        """Return whether the body of a request is worth reading: it is not refused, and its key is
+        valid if one is needed. Otherwise the response without the body says what is wrong.
         """
         if self.refuse_sender(request) is not None:
             return False
@@ -86,8 +89,8 @@ class ProtocolHandler:
         return True
 
     def refuse_sender(self, request: HttpRequest) -> Response | None:
-        """Return the response to a request with a `Host` that is not allowed, or through a proxy that is not; else
-        None.
+        """Return the response to a request with a `Host` that is not allowed, or through a proxy
+        that is not; else None.
         """
         names = tuple(request.META)
         if proxy_header(names) and not conf.has_keys():
@@ -99,16 +102,22 @@ class ProtocolHandler:
         host = request.META.get("HTTP_HOST", "")
         domain = re.sub(r":\d+$", "", host).lower().rstrip(".")
         if not domain or not validate_host(domain, conf.allowed_hosts()):
-            security_log.note("host_refused", host[:200], who="", address=conf.address_of(*request.client))
-            return refusal(400, f"Host {host[:200]!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS")
+            security_log.note(
+                "host_refused", host[:200], who="", address=conf.address_of(*request.client)
+            )
+            return refusal(
+                400, f"Host {host[:200]!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS"
+            )
         if len(self._allowed_hosts) < MAX_CACHED_HOSTS:
             self._allowed_hosts.add(host)
         return None
 
     async def _read_body(self, request: HttpRequest, receive: Receive) -> Response | None:
-        """Read the body into `request.content`. Returns a response if that fails, GONE if the client left.
+        """Read the body into `request.content`. Returns a response if that fails, GONE if the
+        client left.
 
-        The body of a request without a valid key is not read, because its response does not depend on it.
+        The body of a request without a valid key is not read, because its response does not depend
+        on it.
         """
         if not self.may_send(request):
             return None
@@ -143,12 +152,16 @@ class ProtocolHandler:
             log.exception("a protocol view failed", method=request.method, path=request.path[:200])
             return refusal(500, "Internal Server Error")
 
-    def _find_route(self, request: HttpRequest) -> tuple[type[ProtocolView], dict[str, str]] | Response:
+    def _find_route(
+        self, request: HttpRequest
+    ) -> tuple[type[ProtocolView], dict[str, str]] | Response:
         if "\0" in request.path:
             return refusal(404, NUL_IS_NOWHERE)
         path = re.sub("/{2,}", "/", request.path)
         if path != "/" and path.endswith("/"):
-            return refusal(307, "Leave out the trailing slash", {"Location": request.url_of(path.rstrip("/"))})
+            return refusal(
+                307, "Leave out the trailing slash", {"Location": request.url_of(path.rstrip("/"))}
+            )
         try:
             match = self._resolver.resolve(path)
         except Resolver404:
@@ -180,10 +193,14 @@ async def _send(request: HttpRequest, response: Response, send: Send) -> None:
     body = response.body
     if isinstance(body, bytes):
         headers = (*response.headers, (b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        await send(
+            {"type": "http.response.start", "status": response.status_code, "headers": headers}
+        )
         await send({"type": "http.response.body", "body": b"" if request.is_head else body})
         return
-    await send({"type": "http.response.start", "status": response.status_code, "headers": response.headers})
+    await send(
+        {"type": "http.response.start", "status": response.status_code, "headers": response.headers}
+    )
     try:
         if request.is_head:
             await send({"type": "http.response.body", "body": b""})
@@ -195,7 +212,9 @@ async def _send(request: HttpRequest, response: Response, send: Send) -> None:
         await body.aclose()  # so that the generator can clean up when its end was not reached
 
 
-async def _send_pieces(request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send) -> None:
+async def _send_pieces(
+    request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send
+) -> None:
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         if request.reports_disconnect and request.has_disconnected():
@@ -203,8 +222,11 @@ async def _send_pieces(request: HttpRequest, pieces: AsyncGenerator[bytes, None]
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _send_watching(request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send) -> None:
-    """Send the pieces until they end or the client disconnects, under a server that reports that by `receive` only."""
+async def _send_watching(
+    request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send
+) -> None:
+    """Send the pieces until they end or the client disconnects, under a server that reports that by
+    `receive` only."""
     sending = asyncio.ensure_future(_send_pieces(request, pieces, send))
     leaving = asyncio.ensure_future(request.until_disconnect())
     try:

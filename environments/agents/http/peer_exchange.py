@@ -1,7 +1,8 @@
-"""One request of a client, passed on to another server of the same database over a connection that is kept open.
+"""One request of a client, passed on to another server of the same database over a connection that
+is kept open.
 
-The other server answers as if the client had asked it, so keys, bodies and responses go through unchanged. An event
-stream is passed on as it arrives.
+The other server answers as if the client had asked it, so keys, bodies and responses go through
+unchanged. An event stream is passed on as it arrives.
 """
 
 from __future__ import annotations
@@ -26,10 +27,20 @@ NO_CONTENT = 204
 LOOK_SECONDS = 0.1
 """Time between two looks at whether the client has left while another server answers."""
 _OWN = frozenset(
-    {b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"expect", TOKEN_HEADER, REQUEST_HEADER}
+    {
+        b"connection",
+        b"content-length",
+        b"transfer-encoding",
+        b"keep-alive",
+        b"expect",
+        TOKEN_HEADER,
+        REQUEST_HEADER,
+    }
 )
 """Headers of a request that are made for each hop."""
-_PASSED_NAMES = "content-type cache-control x-accel-buffering retry-after x-backend-state www-authenticate"
+_PASSED_NAMES = (
+    "content-type cache-control x-accel-buffering retry-after x-backend-state www-authenticate"
+)
 _PASSED = [(name, name.encode()) for name in _PASSED_NAMES.split()]
 """Headers of a response that are passed on."""
 
@@ -48,7 +59,9 @@ class PeerConnections:
     def __init__(self) -> None:
         self._pools: dict[int, ConnectionPool] = {}
 
-    async def send(self, peer: Peer, request: HttpRequest, membership: Membership, request_id: str = "") -> Response:
+    async def send(
+        self, peer: Peer, request: HttpRequest, membership: Membership, request_id: str = ""
+    ) -> Response:
         """Return the response of `peer`. `request_id`: as `passed_requests.REQUEST_HEADER` has it.
 
         Raises: HttpError if it sends none.
@@ -97,7 +110,8 @@ class PeerConnections:
 async def _pieces(
     pool: ConnectionPool, connection: OutboundConnection, check: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the body of a response as it arrives. Raises: BrokenOff if it cannot end; clients then ask again."""
+    """Yield the body of a response as it arrives. Raises: BrokenOff if it cannot end; clients then
+    ask again."""
     is_whole = False
     try:
         while piece := await _until(lambda: connection.read(LOOK_SECONDS), check):
@@ -115,7 +129,8 @@ async def _pieces(
 
 
 async def _until(wait: Callable[[], Awaitable[Any]], check: Callable[[], None]) -> Any:
-    """Return what `wait` returns, called again while nothing arrives and `check` allows it. Raises: HttpError."""
+    """Return what `wait` returns, called again while nothing arrives and `check` allows it. Raises:
+    HttpError."""
     while True:
         try:
             return await wait()
@@ -125,7 +140,12 @@ async def _until(wait: Callable[[], Awaitable[Any]], check: Callable[[], None]) 
 
 def _encoded(request: HttpRequest, token: str, request_id: str) -> bytes:
     """Return the bytes of the request as it is passed on."""
-    own = b"%b: %b\r\n%b: %b" % (TOKEN_HEADER, token.encode(), REQUEST_HEADER, request_id.encode("latin-1"))
+    own = b"%b: %b\r\n%b: %b" % (
+        TOKEN_HEADER,
+        token.encode(),
+        REQUEST_HEADER,
+        request_id.encode("latin-1"),
+    )
     lines = [b"%b: %b\r\n" % header for header in request.raw_headers if header[0] not in _OWN]
     return b"%b %b HTTP/1.1\r\n%b%b\r\ncontent-length: %d\r\n\r\n%b" % (
         request.method.encode("latin-1"),
@@ -138,4 +158,6 @@ def _encoded(request: HttpRequest, token: str, request_id: str) -> bytes:
 
 
 def _passed(headers: Mapping[str, str]) -> Headers:
-    return tuple([(name, headers[text].encode("latin-1")) for text, name in _PASSED if text in headers])
+    return tuple(
+        [(name, headers[text].encode("latin-1")) for text, name in _PASSED if text in headers]
+    )

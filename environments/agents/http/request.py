@@ -1,4 +1,5 @@
-"""The two objects of an agent's request: Django's, made cheaply from an ASGI scope, and DRF's, which wraps it."""
+"""The two objects of an agent's request: Django's, made cheaply from an ASGI scope, and DRF's,
+which wraps it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from environments.agents.http.proxy_signs import meta_name
 from environments.keys.agent_key import EVERYBODY, AgentKey
 
 CONNECTION = "orsweb.server.connection"
-"""Name of the ASGI extension of our server that shows whether a connection is closed: `{"is_closed": callable}`."""
+"""Name of the ASGI extension of our server that shows whether a connection is closed:
+`{"is_closed": callable}`."""
 MAX_CACHED_NAMES = 500
 _names: dict[bytes, str] = {}
 
@@ -29,9 +31,11 @@ def _name_of(header: bytes) -> str:
 
 
 class HttpRequest(http.HttpRequest):
-    """A request with only what the protocol needs: method, path, headers in META (decoded as ISO-8859-1) and body.
+    """A request with only what the protocol needs: method, path, headers in META (decoded as
+    ISO-8859-1) and body.
 
-    Django's own ASGIRequest parses cookies, query and forms lazily, but still costs several times as much to create.
+    Django's own ASGIRequest parses cookies, query and forms lazily, but still costs several times
+    as much to create.
     """
 
     GET = POST = http.QueryDict()
@@ -39,7 +43,9 @@ class HttpRequest(http.HttpRequest):
     method: str
     FILES: MultiValueDict[str, Any] = MultiValueDict()
 
-    def __init__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    def __init__(
+        self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> None:
         self.is_head = scope["method"] == "HEAD"
         """Whether the response to GET is sent without its body."""
         self.method = "GET" if self.is_head else scope["method"]
@@ -47,7 +53,10 @@ class HttpRequest(http.HttpRequest):
         self.content = b""
         self.owner = ""
         """Label of its API key, once that was checked."""
-        self.META = {_names.get(name) or _name_of(name): value.decode("latin-1") for name, value in scope["headers"]}
+        self.META = {
+            _names.get(name) or _name_of(name): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
         self.resolver_match = None
         self._scope, self._receive_event = scope, receive
 
@@ -77,7 +86,8 @@ class HttpRequest(http.HttpRequest):
         return query.decode("latin-1")
 
     def url_of(self, path: str) -> str:
-        """Return the address of `path` with the query of this request, without scheme and host, which a proxy knows."""
+        """Return the address of `path` with the query of this request, without scheme and host,
+        which a proxy knows."""
         query = self.query_string
         return f"{conf.path_prefix()}{quote(path)}{query and '?'}{query}"
 
@@ -97,8 +107,8 @@ class HttpRequest(http.HttpRequest):
     def has_disconnected(self) -> bool:
         """Return whether the client has disconnected.
 
-        On servers without the extension, `receive` is advanced once but not awaited: it has a result immediately only
-        when the client has disconnected.
+        On servers without the extension, `receive` is advanced once but not awaited: it has a
+        result immediately only when the client has disconnected.
         """
         if self.reports_disconnect:
             return bool(self._scope["extensions"][CONNECTION]["is_closed"]())
@@ -113,7 +123,8 @@ class HttpRequest(http.HttpRequest):
 
 
 class ProtocolRequest(Request):
-    """DRF's request, with its fields set directly. The wire types parse its body, not DRF's parsers."""
+    """DRF's request, with its fields set directly. The wire types parse its body, not DRF's
+    parsers."""
 
     def __init__(self, request: HttpRequest, authenticators: tuple[Any, ...]) -> None:
         self._request = request
@@ -125,7 +136,8 @@ class ProtocolRequest(Request):
         self.META = request.META
 
     def authenticate(self) -> AgentKey:
-        """Return the key of the request, or EVERYBODY, from DRF's authenticators. Raises: AuthenticationFailed."""
+        """Return the key of the request, or EVERYBODY, from DRF's authenticators. Raises:
+        AuthenticationFailed."""
         for authenticator in self.authenticators or ():
             if (found := authenticator.authenticate(self)) is not None:
                 return found[1]  # type: ignore[return-value]

@@ -1,9 +1,10 @@
 """The secrets and the run that a request names when it opens a session.
 
-Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe the run and are not
-passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. Headers such as X-Run and
-X-Run-Id say the same for clients that can set headers; a secret wins. A label that looks like a field of the run that
-the client left out is noted in the log, a few times a minute at most, and where its episodes are shown.
+Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe
+the run and are not passed to the environment. One that is written in another way, such as
+ORSWEB_RUN, is refused. Headers such as X-Run and X-Run-Id say the same for clients that can set
+headers; a secret wins. A label that looks like a field of the run that the client left out is noted
+in the log, a few times a minute at most, and where its episodes are shown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from environments.agents.http.view import utf8
 from environments.database.storable import id_in, storable_json
 from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
-from environments.runtime.records import MAX_TRAINING_STEP, RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
+from environments.runtime.records import (
+    MAX_TRAINING_STEP,
+    RUN_FIELDS,
+    RUN_PREFIX,
+    RunInfo,
+    mistaken_labels,
+)
 from environments.security_log.event import LABELS_MISTYPED
 from environments.wire import value_json
 
@@ -40,7 +47,8 @@ def secrets_in(header: str) -> dict[str, str]:
         return {}
     try:
         secrets: dict[str, str] = {
-            name: secret["value"] for name, secret in json.loads(base64.b64decode(header, validate=True)).items()
+            name: secret["value"]
+            for name, secret in json.loads(base64.b64decode(header, validate=True)).items()
         }
     except (binascii.Error, ValueError, AttributeError, KeyError, TypeError, RecursionError):
         secrets = {"": None}  # type: ignore[dict-item]
@@ -50,19 +58,23 @@ def secrets_in(header: str) -> dict[str, str]:
 
 
 def take_run_fields(secrets: dict[str, str]) -> dict[str, str]:
-    """Remove the secrets that describe the run from `secrets`, and return them without their prefix.
+    """Remove the secrets that describe the run from `secrets`, and return them without their
+    prefix.
 
     Raises: InvalidRequest for a name such as ORSWEB_RUN.
     """
     for name in secrets:
         if (exact := name.lower().replace("-", "_")) in _EXACT and name != exact:
-            raise InvalidRequest(f"The secret {name!r} has to be named {exact!r} to describe the run")
+            raise InvalidRequest(
+                f"The secret {name!r} has to be named {exact!r} to describe the run"
+            )
     names = [name for name in secrets if name.startswith(RUN_PREFIX)]
     return {name.removeprefix(RUN_PREFIX): secrets.pop(name) for name in names}
 
 
 def run_headers(meta: Mapping[str, str]) -> dict[str, str]:
-    """Return what the headers of RUN_FIELDS, such as X-Run-Id, say about the run. Raises: InvalidRequest."""
+    """Return what the headers of RUN_FIELDS, such as X-Run-Id, say about the run. Raises:
+    InvalidRequest."""
     texts = {field: meta.get(f"HTTP_X_{field.upper()}") for field in RUN_FIELDS}
     return {field: utf8(text, header_of(field)) for field, text in texts.items() if text}
 
@@ -86,7 +98,9 @@ def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
     key.check_run(name)
     for what, text in (("run's name", name), ("model's name", model), ("run's id", own_id)):
         if len(text) > MAX_NAME_CHARACTERS:
-            raise InvalidRequest(f"The {what} has {len(text)} characters; at most {MAX_NAME_CHARACTERS} are allowed")
+            raise InvalidRequest(
+                f"The {what} has {len(text)} characters; at most {MAX_NAME_CHARACTERS} are allowed"
+            )
     if (resume := texts["resume"].lower()) not in YES | NO:
         raise InvalidRequest(f"resume is {shorten(resume, 40)!r}; it must be 1 or 0")
     if values:
@@ -98,7 +112,8 @@ def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
 
 @lru_cache(1024)
 def _note_mistakes(owner: str, labels: tuple[str, ...], missing: tuple[str, ...]) -> None:
-    """Note labels that look like fields of the run; as results are kept, only once for equal sessions of a key."""
+    """Note labels that look like fields of the run; as results are kept, only once for equal
+    sessions of a key."""
     mistakes = [
         f"{RUN_PREFIX}{shorten(label, MAX_LOGGED_CHARACTERS)} (did you mean {RUN_PREFIX}{field}?)"
         for label, field in mistaken_labels(labels, missing).items()

@@ -1,12 +1,14 @@
-"""The base class of the endpoints for agents, a DRF view with a cheap async dispatch, and the check of API keys.
+"""The base class of the endpoints for agents, a DRF view with a cheap async dispatch, and the check
+of API keys.
 
-It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what DRF would construct
-for every request although no endpoint uses it: negotiation by Accept, parsers, renderers and throttles.
-docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it works here.
+It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what
+DRF would construct for every request although no endpoint uses it: negotiation by Accept, parsers,
+renderers and throttles. docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it
+works here.
 
-Divergences from the references: a server may have keys, and then refuses requests without one; X-Deployment chooses the
-environment of bare paths; an unknown name in the path is answered with a 404 that lists the hosted names that the key
-may use; a session id that is not UTF-8 is refused.
+Divergences from the references: a server may have keys, and then refuses requests without one;
+X-Deployment chooses the environment of bare paths; an unknown name in the path is answered with a
+404 that lists the hosted names that the key may use; a session id that is not UTF-8 is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +42,13 @@ from environments.agents.http.errors import (
 from environments.agents.http.request import HttpRequest, ProtocolRequest
 from environments.agents.http.response import Response
 from environments.authoring.hosted_environment import HostedEnvironment
-from environments.errors import Forbidden, InvalidRequest, KeyRefused, SessionNotFound, UnknownEnvironment
+from environments.errors import (
+    Forbidden,
+    InvalidRequest,
+    KeyRefused,
+    SessionNotFound,
+    UnknownEnvironment,
+)
 from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
 from environments.keys.keyring import ring
 from environments.runtime.quotas import KeyUsage
@@ -55,10 +63,11 @@ MAX_SESSION_ID_CHARACTERS = 500
 
 
 class KeyAuthentication(BaseAuthentication):
-    """DRF's authenticator for the protocol: checks the key in `X-API-Key`, or in `Authorization: Bearer`.
+    """DRF's authenticator for the protocol: checks the key in `X-API-Key`, or in
+    `Authorization: Bearer`.
 
-    A server that needs no keys accepts every request; it then listens on loopback only. Sessions and records store only
-    the label of a key.
+    A server that needs no keys accepts every request; it then listens on loopback only. Sessions
+    and records store only the label of a key.
     """
 
     def authenticate(self, request: Any) -> tuple[None, AgentKey] | None:
@@ -82,7 +91,9 @@ def authentication_error(refused: KeyRefused) -> APIException:
     return error
 
 
-ANYBODY = (type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),)
+ANYBODY = (
+    type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),
+)
 """Authenticators of endpoints that need no key."""
 
 
@@ -125,10 +136,14 @@ class ProtocolView(APIView):
             usage.requests_left -= 1
             if usage.requests_left < 0:
                 await self._await_turn(usage)
-            if http_request.content and (text := refusal_of_coding(http_request.META.get("HTTP_CONTENT_ENCODING", ""))):
+            if http_request.content and (
+                text := refusal_of_coding(http_request.META.get("HTTP_CONTENT_ENCODING", ""))
+            ):
                 raise UnsupportedMediaType("", detail=text)
             self.path_environment = kwargs.get("env_name")
-            if self.path_environment is not None and not (key.hidden and self._goes_on(self.path_environment)):
+            if self.path_environment is not None and not (
+                key.hidden and self._goes_on(self.path_environment)
+            ):
                 self.named(self.path_environment)
             method = http_request.method.lower()
             handler = getattr(self, method, None) if method in self.http_method_names else None
@@ -142,14 +157,17 @@ class ProtocolView(APIView):
         except Exception as error:
             return self.refuse(error)
         finally:
-            # view, request and handler refer to each other; breaking the cycle avoids pauses of the garbage collector
+            # view, request and handler refer to each other; breaking the cycle avoids pauses of the
+            # garbage collector
             del self.request, self.http_request, request
 
     def _goes_on(self, environment: str) -> bool:
         """Return whether the request belongs to a session whose environment was made private after it was opened."""
         if not self.is_of_session or environment.lower() not in self.key.hidden:
             return False
-        sid = utf8(self.http_request.META.get(self.session_meta, ""), "The session's header").strip()
+        sid = utf8(
+            self.http_request.META.get(self.session_meta, ""), "The session's header"
+        ).strip()
         with contextlib.suppress(SessionNotFound):
             return self.service.environment_of(sid, self.owner) == environment.lower()
         return False
@@ -165,11 +183,18 @@ class ProtocolView(APIView):
         """Return the response to a request that raised `error`."""
         if isinstance(error, Forbidden):
             request = self.http_request
-            where, address = f"{request.method} {request.path[:100]}", conf.address_of(*request.client)
-            security_log.note("key_forbidden", where, who=self.key.label, address=address, detail=str(error))
-        return respond(error, self.allowed_methods, self.authenticators[0].authenticate_header(self.request))
+            where, address = (
+                f"{request.method} {request.path[:100]}",
+                conf.address_of(*request.client),
+            )
+            security_log.note(
+                "key_forbidden", where, who=self.key.label, address=address, detail=str(error)
+            )
+        return respond(
+            error, self.allowed_methods, self.authenticators[0].authenticate_header(self.request)
+        )
 
-    # --- what requests say --------------------------------------------------------------------------------------------
+    # --- what requests say ------------------------------------------------------------------------
 
     def named(self, name: str) -> HostedEnvironment:
         """Return the hosted environment `name`. Raises: UnknownEnvironment, which lists those of the key; Forbidden."""
@@ -222,7 +247,8 @@ class ProtocolView(APIView):
             raise InvalidRequest("X-Session-ID header is required")
         if len(sid) > MAX_SESSION_ID_CHARACTERS:
             raise InvalidRequest(
-                f"X-Session-ID has {len(sid)} characters; at most {MAX_SESSION_ID_CHARACTERS} are allowed"
+                f"X-Session-ID has {len(sid)} characters; at most {MAX_SESSION_ID_CHARACTERS} are "
+                "allowed"
             )
         if self.service.has_survivors:
             self.service.name_key(sid, self.owner, sent_key(self.http_request.META))
@@ -236,14 +262,17 @@ class ProtocolView(APIView):
         request = self.http_request
         content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if content_type != "application/json" and not content_type.endswith("+json"):
-            return malformed(f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}")
+            return malformed(
+                f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}"
+            )
         if not may_be_infinite(request.content):
             try:
                 return model.model_validate_json(request.content)
             except ValidationError as error:
                 if not is_malformed_json(error):
                     return mistyped(error, model)
-        try:  # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
+        # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
+        try:
             return model.model_validate(parsed_json(request.content))
         except ValidationError as error:
             return mistyped(error, model)
@@ -259,7 +288,8 @@ class ProtocolView(APIView):
 
 
 def utf8(value: str, name: str) -> str:
-    """Return the value of a header, decoded as UTF-8; META holds it decoded as ISO-8859-1. Raises: InvalidRequest."""
+    """Return the value of a header, decoded as UTF-8; META holds it decoded as ISO-8859-1. Raises:
+    InvalidRequest."""
     if value.isascii():
         return value
     try:

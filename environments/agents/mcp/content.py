@@ -1,7 +1,8 @@
 """Prompts, tools and results of the Open Reward Standard as the JSON of MCP.
 
-Texts that MCP cannot carry are made valid: lone surrogates become U+FFFD. What only a harness may see, such as the
-metadata of a result, is left out, and so is the reward unless the client asked for it.
+Texts that MCP cannot carry are made valid: lone surrogates become U+FFFD. What only a harness may
+see, such as the metadata of a result, is left out, and so is the reward unless the client asked for
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Json = dict[str, Any]
 
 PROMPT_URI = "task://prompt"
 FINISHED_TEXT = "The episode is over; further tool calls will be refused."
-"""Added to the result that ends the episode: an MCP client has no harness that would stop the agent."""
+"""Added to the result that ends the episode: an MCP client has no harness that would stop the
+agent."""
 FINISHED_KEY = "orsweb/finished"
 REWARD_KEY = "orsweb/reward"
 """Keys of a result's `_meta`, for programs."""
@@ -39,17 +41,28 @@ def _valid(value: Any) -> Any:
 
 
 def tools_of(listing: Json) -> list[Json]:
-    """Return the tools in a ListToolsOutput. The terminal tool is one of them, because no harness calls it."""
-    tools = [_tool(spec["name"], spec["description"], spec["input_schema"]) for spec in listing["tools"]]
+    """Return the tools in a ListToolsOutput. The terminal tool is one of them, because no harness
+    calls it."""
+    tools = [
+        _tool(spec["name"], spec["description"], spec["input_schema"]) for spec in listing["tools"]
+    ]
     if ending := listing.get("terminal_tool"):
         argument = ending["arg"]
-        schema = {**NO_PARAMETERS, "properties": {argument: {"type": "string"}}, "required": [argument]}
+        schema = {
+            **NO_PARAMETERS,
+            "properties": {argument: {"type": "string"}},
+            "required": [argument],
+        }
         tools.append(_tool(ending["name"], ending["description"], schema if argument else None))
     return tools
 
 
 def _tool(name: str, description: str, schema: Json | None) -> Json:
-    return {"name": callable_name(name), "description": description, "inputSchema": object_schema(schema)}
+    return {
+        "name": callable_name(name),
+        "description": description,
+        "inputSchema": object_schema(schema),
+    }
 
 
 def prompt_of(blocks: Iterable[Json]) -> list[Json]:
@@ -58,7 +71,8 @@ def prompt_of(blocks: Iterable[Json]) -> list[Json]:
 
 
 def conversation_of(messages: Iterable[Json]) -> list[Json]:
-    """Return the messages of a prompt that is an array of messages. MCP has no role "system", so that is the user's."""
+    """Return the messages of a prompt that is an array of messages. MCP has no role "system", so
+    that is the user's."""
     return [
         {"role": "assistant" if message["role"] == "assistant" else "user", "content": content}
         for message in messages
@@ -67,7 +81,8 @@ def conversation_of(messages: Iterable[Json]) -> list[Json]:
 
 
 def content_of(blocks: Iterable[Json]) -> list[Json]:
-    """Return the content for blocks of any type; MCP has no type for reasoning and calls, so they become text."""
+    """Return the content for blocks of any type; MCP has no type for reasoning and calls, so they
+    become text."""
     return [content for block in blocks for content in _content(block)]
 
 
@@ -95,7 +110,9 @@ def resource_of(messages: Iterable[Json]) -> list[Json]:
     for message in messages:
         content = message["content"]
         if content["type"] == "image":
-            contents.append({"uri": PROMPT_URI, "mimeType": content["mimeType"], "blob": content["data"]})
+            contents.append(
+                {"uri": PROMPT_URI, "mimeType": content["mimeType"], "blob": content["data"]}
+            )
         else:
             contents.append({"uri": PROMPT_URI, "mimeType": "text/plain", "text": content["text"]})
     return contents
@@ -103,7 +120,11 @@ def resource_of(messages: Iterable[Json]) -> list[Json]:
 
 def result_of(output: Mapping[str, Any], *, shows_reward: bool) -> Json:
     """Return the result for a ToolOutput."""
-    content, is_finished, reward = content_of(output["blocks"]), output["finished"], output["reward"]
+    content, is_finished, reward = (
+        content_of(output["blocks"]),
+        output["finished"],
+        output["reward"],
+    )
     meta: Json = {FINISHED_KEY: is_finished}
     if shows_reward:
         meta[REWARD_KEY] = reward
@@ -115,5 +136,6 @@ def result_of(output: Mapping[str, Any], *, shows_reward: bool) -> Json:
 
 
 def error_result(text: str) -> Json:
-    """Return the result of a call that failed or was refused, which the agent may read and correct."""
+    """Return the result of a call that failed or was refused, which the agent may read and
+    correct."""
     return {"content": [_text(text)], "isError": True}

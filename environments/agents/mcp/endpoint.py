@@ -1,9 +1,11 @@
-"""One HTTP request of streamable HTTP: POST sends a message, GET follows a session or resumes a stream, DELETE ends it.
+"""One HTTP request of streamable HTTP: POST sends a message, GET follows a session or resumes a
+stream, DELETE ends it.
 
 Source: Model Context Protocol 2025-11-25, "Transports", "Streamable HTTP".
 
-The package `mcp` has a transport for this, which is not used; docs/decisions/0020-mcp.md explains why. The versions
-without sessions (2026-07-28) are refused as the specification prescribes; clients then use an older version.
+The package `mcp` has a transport for this, which is not used; docs/decisions/0020-mcp.md explains
+why. The versions without sessions (2026-07-28) are refused as the specification prescribes; clients
+then use an older version.
 """
 
 from __future__ import annotations
@@ -32,9 +34,20 @@ from environments.agents.http.request import HttpRequest
 from environments.agents.http.response import JSON_HEADERS, Response
 from environments.agents.http.view import utf8
 from environments.agents.mcp.methods import answer_to, introduction
-from environments.agents.mcp.parameters import MAX_USER_AGENT_CHARACTERS, new_session, read_parameters
+from environments.agents.mcp.parameters import (
+    MAX_USER_AGENT_CHARACTERS,
+    new_session,
+    read_parameters,
+)
 from environments.agents.mcp.refusals import McpRefusal
-from environments.agents.mcp.sessions import Answer, HasLeft, McpSession, PendingRequest, result_of, sessions_of
+from environments.agents.mcp.sessions import (
+    Answer,
+    HasLeft,
+    McpSession,
+    PendingRequest,
+    result_of,
+    sessions_of,
+)
 from environments.database.storable import id_in
 from environments.errors import SessionNotFound, UnknownEnvironment, shorten
 from environments.keys.agent_key import AgentKey
@@ -45,12 +58,13 @@ from environments.runtime.service import SessionService
 from environments.wire import json_problem, may_be_infinite, parsed_json, value_json
 
 MAX_FAST_SECONDS = 0.5
-"""An answer that is ready within this time is sent as one JSON body, which has no limit of size: the stream reader of
-the package `mcp` refuses events of more than 1 MB."""
+"""An answer that is ready within this time is sent as one JSON body, which has no limit of size:
+the stream reader of the package `mcp` refuses events of more than 1 MB."""
 MAX_QUOTED_CHARACTERS = 200
 MAX_UNNOTICED_SECONDS = 2.0
-"""Maximum time until the server notices that the client of a stream without a request has left, or that its key is not
-in force. The stop of the server, which closes such connections, waits for that."""
+"""Maximum time until the server notices that the client of a stream without a request has left, or
+that its key is not in force. The stop of the server, which closes such connections, waits for
+that."""
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -62,10 +76,18 @@ PING = b": ping\n\n"
 
 
 class Endpoint:
-    """Answers one HTTP request. `message_id` is the id of its JSON-RPC request, once that is known."""
+    """Answers one HTTP request. `message_id` is the id of its JSON-RPC request, once that is
+    known."""
 
-    def __init__(self, service: SessionService, key: AgentKey, environment: str, http_request: HttpRequest) -> None:
-        self._service, self._key, self._owner, self._environment = service, key, key.label, environment
+    def __init__(
+        self, service: SessionService, key: AgentKey, environment: str, http_request: HttpRequest
+    ) -> None:
+        self._service, self._key, self._owner, self._environment = (
+            service,
+            key,
+            key.label,
+            environment,
+        )
         self._http_request, self._meta = http_request, http_request.META
         self.message_id: str | int | None = None
 
@@ -82,17 +104,23 @@ class Endpoint:
             return await self._respond(session.start(message, answer_to))
         if isinstance(message, JSONRPCNotification):
             session.notice(message)
-        return Response(b"", status=202, headers=())  # to a response too: this server sends no requests
+        # to a response too: this server sends no requests
+        return Response(b"", status=202, headers=())
 
     async def get(self) -> Response:
-        """Resume the stream of a request, or show that the client is there, which keeps the session from expiring."""
+        """Resume the stream of a request, or show that the client is there, which keeps the session
+        from expiring."""
         if not self._accepts("text/event-stream"):
-            raise McpRefusal(406, "GET opens an event stream; Accept must include text/event-stream")
+            raise McpRefusal(
+                406, "GET opens an event stream; Accept must include text/event-stream"
+            )
         self._check_version()
         session = self._session()
         place = open_streams.enter(self._owner, conf.address_of(*self._http_request.client))
         last_event = self._meta.get("HTTP_LAST_EVENT_ID")
-        events = self._joined(_resumed(session, last_event)) if last_event else self._presence(session)
+        events = (
+            self._joined(_resumed(session, last_event)) if last_event else self._presence(session)
+        )
         return Response(_counted(events, place), headers=STREAM_HEADERS)
 
     async def delete(self) -> Response:
@@ -101,26 +129,35 @@ class Endpoint:
         await self._service.delete(session.sid, self._owner)
         return Response(b"", status=204, headers=())
 
-    # --- opening ------------------------------------------------------------------------------------------------------
+    # --- opening ----------------------------------------------------------------------------------
 
     async def _initialize(self, message: JSONRPCRequest) -> Response:
-        if self._environment in self._key.hidden:  # the request came as one of a session that is still live
-            raise UnknownEnvironment(self._environment, self._key.among(self._service.registry.names))
+        # the request came as one of a session that is still live
+        if self._environment in self._key.hidden:
+            raise UnknownEnvironment(
+                self._environment, self._key.among(self._service.registry.names)
+            )
         try:
             client = InitializeRequestParams.model_validate(message.params or {}, by_name=False)
         except ValidationError as error:
-            raise McpRefusal(400, f"Invalid parameters of initialize: {_problems(error)}", INVALID_PARAMS) from None
+            raise McpRefusal(
+                400, f"Invalid parameters of initialize: {_problems(error)}", INVALID_PARAMS
+            ) from None
         parameters = read_parameters(self._http_request.query_string, self._meta)
         shows_rewards = parameters.shows_rewards
         sid = new_session_id()
         request = await new_session(
             parameters, self._environment, self._meta, self._service.tasks, sid=sid, key=self._key
         )
-        await self._service.create(replace(request, user_agent=_user_agent(client, request.user_agent)))
+        await self._service.create(
+            replace(request, user_agent=_user_agent(client, request.user_agent))
+        )
         asked = client.protocol_version
         version = asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
         address = (sid, self._owner, self._environment)
-        sessions_of(self._service).open(McpSession(self._service, *address, version, shows_rewards=shows_rewards))
+        sessions_of(self._service).open(
+            McpSession(self._service, *address, version, shows_rewards=shows_rewards)
+        )
         answer = result_of(message.id, introduction(self._environment, version))
         return Response(answer.body, headers=(*JSON_HEADERS, (SESSION_HEADER, sid.encode("ascii"))))
 
@@ -131,28 +168,37 @@ class Endpoint:
         """
         sid = utf8(self._meta.get("HTTP_MCP_SESSION_ID", ""), "Mcp-Session-Id").strip()
         if not sid:
-            raise McpRefusal(400, "Mcp-Session-Id header is required; the request initialize opens a session")
+            raise McpRefusal(
+                400, "Mcp-Session-Id header is required; the request initialize opens a session"
+            )
         session = sessions_of(self._service).find(sid, self._owner)
         if session.environment != self._environment:
             raise McpRefusal(
                 409,
-                f"This session plays {session.environment!r}, but the address names {self._environment!r}; "
+                f"This session plays {session.environment!r}, but the address names "
+                f"{self._environment!r}; "
                 f"use /mcp/{session.environment}",
             )
         self._service.ping(sid, self._owner)
         return session
 
-    # --- what the request says ----------------------------------------------------------------------------------------
+    # --- what the request says --------------------------------------------------------------------
 
     def _check_content_type(self) -> None:
         content_type = self._meta.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
-            raise McpRefusal(415, f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}")
+            raise McpRefusal(
+                415,
+                f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}",
+            )
         if not (self._accepts("application/json") or self._accepts("text/event-stream")):
             raise McpRefusal(406, "Accept must include application/json and text/event-stream")
 
     def _accepts(self, kind: str) -> bool:
-        accepted = {part.partition(";")[0].strip().lower() for part in self._meta.get("HTTP_ACCEPT", "*/*").split(",")}
+        accepted = {
+            part.partition(";")[0].strip().lower()
+            for part in self._meta.get("HTTP_ACCEPT", "*/*").split(",")
+        }
         return bool(accepted & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
 
     def _check_version(self) -> None:
@@ -163,7 +209,8 @@ class Endpoint:
         quoted = shorten(version, MAX_QUOTED_CHARACTERS)
         raise McpRefusal(
             400,
-            f"Unsupported protocol version {quoted!r}; this server has sessions, and supports {', '.join(supported)}",
+            f"Unsupported protocol version {quoted!r}; this server has sessions, and supports "
+            f"{', '.join(supported)}",
             UNSUPPORTED_PROTOCOL_VERSION,
             {"supported": supported, "requested": quoted},
         )
@@ -174,21 +221,31 @@ class Endpoint:
             try:
                 if not may_be_infinite(body):
                     return jsonrpc_message_adapter.validate_json(body, by_name=False)
-            except ValidationError:  # or text with lone surrogates, which only Python's parser accepts
+            except (
+                ValidationError
+            ):  # or text with lone surrogates, which only Python's parser accepts
                 pass
             return jsonrpc_message_adapter.validate_python(parsed_json(body), by_name=False)
         except ValidationError as error:
-            raise McpRefusal(400, f"The body is not one message of JSON-RPC 2.0: {_problems(error)}") from None
+            raise McpRefusal(
+                400, f"The body is not one message of JSON-RPC 2.0: {_problems(error)}"
+            ) from None
         except (ValueError, RecursionError) as error:
-            raise McpRefusal(400, f"JSON decode error: {json_problem(error)}", PARSE_ERROR) from None
+            raise McpRefusal(
+                400, f"JSON decode error: {json_problem(error)}", PARSE_ERROR
+            ) from None
 
-    # --- answers ------------------------------------------------------------------------------------------------------
+    # --- answers ----------------------------------------------------------------------------------
 
     async def _respond(self, pending: PendingRequest) -> Response:
-        """Return one body for an answer that is ready soon, and else a stream, which shows that the server is alive."""
+        """Return one body for an answer that is ready soon, and else a stream, which shows that the
+        server is alive."""
         if not self._accepts("application/json"):
             return Response(self._joined(pending), headers=STREAM_HEADERS)
-        has_left, keepalive = self._http_request.has_disconnected, self._service.limits.keepalive_seconds
+        has_left, keepalive = (
+            self._http_request.has_disconnected,
+            self._service.limits.keepalive_seconds,
+        )
         pending.join(has_left)
         is_done = await pending.wait(min(MAX_FAST_SECONDS, keepalive))
         if not is_done and self._accepts("text/event-stream"):
@@ -204,8 +261,11 @@ class Endpoint:
         pending.join(has_left)
         return self._events(pending, has_left)
 
-    async def _events(self, pending: PendingRequest, has_left: HasLeft) -> AsyncGenerator[bytes, None]:
-        """Yield the events of a request: its id, comments and progress while it runs, and the answer."""
+    async def _events(
+        self, pending: PendingRequest, has_left: HasLeft
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a request: its id, comments and progress while it runs, and the
+        answer."""
         is_delivered = False
         started = time.monotonic()
         try:
@@ -216,18 +276,24 @@ class Endpoint:
                     return
                 yield _progress(pending, time.monotonic() - started)
             assert pending.answer is not None
-            was_there = not has_left()  # checked before the last event: a client may leave right after reading it
+            # checked before the last event: a client may leave right after reading it
+            was_there = not has_left()
             yield _event(pending.answer.body)
             is_delivered = was_there
         finally:
             pending.leave(has_left, is_delivered=is_delivered)
 
     async def _presence(self, session: McpSession) -> AsyncGenerator[bytes, None]:
-        """Yield the comments until the session or the connection ends; the server has nothing to say by itself."""
+        """Yield the comments until the session or the connection ends; the server has nothing to
+        say by itself."""
         assert session.gone is not None
         keepalive = self._service.limits.keepalive_seconds
         last = -keepalive
-        while not (session.gone.done() or self._http_request.has_disconnected() or ring.current(self._key) is None):
+        while not (
+            session.gone.done()
+            or self._http_request.has_disconnected()
+            or ring.current(self._key) is None
+        ):
             if (now := time.monotonic()) - last >= keepalive:
                 try:
                     self._service.ping(session.sid, self._owner)
@@ -238,7 +304,9 @@ class Endpoint:
             await asyncio.wait([session.gone], timeout=min(MAX_UNNOTICED_SECONDS, keepalive))
 
 
-async def _counted(events: AsyncGenerator[bytes, None], place: OpenStream) -> AsyncGenerator[bytes, None]:
+async def _counted(
+    events: AsyncGenerator[bytes, None], place: OpenStream
+) -> AsyncGenerator[bytes, None]:
     """Yield the events, which count as an open stream until they end."""
     with place:
         async with aclosing(events):
@@ -253,7 +321,9 @@ def _resumed(session: McpSession, last_event: str) -> PendingRequest:
     if pending is None:
         quoted = shorten(last_event, MAX_QUOTED_CHARACTERS)
         raise McpRefusal(
-            400, f"Last-Event-ID {quoted!r} is unknown: its request was answered, or has no result any more"
+            400,
+            f"Last-Event-ID {quoted!r} is unknown: its request was answered, or has no result "
+            "any more",
         )
     return pending
 
@@ -262,8 +332,16 @@ def _progress(pending: PendingRequest, seconds: float) -> bytes:
     """Return a notification of progress if the client wants any, else a comment."""
     if (token := pending.progress_token) is None:
         return PING
-    params = {"progressToken": token, "progress": round(seconds, 3), "message": f"running for {seconds:.0f} s"}
-    return _event(value_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).encode("ascii"))
+    params = {
+        "progressToken": token,
+        "progress": round(seconds, 3),
+        "message": f"running for {seconds:.0f} s",
+    }
+    return _event(
+        value_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).encode(
+            "ascii"
+        )
+    )
 
 
 def _event(body: bytes) -> bytes:
@@ -271,10 +349,13 @@ def _event(body: bytes) -> bytes:
 
 
 def _user_agent(client: InitializeRequestParams, header: str) -> str:
-    """Return the client's name and version, its User-Agent, and the version of MCP that it offers."""
+    """Return the client's name and version, its User-Agent, and the version of MCP that it
+    offers."""
     name = f"{client.client_info.name}/{client.client_info.version}"
     agent = header if header.startswith(name) else f"{name} {header}".rstrip()
-    return f"{agent[: MAX_USER_AGENT_CHARACTERS - 20]} MCP/{client.protocol_version}"[:MAX_USER_AGENT_CHARACTERS]
+    return f"{agent[: MAX_USER_AGENT_CHARACTERS - 20]} MCP/{client.protocol_version}"[
+        :MAX_USER_AGENT_CHARACTERS
+    ]
 
 
 def _problems(error: ValidationError) -> str:

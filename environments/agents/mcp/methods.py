@@ -1,7 +1,8 @@
 """The requests of MCP that an episode answers, one function for each method.
 
-The package `mcp_types` checks the parameters against the version of the protocol that was negotiated, and brings the
-result into the form of that version. A function gets the request, which knows its session, and the checked parameters.
+The package `mcp_types` checks the parameters against the version of the protocol that was
+negotiated, and brings the result into the form of that version. A function gets the request, which
+knows its session, and the checked parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ log = structlog.get_logger(__name__)
 
 PROMPT_NAME = "task"
 MAX_WAIT_SECONDS = 60.0
-"""Interval at which `call_tool` checks whether its call has finished. The wait as a whole has no limit."""
+"""Interval at which `call_tool` checks whether its call has finished. The wait as a whole has no
+limit."""
 UNKNOWN_TOOL_REASONS = ("not_found", "name_collision")
 
 
@@ -43,14 +45,18 @@ async def answer_to(request: PendingRequest) -> Json:
         return serialize_server_result(method, version, result)
     except ValidationError as error:
         log.error("a result cannot be sent over MCP", method=method, problems=error.error_count())
-        raise McpRefusal(500, "The result of this request cannot be sent over MCP", INTERNAL_ERROR) from None
+        raise McpRefusal(
+            500, "The result of this request cannot be sent over MCP", INTERNAL_ERROR
+        ) from None
 
 
 def introduction(environment: str, version: str) -> Json:
     """Return the result of `initialize`. `version`: of the protocol, as negotiated."""
     text = (
-        f"This server is one episode of the environment {environment!r}. The prompt {PROMPT_NAME!r}, which is also the "
-        f"resource {content.PROMPT_URI}, says what the task is: read it first. Then solve the task by calling this "
+        f"This server is one episode of the environment {environment!r}. The prompt "
+        f"{PROMPT_NAME!r}, which is also the "
+        f"resource {content.PROMPT_URI}, says what the task is: read it first. Then solve the task "
+        "by calling this "
         "server's tools. When the episode is over, further calls are refused."
     )
     return {
@@ -60,24 +66,34 @@ def introduction(environment: str, version: str) -> Json:
             "resources": {"listChanged": False, "subscribe": False},
             "tools": {"listChanged": False},
         },
-        "serverInfo": {"name": "orsweb", "title": f"orsweb: {environment}", "version": conf.version()},
+        "serverInfo": {
+            "name": "orsweb",
+            "title": f"orsweb: {environment}",
+            "version": conf.version(),
+        },
         "instructions": text,
     }
 
 
 async def ping(request: PendingRequest, params: Any) -> Json:
-    """Return an empty result. Every request keeps its session from expiring, so nothing else is to be done."""
+    """Return an empty result. Every request keeps its session from expiring, so nothing else is to
+    be done."""
     return {}
 
 
 async def list_tools(request: PendingRequest, params: Any) -> Json:
     """Return the tools of the session."""
     session = request.session
-    return {"tools": content.tools_of(content.parse(await session.service.task_tools_json(*session.address)))}
+    return {
+        "tools": content.tools_of(
+            content.parse(await session.service.task_tools_json(*session.address))
+        )
+    }
 
 
 async def call_tool(request: PendingRequest, params: Any) -> Json:
-    """Run a tool. A refusal or a failure is a result that the agent reads, except for a tool that does not exist."""
+    """Run a tool. A refusal or a failure is a result that the agent reads, except for a tool that
+    does not exist."""
     session = request.session
     name = params.name
     if is_replaced(name):
@@ -101,21 +117,31 @@ async def call_tool(request: PendingRequest, params: Any) -> Json:
 
 async def list_prompts(request: PendingRequest, params: Any) -> Json:
     """Return the only prompt, that of the task."""
-    return {"prompts": [{"name": PROMPT_NAME, "title": "Task", "description": _description(request)}]}
+    return {
+        "prompts": [{"name": PROMPT_NAME, "title": "Task", "description": _description(request)}]
+    }
 
 
 async def get_prompt(request: PendingRequest, params: Any) -> Json:
     """Return the messages of the prompt."""
     if params.name != PROMPT_NAME:
-        raise McpRefusal(400, f"Unknown prompt {params.name!r}; this server has {PROMPT_NAME!r}", INVALID_PARAMS)
+        raise McpRefusal(
+            400, f"Unknown prompt {params.name!r}; this server has {PROMPT_NAME!r}", INVALID_PARAMS
+        )
     return {"description": _description(request), "messages": await _messages(request)}
 
 
 async def list_resources(request: PendingRequest, params: Any) -> Json:
-    """Return the only resource, which holds the prompt: some clients let the model read resources, but not prompts."""
+    """Return the only resource, which holds the prompt: some clients let the model read resources,
+    but not prompts."""
     return {
         "resources": [
-            {"uri": content.PROMPT_URI, "name": "prompt", "title": "Task", "description": _description(request)}
+            {
+                "uri": content.PROMPT_URI,
+                "name": "prompt",
+                "title": "Task",
+                "description": _description(request),
+            }
         ]
     }
 
@@ -138,11 +164,14 @@ def _description(request: PendingRequest) -> str:
 
 
 async def _messages(request: PendingRequest) -> list[Json]:
-    """Return the prompt, which is recorded as read by the agent. A class may have a conversation in its place."""
+    """Return the prompt, which is recorded as read by the agent. A class may have a conversation in
+    its place."""
     session = request.session
     if session.service.registry.get(session.environment).has_own_prompt:
         return content.prompt_of(content.parse(await session.service.prompt_json(*session.address)))
-    return content.conversation_of(content.parse(await session.service.messages_json(*session.address)))
+    return content.conversation_of(
+        content.parse(await session.service.messages_json(*session.address))
+    )
 
 
 METHODS: dict[str, Callable[[PendingRequest, Any], Awaitable[Json]]] = {

@@ -1,7 +1,9 @@
-"""The parameters of a request that opens a session: which episode to play, as part of the address or as headers.
+"""The parameters of a request that opens a session: which episode to play, as part of the address
+or as headers.
 
-`/mcp/math?split=test&index=3&run=eval-7`, or `/mcp/math` with the headers `X-Split: test`, `X-Index: 3` and so on. The
-address wins. Secrets only come in X-Secrets, because addresses are logged on their way.
+`/mcp/math?split=test&index=3&run=eval-7`, or `/mcp/math` with the headers `X-Split: test`,
+`X-Index: 3` and so on. The address wins. Secrets only come in X-Secrets, because addresses are
+logged on their way.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from environments.agents.http.secrets_and_run import NO, YES, header_of, run_info, secrets_in, take_run_fields
+from environments.agents.http.secrets_and_run import (
+    NO,
+    YES,
+    header_of,
+    run_info,
+    secrets_in,
+    take_run_fields,
+)
 from environments.agents.http.view import utf8
 from environments.database.storable import whole_in
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
@@ -40,7 +49,9 @@ class Parameters:
         text = self.values.get("rewards", "").strip().lower()
         if text in YES or text in NO:
             return text in YES
-        raise InvalidRequest(f"rewards is {shorten(text, MAX_QUOTED_CHARACTERS)!r}; it must be 1 or 0")
+        raise InvalidRequest(
+            f"rewards is {shorten(text, MAX_QUOTED_CHARACTERS)!r}; it must be 1 or 0"
+        )
 
 
 def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
@@ -52,13 +63,16 @@ def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
-        raise InvalidRequest("The address has parameters that are not UTF-8, or more than 100 of them") from None
+        raise InvalidRequest(
+            "The address has parameters that are not UTF-8, or more than 100 of them"
+        ) from None
     seen = set()
     for name, value in pairs:
         if name not in NAMES:
             quoted = shorten(name, MAX_QUOTED_CHARACTERS)
             raise InvalidRequest(
-                f"Unknown parameter {quoted!r} in the address; allowed are {', '.join(NAMES)}.{nearest(name, NAMES)}"
+                f"Unknown parameter {quoted!r} in the address; allowed are "
+                f"{', '.join(NAMES)}.{nearest(name, NAMES)}"
             )
         if name in seen:
             raise InvalidRequest(f"The address has the parameter {name!r} more than once")
@@ -67,18 +81,24 @@ def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
     return Parameters(values)
 
 
-async def choose_split(parameters: Parameters, environment: str, tasks: TaskSource, key: AgentKey) -> str:
-    """Return the split to play. A name that does not exist is refused when the session is opened."""
+async def choose_split(
+    parameters: Parameters, environment: str, tasks: TaskSource, key: AgentKey
+) -> str:
+    """Return the split to play. A name that does not exist is refused when the session is
+    opened."""
     if named := parameters.values.get("split"):
         return named
     names = [split.name for split in await tasks.splits(environment) if key.has_split(split.name)]
     return DEFAULT_SPLIT if DEFAULT_SPLIT in names or not names else names[0]
 
 
-async def choose_index(parameters: Parameters, environment: str, split: str, tasks: TaskSource) -> int:
+async def choose_index(
+    parameters: Parameters, environment: str, split: str, tasks: TaskSource
+) -> int:
     """Return the position of the task in the split; 0 by default.
 
-    Raises: InvalidRequest, InvalidSplit, InvalidIndex. A number beyond the split is refused when the session is opened.
+    Raises: InvalidRequest, InvalidSplit, InvalidIndex. A number beyond the split is refused when
+    the session is opened.
     """
     text = parameters.values.get("index", "").strip()
     if text.lower() == RANDOM:
@@ -94,7 +114,13 @@ async def choose_index(parameters: Parameters, environment: str, split: str, tas
 
 
 async def new_session(
-    parameters: Parameters, environment: str, meta: Mapping[str, str], tasks: TaskSource, *, sid: str, key: AgentKey
+    parameters: Parameters,
+    environment: str,
+    meta: Mapping[str, str],
+    tasks: TaskSource,
+    *,
+    sid: str,
+    key: AgentKey,
 ) -> SessionRequest:
     """Return the request to open the session that `parameters` and headers describe.
 
@@ -102,7 +128,9 @@ async def new_session(
     """
     values = parameters.values
     secrets = secrets_in(meta.get("HTTP_X_SECRETS", ""))
-    fields = take_run_fields(secrets) | {name: values[name] for name in RUN_FIELDS if name in values}
+    fields = take_run_fields(secrets) | {
+        name: values[name] for name in RUN_FIELDS if name in values
+    }
     split = await choose_split(parameters, environment, tasks, key)
     key.check_split(split)
     return SessionRequest(

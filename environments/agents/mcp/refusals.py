@@ -19,17 +19,22 @@ INTERNAL_ERROR = -32603
 class McpRefusal(OrsError):
     """A request that uses MCP incorrectly."""
 
-    def __init__(self, status: int, text: str, code: int = INVALID_REQUEST, data: Any = None) -> None:
+    def __init__(
+        self, status: int, text: str, code: int = INVALID_REQUEST, data: Any = None
+    ) -> None:
         super().__init__(text)
         self.status, self.code, self.data = status, code, data
 
 
-def mcp_refusal_of(error: Exception, allowed: list[str], auth_header: str = "") -> tuple[ErrorReply, int, Any]:
+def mcp_refusal_of(
+    error: Exception, allowed: list[str], auth_header: str = ""
+) -> tuple[ErrorReply, int, Any]:
     """Return the response to `error`, its JSON-RPC code, and further data (or None)."""
     if isinstance(error, McpRefusal):
         return ErrorReply(error.status, str(error)), error.code, error.data
     refusal = reply_to(error, allowed, auth_header)
-    if isinstance(error, SessionDeleted):  # MCP has one status for sessions that are over; clients then open another
+    # MCP has one status for sessions that are over; clients then open another
+    if isinstance(error, SessionDeleted):
         refusal = refusal._replace(status=404)
     return refusal, INTERNAL_ERROR if refusal.status >= 500 else INVALID_REQUEST, None
 

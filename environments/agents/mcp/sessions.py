@@ -2,9 +2,10 @@
 
 An MCP session has the id of the session of its episode, and ends with it.
 
-A request runs as a task of its own: the HTTP response only watches it, so a lost connection does not stop it. The
-client gets the answer when it resumes the stream (`Last-Event-ID`), or, for a tool call, when it repeats the call: the
-runtime then finds the call that lost its reader and does not run the tool twice (`runtime/calls.py`).
+A request runs as a task of its own: the HTTP response only watches it, so a lost connection does
+not stop it. The client gets the answer when it resumes the stream (`Last-Event-ID`), or, for a tool
+call, when it repeats the call: the runtime then finds the call that lost its reader and does not
+run the tool twice (`runtime/calls.py`).
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from environments.runtime.service import SessionService
 from environments.wire import value_json
 
 REQUEST_CANCELLED = -32800
-"""Code of the answer that ends the stream of a request that the client has cancelled; the package `mcp` uses it too."""
+"""Code of the answer that ends the stream of a request that the client has cancelled; the package
+`mcp` uses it too."""
 RESUMABLE_VERSION = "2025-11-25"
-"""First version whose clients read an event without data, which gives them the id to resume with."""
+"""First version whose clients read an event without data, which gives them the id to resume
+with."""
 
 HasLeft = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The JSON-RPC response to a request. `status` is that of the HTTP response if it was not sent before."""
+    """The JSON-RPC response to a request. `status` is that of the HTTP response if it was not sent
+    before."""
 
     body: bytes
     status: int = 200
@@ -52,12 +56,14 @@ class PendingRequest:
 
     @property
     def progress_token(self) -> Any:
-        """The token that notifications about the progress of this request carry; None: the client wants none."""
+        """The token that notifications about the progress of this request carry; None: the client
+        wants none."""
         meta = (self.message.params or {}).get("_meta")
         return meta.get("progressToken") if isinstance(meta, Mapping) else None
 
     def attach(self, call: Call) -> None:
-        """Note that this request waits for `call`. Everyone who reads the answer is a reader of the call."""
+        """Note that this request waits for `call`. Everyone who reads the answer is a reader of the
+        call."""
         self._call = call
         self.session.service.mark_streaming(self.session.sid, call)
         for has_left in self._readers or [_is_gone]:
@@ -113,12 +119,19 @@ ResultOf = Callable[[PendingRequest], Awaitable[dict[str, Any]]]
 class McpSession:
     """One MCP session.
 
-    `address` are the arguments that every method of the service takes: session id, owner, and environment. `version` is
-    that of the protocol, as negotiated.
+    `address` are the arguments that every method of the service takes: session id, owner, and
+    environment. `version` is that of the protocol, as negotiated.
     """
 
     def __init__(
-        self, service: SessionService, sid: str, owner: str, environment: str, version: str, *, shows_rewards: bool
+        self,
+        service: SessionService,
+        sid: str,
+        owner: str,
+        environment: str,
+        version: str,
+        *,
+        shows_rewards: bool,
     ) -> None:
         self.service, self.sid, self.owner, self.environment = service, sid, owner, environment
         self.address = (sid, owner, environment)
@@ -144,7 +157,8 @@ class McpSession:
         return pending
 
     def notice(self, message: JSONRPCNotification) -> None:
-        """Process a notification of the client, of which only cancellations mean anything to an episode."""
+        """Process a notification of the client, of which only cancellations mean anything to an
+        episode."""
         if message.method == "notifications/cancelled":
             for pending in list(self.requests.values()):
                 if pending.message.id == (message.params or {}).get("requestId"):
@@ -156,7 +170,8 @@ class McpSession:
             answer = result_of(message_id, await result(pending))
         except Exception as error:
             refusal, code, data = mcp_refusal_of(error, [])
-            status = 404 if refusal.status == 404 else 200  # only for a session that is over does HTTP show it
+            # only for a session that is over does HTTP show it
+            status = 404 if refusal.status == 404 else 200
             answer = Answer(error_json(message_id, code, refusal.detail, data), status)
         pending.finish(answer)
         seconds = self.service.limits.result_linger_seconds
@@ -164,7 +179,9 @@ class McpSession:
 
 
 def result_of(message_id: str | int, result: dict[str, Any]) -> Answer:
-    return Answer(value_json({"jsonrpc": "2.0", "id": message_id, "result": result}).encode("ascii"))
+    return Answer(
+        value_json({"jsonrpc": "2.0", "id": message_id, "result": result}).encode("ascii")
+    )
 
 
 class McpSessions:
@@ -175,7 +192,8 @@ class McpSessions:
         self._by_id: dict[str, McpSession] = {}
 
     def open(self, session: McpSession) -> None:
-        """Add the MCP session of a session that the service has opened. It ends when that one does."""
+        """Add the MCP session of a session that the service has opened. It ends when that one
+        does."""
         self._by_id[session.sid] = session
         session.gone = asyncio.get_running_loop().create_task(self._forget(session))
 

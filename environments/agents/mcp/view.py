@@ -1,9 +1,12 @@
-"""`/mcp/{environment}`: the Model Context Protocol over streamable HTTP. One MCP session is one episode.
+"""`/mcp/{environment}`: the Model Context Protocol over streamable HTTP. One MCP session is one
+episode.
 
-This module is loaded with the URLs. The package `mcp_types` takes 0.4 CPU s and 10 MB to load, so everything that needs
-it is in `endpoint.py` and the modules that it imports, which a thread loads when the first request arrives.
+This module is loaded with the URLs. The package `mcp_types` takes 0.4 CPU s and 10 MB to load, so
+everything that needs it is in `endpoint.py` and the modules that it imports, which a thread loads
+when the first request arrives.
 
-Every response to an error is a JSON-RPC error with the status and the text that `agents/http/errors.py` gives it.
+Every response to an error is a JSON-RPC error with the status and the text that
+`agents/http/errors.py` gives it.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ class McpView(ProtocolView):
 
     def refuse(self, error: Exception) -> Response:
         auth_header = self.authenticators[0].authenticate_header(self.request)
-        (status, detail, headers), code, data = mcp_refusal_of(error, self.allowed_methods, auth_header)
+        (status, detail, headers), code, data = mcp_refusal_of(
+            error, self.allowed_methods, auth_header
+        )
         message_id = self.endpoint.message_id if self.endpoint else None
         body = error_json(message_id, code, detail, data)
         return Response(body, status=status, headers=JSON_HEADERS + header_pairs(headers))
@@ -57,9 +62,12 @@ class McpView(ProtocolView):
         check_origin(self.http_request.META)
         if self.path_environment is None:
             addresses = ", ".join(
-                f"{conf.path_prefix()}/mcp/{name}" for name in self.key.among(self.service.registry.names)[:20]
+                f"{conf.path_prefix()}/mcp/{name}"
+                for name in self.key.among(self.service.registry.names)[:20]
             )
-            raise McpRefusal(404, f"The address names no environment; this server has {addresses or 'none'}")
+            raise McpRefusal(
+                404, f"The address names no environment; this server has {addresses or 'none'}"
+            )
         endpoint_class = await _load()
         environment = self.service.registry.get(self.path_environment).name
         self.endpoint = endpoint_class(self.service, self.key, environment, self.http_request)
@@ -81,7 +89,8 @@ def _import_endpoint() -> type[Endpoint]:
 
 
 def check_origin(meta: Mapping[str, str]) -> None:
-    """Refuse a request of a web page from another site, as the specification of MCP demands. Raises: McpRefusal."""
+    """Refuse a request of a web page from another site, as the specification of MCP demands.
+    Raises: McpRefusal."""
     origin = meta.get("HTTP_ORIGIN")
     if origin is None:
         return
@@ -90,4 +99,7 @@ def check_origin(meta: Mapping[str, str]) -> None:
     except ValueError:
         host = ""
     if not host or not validate_host(host, conf.allowed_hosts()):
-        raise McpRefusal(403, f"Origin {shorten(origin, 200)!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS")
+        raise McpRefusal(
+            403,
+            f"Origin {shorten(origin, 200)!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS",
+        )

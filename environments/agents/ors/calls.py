@@ -4,8 +4,8 @@ Source: Open Reward Standard, HTTP API, "Call".
 
 A call outlives the connection of its request.
 
-Divergences from the references: the stream opens before setup has ended; a client that lost its connection before the
-end gets the result of the same call when it repeats the request.
+Divergences from the references: the stream opens before setup has ended; a client that lost its
+connection before the end gets the result of the same call when it repeats the request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from environments.cluster.passed_requests import REQUEST_META
 from environments.runtime.calls import MAX_TASK_ID_CHARACTERS, Call
 
 MAX_WHOLE_CHARACTERS = 65_536
-"""Longer results are always streamed, because only a stream shows whether the result reached the client."""
+"""Longer results are always streamed, because only a stream shows whether the result reached the
+client."""
 
 
 class WatchedCall(ProtocolView):
@@ -69,4 +70,6 @@ class ScoreGroupView(WatchedCall):
         if isinstance(message, Unprocessable):
             self.service.check(sid, self.owner)
             raise message
-        return await self.watch(sid, await self.service.score_group(sid, self.owner, self.path_environment, message))
+        return await self.watch(
+            sid, await self.service.score_group(sid, self.owner, self.path_environment, message)
+        )

@@ -2,8 +2,9 @@
 
 Source: Open Reward Standard, HTTP API, "Discovery".
 
-Divergences from the references: `/get_task` and `/get_task_range` (the names on the page Tasks & Splits) are served
-too; every response with tasks contains `env_name`; long lists of tasks are streamed.
+Divergences from the references: `/get_task` and `/get_task_range` (the names on the page Tasks &
+Splits) are served too; every response with tasks contains `env_name`; long lists of tasks are
+streamed.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Tools(DiscoveryView):
 class Splits(DiscoveryView):
     async def get(self) -> Response:
         splits = await self.service.tasks.splits(self.hosted.name)
-        return json_response([split.model_dump() for split in splits if self.key.has_split(split.name)])
+        return json_response(
+            [split.model_dump() for split in splits if self.key.has_split(split.name)]
+        )
 
 
 class Tasks(DiscoveryView):
@@ -106,8 +109,8 @@ class TaskRange(DiscoveryView):
 
 
 async def _task_list_response(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:
-    # The first chunk is read here, so that errors become responses. A list as default, because Python 3.11 unpacks a
-    # tuple into several values.
+    # The first chunk is read here, so that errors become responses. A list as default, because
+    # Python 3.11 unpacks a tuple into several values.
     first: Sequence[str] = await anext(chunks, [])
     return Response(_task_list(first, chunks, env_name))
 
@@ -115,7 +118,8 @@ async def _task_list_response(chunks: AsyncIterator[Sequence[str]], env_name: st
 async def _task_list(
     first: Sequence[str], rest: AsyncIterator[Sequence[str]], env_name: str
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the body in pieces, one per chunk, even an empty one: after each, the handler checks the connection."""
+    """Yield the body in pieces, one per chunk, even an empty one: after each, the handler checks
+    the connection."""
     yield b'{"tasks":[' + ",".join(first).encode("ascii")
     has_tasks = bool(first)
     async for chunk in rest:

@@ -1,7 +1,8 @@
-"""GET /openapi.json and /schema.json: the protocol's own description, for people and programs that make clients.
+"""GET /openapi.json and /schema.json: the protocol's own description, for people and programs that
+make clients.
 
-Neither needs a key, because both are the same on every server. FastAPI, and so both references, has its document at the
-same address.
+Neither needs a key, because both are the same on every server. FastAPI, and so both references, has
+its document at the same address.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class JsonSchemaDocument(ProtocolView):
 
 
 def _document(name: str) -> str:
-    from environments.agents.ors import openapi  # its types need not be built at the start of every server
+    # its types need not be built at the start of every server
+    from environments.agents.ors import openapi
 
     return openapi.openapi_json() if name == "openapi" else openapi.json_schema_json()

@@ -1,7 +1,9 @@
-"""The JSON Schemas of the protocol's messages and of the events of its streams, as `openapi.py` puts them together.
+"""The JSON Schemas of the protocol's messages and of the events of its streams, as `openapi.py`
+puts them together.
 
-Divergences from pydantic's own schemas: fields that a message always has are required (pydantic requires only those
-without a default); defaults, and titles that repeat a field's name, are left out.
+Divergences from pydantic's own schemas: fields that a message always has are required (pydantic
+requires only those without a default); defaults, and titles that repeat a field's name, are left
+out.
 """
 
 from __future__ import annotations
@@ -35,17 +37,26 @@ class WireSchema(GenerateJsonSchema):
 
 
 def message_schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """Return the schema of each operation's answer by its word, and all named types that they and requests use."""
+    """Return the schema of each operation's answer by its word, and all named types that they and
+    requests use."""
     operations = {**ROOT_OPERATIONS, **ENVIRONMENT_OPERATIONS}
     received: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
-        (word, "validation", TypeAdapter(one.request)) for word, one in operations.items() if one.request
+        (word, "validation", TypeAdapter(one.request))
+        for word, one in operations.items()
+        if one.request
     ]
     sent: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
         (word, "serialization", TypeAdapter(one.answer)) for word, one in operations.items()
     ]
-    refusal: tuple[str, JsonSchemaMode, TypeAdapter[Any]] = ("", "serialization", TypeAdapter(ErrorBody))
+    refusal: tuple[str, JsonSchemaMode, TypeAdapter[Any]] = (
+        "",
+        "serialization",
+        TypeAdapter(ErrorBody),
+    )
     found, document = TypeAdapter.json_schemas(
-        [*received, *sent, refusal], ref_template=f"{COMPONENTS}{{model}}", schema_generator=WireSchema
+        [*received, *sent, refusal],
+        ref_template=f"{COMPONENTS}{{model}}",
+        schema_generator=WireSchema,
     )
     types = document["$defs"]
     answers = {word: found[word, "serialization"] for word in operations}
@@ -80,7 +91,9 @@ def _state_presence(shape: Schema, *, is_only_sent: bool) -> None:
     shape.pop("discriminator", None)  # OpenAPI has them for texts only, and `ok` is a boolean
     properties = shape.get("properties", {})
     required = [
-        name for name, one in properties.items() if is_only_sent or "const" in one or name in shape.get("required", ())
+        name
+        for name, one in properties.items()
+        if is_only_sent or "const" in one or name in shape.get("required", ())
     ]
     if required:
         shape["required"] = required

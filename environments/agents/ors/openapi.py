@@ -1,10 +1,13 @@
-"""The protocol as an OpenAPI 3.1 document and as JSON Schema, made from `operations.py` and the types of `wire.py`.
+"""The protocol as an OpenAPI 3.1 document and as JSON Schema, made from `operations.py` and the
+types of `wire.py`.
 
-Both documents describe the protocol, not one server: they contain no names of environments, and of the settings only
-the path below which the server is (ORSWEB_PATH_PREFIX). They are made at the first request (20 ms) and kept as text.
+Both documents describe the protocol, not one server: they contain no names of environments, and of
+the settings only the path below which the server is (ORSWEB_PATH_PREFIX). They are made at the
+first request (20 ms) and kept as text.
 
-OpenAPI 3.1 has no words for event streams. Here the schema of `text/event-stream` is a string; `x-itemSchema` beside it
-describes one event (as `itemSchema` of OpenAPI 3.2 does), and `x-resultSchema` the JSON that the events contain.
+OpenAPI 3.1 has no words for event streams. Here the schema of `text/event-stream` is a string;
+`x-itemSchema` beside it describes one event (as `itemSchema` of OpenAPI 3.2 does), and
+`x-resultSchema` the JSON that the events contain.
 """
 
 from __future__ import annotations
@@ -13,8 +16,19 @@ from collections.abc import Iterator
 from functools import cache
 
 from environments import conf
-from environments.agents.ors.message_schemas import COMPONENTS, EVENT, Schema, defined_types, message_schemas
-from environments.agents.ors.operations import ENVIRONMENT_OPERATIONS, ROOT_OPERATIONS, ErrorBody, ProtocolOperation
+from environments.agents.ors.message_schemas import (
+    COMPONENTS,
+    EVENT,
+    Schema,
+    defined_types,
+    message_schemas,
+)
+from environments.agents.ors.operations import (
+    ENVIRONMENT_OPERATIONS,
+    ROOT_OPERATIONS,
+    ErrorBody,
+    ProtocolOperation,
+)
 from environments.wire import value_json
 
 VERSION = "1"
@@ -31,7 +45,8 @@ A path with a slash at its end is redirected (307) to the one without."""
 
 TAGS = {
     "Discovery": "What a server hosts: environments, tools, splits and tasks.",
-    "Sessions": "Sessions, each of which plays one task. A session whose client is silent for too long expires.",
+    "Sessions": "Sessions, each of which plays one task. A session whose client is silent for too "
+    "long expires.",
     "Calls": "Calls of tools, answered with an event stream.",
 }
 
@@ -42,14 +57,22 @@ HEADERS: dict[str, Schema] = {
         "schema": {"type": "string", "minLength": 1, "maxLength": 500},
     },
     "X-Deployment": {
-        "description": "Name of the environment, after the last slash, for paths without one; ignored if unknown.",
+        "description": "Name of the environment, after the last slash, for paths without one; "
+        "ignored if unknown.",
         "schema": {"type": "string"},
     },
     "X-Secrets": {
         "description": 'Secrets as base64 of `{name: {"value": string}}`. Those in the body win.',
-        "schema": {"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"},
+        "schema": {
+            "type": "string",
+            "contentEncoding": "base64",
+            "contentMediaType": "application/json",
+        },
     },
-    "X-Run": {"description": "Name of the run that the episode belongs to.", "schema": {"type": "string"}},
+    "X-Run": {
+        "description": "Name of the run that the episode belongs to.",
+        "schema": {"type": "string"},
+    },
     "X-Step": {
         "description": "Training step of the run.",
         "schema": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
@@ -59,21 +82,46 @@ HEADERS: dict[str, Schema] = {
 
 REFUSALS: dict[int, tuple[str, str, tuple[str, ...]]] = {
     400: ("BadRequest", "A header, a split, an index or a combination of them is invalid.", ()),
-    401: ("Unauthorized", "The API key is missing, or is not one of this server's keys.", ("WWW-Authenticate",)),
-    403: ("Forbidden", "The API key may not do this: its scopes, environments, splits or run don't allow it.", ()),
-    404: ("NotFound", "The environment, the session or the feature does not exist, or the address has NUL (%00).", ()),
+    401: (
+        "Unauthorized",
+        "The API key is missing, or is not one of this server's keys.",
+        ("WWW-Authenticate",),
+    ),
+    403: (
+        "Forbidden",
+        "The API key may not do this: its scopes, environments, splits or run don't allow it.",
+        (),
+    ),
+    404: (
+        "NotFound",
+        "The environment, the session or the feature does not exist, or the address has NUL (%00).",
+        (),
+    ),
     405: ("MethodNotAllowed", "The path has another method.", ("Allow",)),
-    409: ("Conflict", "The path names another environment than the one that the session plays.", ()),
+    409: (
+        "Conflict",
+        "The path names another environment than the one that the session plays.",
+        (),
+    ),
     410: ("Gone", "The session was deleted while the request waited.", ()),
     413: ("TooLarge", "The body has more bytes than ORSWEB_MAX_BODY_BYTES allows.", ()),
-    415: ("CompressedBody", "The body is compressed, which is not supported.", ("Accept-Encoding",)),
+    415: (
+        "CompressedBody",
+        "The body is compressed, which is not supported.",
+        ("Accept-Encoding",),
+    ),
     422: ("Unprocessable", "The body is not JSON, or its fields are not those of its type.", ()),
     429: (
         "OverQuota",
-        "The API key has used its quota, ORSWEB_MAX_SESSIONS are live, or this address sent too many wrong keys.",
+        "The API key has used its quota, ORSWEB_MAX_SESSIONS are live, or this address sent too "
+        "many wrong keys.",
         ("Retry-After",),
     ),
-    431: ("HeadersTooLarge", "The URL and the headers have more bytes than ORSWEB_MAX_HEADER_BYTES allows.", ()),
+    431: (
+        "HeadersTooLarge",
+        "The URL and the headers have more bytes than ORSWEB_MAX_HEADER_BYTES allows.",
+        (),
+    ),
     500: ("EnvironmentFailed", "The environment raised an exception, or the server failed.", ()),
     503: (
         "Unavailable",
@@ -88,8 +136,14 @@ RESPONSE_HEADERS: dict[str, Schema] = {
     "Accept-Encoding": {"description": "How a body may be encoded.", "schema": {"type": "string"}},
     "Allow": {"description": "Methods of the path.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
-    "WWW-Authenticate": {"description": "Name of the header that the key belongs in.", "schema": {"type": "string"}},
-    "X-Backend-State": {"description": "What the server does meanwhile.", "schema": {"const": "starting"}},
+    "WWW-Authenticate": {
+        "description": "Name of the header that the key belongs in.",
+        "schema": {"type": "string"},
+    },
+    "X-Backend-State": {
+        "description": "What the server does meanwhile.",
+        "schema": {"const": "starting"},
+    },
 }
 
 
@@ -115,16 +169,21 @@ def openapi() -> Schema:
         "servers": [{"url": conf.path_prefix() or "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}, {}],
-        "paths": {path: {one.method: _described(path, one, answers)} for path, one in paths().items()},
+        "paths": {
+            path: {one.method: _described(path, one, answers)} for path, one in paths().items()
+        },
         "components": {
             "schemas": types,
-            "responses": {name: _refusal(text, headers) for name, text, headers in REFUSALS.values()},
+            "responses": {
+                name: _refusal(text, headers) for name, text, headers in REFUSALS.values()
+            },
             "securitySchemes": {
                 "key": {
                     "type": "apiKey",
                     "in": "header",
                     "name": "X-API-Key",
-                    "description": "Needed if the server has keys. `Authorization: Bearer` with the key will do, too.",
+                    "description": "Needed if the server has keys. `Authorization: Bearer` with "
+                    "the key will do, too.",
                 }
             },
         },
@@ -142,14 +201,17 @@ def json_schema() -> Schema:
 
 
 def paths() -> dict[str, ProtocolOperation]:
-    """Return the operation of each path; first those with an environment's name, then the same without it."""
+    """Return the operation of each path; first those with an environment's name, then the same
+    without it."""
     root = {f"/{word}": operation for word, operation in ROOT_OPERATIONS.items()}
-    named = {f"/{{env_name}}/{word}": operation for word, operation in ENVIRONMENT_OPERATIONS.items()}
+    named = {
+        f"/{{env_name}}/{word}": operation for word, operation in ENVIRONMENT_OPERATIONS.items()
+    }
     bare = {f"/{word}": operation for word, operation in ENVIRONMENT_OPERATIONS.items()}
     return {**root, **named, **bare}
 
 
-# --- operations ------------------------------------------------------------------------------------------------------
+# --- operations -----------------------------------------------------------------------------------
 
 
 def _described(path: str, operation: ProtocolOperation, answers: dict[str, Schema]) -> Schema:
@@ -166,7 +228,10 @@ def _described(path: str, operation: ProtocolOperation, answers: dict[str, Schem
         described["parameters"] = parameters
     if operation.request is not None:
         schema = {"$ref": f"{COMPONENTS}{operation.request.__name__}"}
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema}},
+        }
     described["responses"] = _responses(path, operation, answers[word])
     if path == "/health":
         described["security"] = []
@@ -180,15 +245,26 @@ def _text(operation: ProtocolOperation, is_bare: bool) -> str:
     if is_bare and "X-Session-ID" in operation.headers:
         parts.append("Without an environment's name: for the environment of the session.")
     elif is_bare:
-        parts.append("Without an environment's name: for the environment that X-Deployment names, or the default.")
+        parts.append(
+            "Without an environment's name: for the environment that X-Deployment names, "
+            "or the default."
+        )
     return " ".join(filter(None, parts))
 
 
 def _parameters(path: str, operation: ProtocolOperation) -> Iterator[Schema]:
     if path.startswith("/{env_name}"):
         text = "Name of the environment; upper and lower case are equal."
-        yield {"name": "env_name", "in": "path", "required": True, "description": text, "schema": {"type": "string"}}
-    takes_deployment = path == "/create" or (path[1:] in ENVIRONMENT_OPERATIONS and not operation.headers)
+        yield {
+            "name": "env_name",
+            "in": "path",
+            "required": True,
+            "description": text,
+            "schema": {"type": "string"},
+        }
+    takes_deployment = path == "/create" or (
+        path[1:] in ENVIRONMENT_OPERATIONS and not operation.headers
+    )
     for name in (*operation.headers, *(["X-Deployment"] if takes_deployment else [])):
         yield {"name": name, "in": "header", **HEADERS[name]}
 
@@ -199,7 +275,10 @@ def _responses(path: str, operation: ProtocolOperation, answer: Schema) -> Schem
         statuses |= {401, 403, 429, 503}
     if operation.method == "post":
         statuses |= {413, 415}
-    refused = {str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in sorted(statuses)}
+    refused = {
+        str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"}
+        for status in sorted(statuses)
+    }
     return {"200": {"description": "Success.", "content": _content(operation, answer)}, **refused}
 
 

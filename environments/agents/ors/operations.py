@@ -1,8 +1,10 @@
-"""The operations of the protocol, as its OpenAPI document describes them, and the types of their answers.
+"""The operations of the protocol, as its OpenAPI document describes them, and the types of their
+answers.
 
-`openapi.py` makes the document of these. The requests are types of `wire.py`; the answers here are those that the
-endpoints put together as text, so that nothing but the document uses their types. A test compares the operations with
-`urls.py`, and every answer in the tests of the protocol with its type.
+`openapi.py` makes the document of these. The requests are types of `wire.py`; the answers here are
+those that the endpoints put together as text, so that nothing but the document uses their types. A
+test compares the operations with `urls.py`, and every answer in the tests of the protocol with its
+type.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class ServerVersion(WireModel):
 
 
 class SessionName(WireModel):
-    sid: str = Field(description="Id of the session, which the header X-Session-ID of later requests repeats.")
+    sid: str = Field(
+        description="Id of the session, which the header X-Session-ID of later requests repeats."
+    )
 
 
 class TaskCount(WireModel):
@@ -46,7 +50,9 @@ class TaskList(WireModel):
 
 
 class GroupScores(WireModel):
-    scores: list[wire.GroupScore] = Field(description="The score of each candidate, in their order.")
+    scores: list[wire.GroupScore] = Field(
+        description="The score of each candidate, in their order."
+    )
 
 
 class Problem(WireModel):
@@ -61,7 +67,9 @@ class Problem(WireModel):
 class ErrorBody(WireModel):
     """The body of every response whose status is not 2xx."""
 
-    detail: str | list[Problem] = Field(description="What is wrong; with status 422 a list of problems.")
+    detail: str | list[Problem] = Field(
+        description="What is wrong; with status 422 a list of problems."
+    )
 
 
 Tag = Literal["Discovery", "Sessions", "Calls"]
@@ -69,7 +77,8 @@ Tag = Literal["Discovery", "Sessions", "Calls"]
 
 @dataclass(frozen=True, slots=True)
 class ProtocolOperation:
-    """What one path does. `request` is None if the body is ignored; `headers` are names in `openapi.HEADERS`."""
+    """What one path does. `request` is None if the body is ignored; `headers` are names in
+    `openapi.HEADERS`."""
 
     method: Literal["get", "post"]
     tag: Tag
@@ -92,7 +101,8 @@ IN_SESSION = (400, 404, 409, 410, 500, 503)
 """Refusals of requests that need a session whose environment is ready."""
 
 _DESCRIBED_STREAM = (
-    "The result is an event stream. Join the data of all `chunk` events and of the `end` event, in order, and parse it "
+    "The result is an event stream. Join the data of all `chunk` events and of the `end` event, in "
+    "order, and parse it "
     "as JSON; a stream that ends with `error` has no result."
 )
 
@@ -103,13 +113,16 @@ _DELETE = ProtocolOperation(
     SessionName,
     (400, 404, 503),
     headers=SESSION,
-    description="Answers when the environment has been torn down and the end is recorded, and for unknown ids too. "
+    description="Answers when the environment has been torn down and the end is recorded, and for "
+    "unknown ids too. "
     "A 404 means that the session is another key's.",
 )
 
 ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
     "health": ProtocolOperation("get", "Discovery", "Say whether the server runs", Acknowledgement),
-    "version": ProtocolOperation("get", "Discovery", "Get the version of the server", ServerVersion),
+    "version": ProtocolOperation(
+        "get", "Discovery", "Get the version of the server", ServerVersion
+    ),
     "list_environments": ProtocolOperation(
         "get", "Discovery", "List the names of the environments, the default first", list[str]
     ),
@@ -129,25 +142,42 @@ ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
         (400, 404, 410, 422, 500, 503),
         wire.CreateSession,
         (*SESSION, "X-Secrets", "X-Run", "X-Step", "X-Model"),
-        "Answers when the environment's object exists, without waiting for its setup. Give `env_name`: without it, and "
+        "Answers when the environment's object exists, without waiting for its setup. Give "
+        "`env_name`: without it, and "
         "without X-Deployment, the first path of the session that names an environment decides.",
     ),
     "ping": ProtocolOperation(
-        "post", "Sessions", "Keep a session alive", Acknowledgement, (400, 404, 410, 500), headers=SESSION
+        "post",
+        "Sessions",
+        "Keep a session alive",
+        Acknowledgement,
+        (400, 404, 410, 500),
+        headers=SESSION,
     ),
     "delete": _DELETE,
     "delete_session": replace(_DELETE, description="", alias_of="delete"),
 }
 """Paths without an environment's name."""
 
-_TASK = ProtocolOperation("post", "Discovery", "Get one task of a split", OneTask, (400, 422, 503), wire.GetTask)
+_TASK = ProtocolOperation(
+    "post", "Discovery", "Get one task of a split", OneTask, (400, 422, 503), wire.GetTask
+)
 _RANGE = ProtocolOperation(
-    "post", "Discovery", "List a range of the tasks of a split", TaskList, (400, 422, 503), wire.GetTaskRange
+    "post",
+    "Discovery",
+    "List a range of the tasks of a split",
+    TaskList,
+    (400, 422, 503),
+    wire.GetTaskRange,
 )
 
 ENVIRONMENT_OPERATIONS: dict[str, ProtocolOperation] = {
-    "tools": ProtocolOperation("get", "Discovery", "List the tools of an environment", wire.ListToolsOutput),
-    "splits": ProtocolOperation("get", "Discovery", "List the splits of an environment", list[wire.Split], (503,)),
+    "tools": ProtocolOperation(
+        "get", "Discovery", "List the tools of an environment", wire.ListToolsOutput
+    ),
+    "splits": ProtocolOperation(
+        "get", "Discovery", "List the splits of an environment", list[wire.Split], (503,)
+    ),
     "tasks": ProtocolOperation(
         "post",
         "Discovery",
@@ -155,7 +185,8 @@ ENVIRONMENT_OPERATIONS: dict[str, ProtocolOperation] = {
         TaskList,
         (400, 422, 503),
         wire.ListTasks,
-        description="Refused with 400 for environments that make their tasks by number; use the range there.",
+        description="Refused with 400 for environments that make their tasks by number; use the "
+        "range there.",
     ),
     "num_tasks": ProtocolOperation(
         "post", "Discovery", "Count the tasks of a split", TaskCount, (400, 422, 503), wire.NumTasks
@@ -181,7 +212,12 @@ ENVIRONMENT_OPERATIONS: dict[str, ProtocolOperation] = {
         headers=SESSION,
     ),
     "task_tools": ProtocolOperation(
-        "get", "Sessions", "List the tools of the session's task", wire.ListToolsOutput, IN_SESSION, headers=SESSION
+        "get",
+        "Sessions",
+        "List the tools of the session's task",
+        wire.ListToolsOutput,
+        IN_SESSION,
+        headers=SESSION,
     ),
     "call": ProtocolOperation(
         "post",
@@ -191,7 +227,8 @@ ENVIRONMENT_OPERATIONS: dict[str, ProtocolOperation] = {
         (*IN_SESSION, 422),
         wire.ToolCall,
         SESSION,
-        f"{_DESCRIBED_STREAM} A request that names the `task_id` of an earlier call of the session gets the "
+        f"{_DESCRIBED_STREAM} A request that names the `task_id` of an earlier call of the session "
+        "gets the "
         "result of that call; the tool doesn't run again.",
         stream="always",
     ),

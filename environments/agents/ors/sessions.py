@@ -2,9 +2,9 @@
 
 Source: Open Reward Standard, HTTP API, "Sessions".
 
-Divergences from the references: /create_session answers JSON unless the client accepts an event stream; secrets are
-read from the body and from X-Secrets (the body wins); secrets named `orsweb_…` describe the run and are not passed to
-the environment.
+Divergences from the references: /create_session answers JSON unless the client accepts an event
+stream; secrets are read from the body and from X-Secrets (the body wins); secrets named `orsweb_…`
+describe the run and are not passed to the environment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from __future__ import annotations
 from environments import wire
 from environments.agents.http.errors import Unprocessable
 from environments.agents.http.response import Response, json_response, text_response
-from environments.agents.http.secrets_and_run import run_headers, run_info, secrets_in, take_run_fields
+from environments.agents.http.secrets_and_run import (
+    run_headers,
+    run_info,
+    secrets_in,
+    take_run_fields,
+)
 from environments.agents.http.view import ProtocolView
 from environments.agents.ors import sse
 from environments.agents.ors.tasks_for_key import resolved
@@ -32,7 +37,9 @@ class CreateSessionView(ProtocolView):
         sid = new_session_id()
         if "text/event-stream" not in self.http_request.META.get("HTTP_ACCEPT", ""):
             return json_response({"sid": sid})
-        return sse.whole_response(sse.event("task_id", sid) + sse.event("end", value_json({"sid": sid})))
+        return sse.whole_response(
+            sse.event("task_id", sid) + sse.event("end", value_json({"sid": sid}))
+        )
 
 
 class Create(ProtocolView):
@@ -45,7 +52,9 @@ class Create(ProtocolView):
         sid = self.session_id()
         if isinstance(message, Unprocessable):
             raise message
-        request = await resolved(self._request(sid, message), self.service.tasks, self.key, self.service.registry)
+        request = await resolved(
+            self._request(sid, message), self.service.tasks, self.key, self.service.registry
+        )
         self._check_task(request)
         await self.service.create(request)
         return json_response({"sid": sid})
@@ -79,7 +88,8 @@ class Create(ProtocolView):
             self.key.check_split(request.split)
         elif self.key.splits is not None:
             raise Forbidden(
-                f"The API key {self.owner!r} may use some splits only, so it opens tasks by split and index, not by "
+                f"The API key {self.owner!r} may use some splits only, so it opens tasks by split "
+                "and index, not by "
                 "task_spec"
             )
 
@@ -100,7 +110,11 @@ class Create(ProtocolView):
     @property
     def _allowed(self) -> frozenset[str] | None:
         """Names of the environments that a path may bind the session to; None: all."""
-        return frozenset(self.key.among(self.service.registry.names)) if self.key.hidden else self.key.environments
+        return (
+            frozenset(self.key.among(self.service.registry.names))
+            if self.key.hidden
+            else self.key.environments
+        )
 
 
 class Ping(ProtocolView):
@@ -127,7 +141,9 @@ class Prompt(ProtocolView):
     is_of_session = True
 
     async def get(self) -> Response:
-        return text_response(await self.service.prompt_json(self.session_id(), self.owner, self.path_environment))
+        return text_response(
+            await self.service.prompt_json(self.session_id(), self.owner, self.path_environment)
+        )
 
 
 class Messages(ProtocolView):
@@ -135,7 +151,9 @@ class Messages(ProtocolView):
     is_of_session = True
 
     async def get(self) -> Response:
-        return text_response(await self.service.messages_json(self.session_id(), self.owner, self.path_environment))
+        return text_response(
+            await self.service.messages_json(self.session_id(), self.owner, self.path_environment)
+        )
 
 
 class TaskTools(ProtocolView):
@@ -143,4 +161,6 @@ class TaskTools(ProtocolView):
     is_of_session = True
 
     async def get(self) -> Response:
-        return text_response(await self.service.task_tools_json(self.session_id(), self.owner, self.path_environment))
+        return text_response(
+            await self.service.task_tools_json(self.session_id(), self.owner, self.path_environment)
+        )

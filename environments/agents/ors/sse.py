@@ -1,10 +1,12 @@
 """The server-sent events of a call: how its result is split into events, and how these are sent.
 
-Source: Open Reward Standard, "SSE"; `_reconnect.py` of ors-sdk 0.1.0. Encoding and headers are django-eventstream's.
+Source: Open Reward Standard, "SSE"; `_reconnect.py` of ors-sdk 0.1.0. Encoding and headers are
+django-eventstream's.
 
-Divergences from the references: no piece of a result starts or ends with a space, because both SDK clients strip the
-leading white space of every data line; results are ASCII, so that no client takes a character for a line separator; a
-call that ends within half a second is answered with one body instead of a chunked stream.
+Divergences from the references: no piece of a result starts or ends with a space, because both SDK
+clients strip the leading white space of every data line; results are ASCII, so that no client takes
+a character for a line separator; a call that ends within half a second is answered with one body
+instead of a chunked stream.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def event(kind: str, data: str) -> bytes:
-    """Return one encoded event. Data of one line, as all data except errors is, goes into a cached template."""
+    """Return one encoded event. Data of one line, as all data except errors is, goes into a cached
+    template."""
     if "\n" in data or "\r" in data:
         encoded: str = sse_encode_event(kind, data)
         return encoded.encode("utf-8", "replace")
@@ -50,13 +53,14 @@ def comment() -> bytes:
 
 
 def first_event(call: Call) -> bytes:
-    """Return the event with the task_id, which may have characters that some readers take for newlines."""
+    """Return the event with the task_id, which may have characters that some readers take for
+    newlines."""
     return event("task_id", _LINE_ENDS.sub("\n", call.task_id))
 
 
 def events(result: CallResult, most: int = 1) -> list[bytes]:
-    """Return the events of a result, up to `most` in each: `chunk`s and `end`, or `error`; none if there is none, so
-    that clients repeat the call.
+    """Return the events of a result, up to `most` in each: `chunk`s and `end`, or `error`; none if
+    there is none, so that clients repeat the call.
     """
     if result.event == "cut":
         return []
@@ -68,7 +72,10 @@ def events(result: CallResult, most: int = 1) -> list[bytes]:
     before, after = _template("chunk")
     between = (after + before).decode()
     groups = [first[start : start + most] for start in range(0, len(first), most)]
-    encoded = [b"%b%b%b" % (before, between.join(group).encode("utf-8", "replace"), after) for group in groups]
+    encoded = [
+        b"%b%b%b" % (before, between.join(group).encode("utf-8", "replace"), after)
+        for group in groups
+    ]
     if len(groups[-1]) < most:
         encoded[-1] += event("end", last)
     else:
@@ -112,10 +119,11 @@ def whole(call: Call) -> bytes:
 async def stream(
     call: Call, keepalive_seconds: float, has_left: Callable[[], bool], on_leave: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a call as they happen: its id at once, comments while it runs, and its result.
+    """Yield the events of a call as they happen: its id at once, comments while it runs, and its
+    result.
 
-    `on_leave` is called once, when everything was sent or the client has left. `has_left` says whether the client has
-    left, because sending to a lost connection raises no error.
+    `on_leave` is called once, when everything was sent or the client has left. `has_left` says
+    whether the client has left, because sending to a lost connection raises no error.
     """
     try:
         if call.task_id:
@@ -128,8 +136,10 @@ async def stream(
         *groups, last = events(call.result, EVENTS_PER_WRITE) or [b""]
         for group in groups:
             yield group
-            await asyncio.sleep(0)  # if this write broke the connection, the next iteration of the loop notices
-        was_there = not has_left()  # checked before the last event: a client may leave right after reading it
+            # if this write broke the connection, the next iteration of the loop notices
+            await asyncio.sleep(0)
+        # checked before the last event: a client may leave right after reading it
+        was_there = not has_left()
         yield last
         call.is_delivered = call.is_delivered or was_there
     finally:
@@ -148,9 +158,15 @@ def stream_response(source: AsyncGenerator[bytes, None]) -> Response:
 
 @cache
 def _headers() -> Headers:
-    """Return django-eventstream's headers against caching and buffering, and the references'; no CORS headers."""
+    """Return django-eventstream's headers against caching and buffering, and the references'; no
+    CORS headers."""
     defaults: dict[str, str] = {}
     add_default_headers(defaults, None)
-    kept = {"Cache-Control": defaults["Cache-Control"], "X-Accel-Buffering": defaults["X-Accel-Buffering"]}
+    kept = {
+        "Cache-Control": defaults["Cache-Control"],
+        "X-Accel-Buffering": defaults["X-Accel-Buffering"],
+    }
     pairs = {"Content-Type": "text/event-stream; charset=utf-8", **kept, "Connection": "keep-alive"}
-    return tuple((name.lower().encode("ascii"), value.encode("ascii")) for name, value in pairs.items())
+    return tuple(
+        (name.lower().encode("ascii"), value.encode("ascii")) for name, value in pairs.items()
+    )

@@ -33,7 +33,9 @@ class ListedTasksOfKey:
     """Whether the key may read all tasks of the environment."""
 
     @classmethod
-    async def of(cls, source: TaskSource, key: AgentKey, hosted: HostedEnvironment, split: str) -> ListedTasksOfKey:
+    async def of(
+        cls, source: TaskSource, key: AgentKey, hosted: HostedEnvironment, split: str
+    ) -> ListedTasksOfKey:
         """Return the tasks. Raises: Forbidden if the key may not use the split."""
         key.check_split(split)
         is_readable = await may_read_all(key, hosted, source)
@@ -61,20 +63,27 @@ class ListedTasksOfKey:
         """Yield the JSON of some tasks in chunks."""
         chunks, first = self.source.range(self.hosted.name, self.split, start, stop), 0
         if not self._is_plain:
-            first = slice(start, stop).indices(await self.source.count(self.hosted.name, self.split))[0]
+            first = slice(start, stop).indices(
+                await self.source.count(self.hosted.name, self.split)
+            )[0]
         async for chunk in self._converted(chunks, first):
             yield chunk
 
     async def _converted(self, chunks: Chunks, first: int) -> Chunks:
         async for chunk in chunks:
-            yield chunk if self._is_plain else await asyncio.to_thread(self._shown_chunk, chunk, first)
+            yield (
+                chunk
+                if self._is_plain
+                else await asyncio.to_thread(self._shown_chunk, chunk, first)
+            )
             first += len(chunk)
 
     def _shown_chunk(self, chunk: Sequence[str], first: int) -> list[str]:
         return [self._shown(text, index) for index, text in enumerate(chunk, first)]
 
     def _shown(self, text: str, index: int) -> str:
-        """Return what the key may read of a task, with a reference: its content alone would not be this task."""
+        """Return what the key may read of a task, with a reference: its content alone would not be
+        this task."""
         shown = text
         if not self.is_readable:
             shown = visible_spec(text, self.hosted.hidden_fields, is_sealed=self.is_sealed)
@@ -82,14 +91,21 @@ class ListedTasksOfKey:
 
 
 async def may_read_all(key: AgentKey, hosted: HostedEnvironment, source: TaskSource) -> bool:
-    """Return whether the key may read all tasks of the environment: none has hidden fields or is in a sealed split."""
-    return key.may(CURATE) or (hosted.hidden_fields == frozenset() and not await source.has_sealed_split(hosted.name))
+    """Return whether the key may read all tasks of the environment: none has hidden fields or is in
+    a sealed split."""
+    return key.may(CURATE) or (
+        hosted.hidden_fields == frozenset() and not await source.has_sealed_split(hosted.name)
+    )
 
 
-async def resolved(request: SessionRequest, source: TaskSource, key: AgentKey, registry: Registry) -> SessionRequest:
-    """Return the request to open a session, with the split and index that a reference in its task names.
+async def resolved(
+    request: SessionRequest, source: TaskSource, key: AgentKey, registry: Registry
+) -> SessionRequest:
+    """Return the request to open a session, with the split and index that a reference in its task
+    names.
 
-    A task without a reference is marked as sent if the key may not read all tasks of the environment.
+    A task without a reference is marked as sent if the key may not read all tasks of the
+    environment.
 
     Raises: InvalidRequest if the reference is wrong; Forbidden, InvalidSplit, InvalidIndex.
     """
@@ -97,8 +113,12 @@ async def resolved(request: SessionRequest, source: TaskSource, key: AgentKey, r
     if request.environment is None or request.spec is None:
         return request
     if reference is None:
-        reads_all = key.may(CURATE) or await may_read_all(key, registry.get(request.environment), source)
+        reads_all = key.may(CURATE) or await may_read_all(
+            key, registry.get(request.environment), source
+        )
         return request if reads_all else replace(request, is_sent=True)
     key.check_split(reference.split)
-    reference.check(content_hash(await source.get(request.environment, reference.split, reference.index)))
+    reference.check(
+        content_hash(await source.get(request.environment, reference.split, reference.index))
+    )
     return replace(request, spec=None, split=reference.split, index=reference.index)

@@ -1,4 +1,5 @@
-"""The paths of the protocol. Paths of an environment are served with and without its name as first segment."""
+"""The paths of the protocol. Paths of an environment are served with and without its name as first
+segment."""
 
 from __future__ import annotations
 
@@ -42,8 +43,12 @@ DOCUMENT_PATHS: dict[str, type[ProtocolView]] = {
 
 def _paths() -> list[URLPattern]:
     described = [path(file, view.as_view()) for file, view in DOCUMENT_PATHS.items()]
-    bare = [path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()]
-    named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()]
+    bare = [
+        path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()
+    ]
+    named = [
+        path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()
+    ]
     return [*bare, *named, *described]
 
 

@@ -1,13 +1,17 @@
 """chart: read a value off a picture of a chart.
 
-Actions: `zoom` into a part of the picture, as often as the task allows; `submit` with `value`, once.
-Observations: the question, and the chart as a picture; by `zoom` a part of it, drawn larger and as crisp.
-Rewards: by `submit` alone. 1.0 within the reading precision (half of a small tick for each reading that the question
-takes); beyond it max(0, 1 - 4 * (error - precision) / scale), where scale is the size of the answer, or ten times the
-precision where that is more. So an answer that is 25 % too large pays nothing.
+Actions: `zoom` into a part of the picture, as often as the task allows; `submit` with `value`,
+once.
+Observations: the question, and the chart as a picture; by `zoom` a part of it, drawn larger and as
+crisp.
+Rewards: by `submit` alone. 1.0 within the reading precision (half of a small tick for each reading
+that the question takes); beyond it max(0, 1 - 4 * (error - precision) / scale), where scale is the
+size of the answer, or ten times the precision where that is more. So an answer that is 25 % too
+large pays nothing.
 End: a value was submitted.
 Splits: train (300), validation (50), test (100); no chart is in two of them.
-Origin: written for this server, as an example of images in prompts and outputs and of a continuous reward.
+Origin: written for this server, as an example of images in prompts and outputs and of a continuous
+reward.
 """
 
 from __future__ import annotations
@@ -44,7 +48,9 @@ class ChartTask(Data):
 
     question: str = Field(min_length=1)
     answer: float
-    precision: float = Field(gt=0, description="Error up to which the full reward is paid, in the unit of the answer.")
+    precision: float = Field(
+        gt=0, description="Error up to which the full reward is paid, in the unit of the answer."
+    )
     zooms: int = Field(default=tasks.ZOOMS, ge=0, description="How often the agent may zoom.")
     seed: str = Field(default="", description="Where the chart came from.")
 
@@ -97,11 +103,16 @@ class Chart(Environment):
 
     def get_prompt(self) -> Blocks:
         text = (
-            f"{self.task.question}\n\nRead it off the chart below, a picture of {WIDTH} x {HEIGHT} pixels, and call "
-            f"`submit` with the number. `zoom` shows a part of the picture larger, up to {self.task.zooms} times. "
+            f"{self.task.question}\n\nRead it off the chart below, a picture of {WIDTH} x {HEIGHT} "
+            "pixels, and call "
+            "`submit` with the number. `zoom` shows a part of the picture larger, up to "
+            f"{self.task.zooms} times. "
             "The closer your reading, the more it pays; only the first counts."
         )
-        return [TextBlock(text=text), _whole(self.task.model_dump_json(include=set(Data.model_fields)))]
+        return [
+            TextBlock(text=text),
+            _whole(self.task.model_dump_json(include=set(Data.model_fields))),
+        ]
 
     @tool
     def zoom(self, params: Window) -> ToolOutput:
@@ -113,11 +124,14 @@ class Chart(Environment):
             (params.y + params.height, HEIGHT, "y + height"),
         ):
             if edge > size:
-                raise ToolError(f"{name} is {edge}, beyond the edge of the picture; make it at most {size}.")
+                raise ToolError(
+                    f"{name} is {edge}, beyond the edge of the picture; make it at most {size}."
+                )
         self.zooms_left -= 1
         canvas = Canvas(params.x, params.y, params.width, params.height)
         text = (
-            f"x {params.x} to {params.x + params.width}, y {params.y} to {params.y + params.height}, "
+            f"x {params.x} to {params.x + params.width}, y {params.y} to "
+            f"{params.y + params.height}, "
             f"{canvas.magnification:.3g} times larger. Zooms left: {self.zooms_left}."
         )
         return ToolOutput(blocks=[TextBlock(text=text), draw(self.task, canvas).png()], reward=0.0)
@@ -139,16 +153,21 @@ class Chart(Environment):
         return [("submit", {"value": self.task.answer})]
 
     def exploits(self) -> Mapping[str, Calls]:
-        return {"nothing was read": [("submit", {"value": 0.0})], "a huge number": [("submit", {"value": 1e300})]}
+        return {
+            "nothing was read": [("submit", {"value": 0.0})],
+            "a huge number": [("submit", {"value": 1e300})],
+        }
 
 
 def reward_for(error: float, answer: float, precision: float) -> float:
-    """Return 1.0 for an error up to `precision`, then linearly less, to 0.0 at a quarter of the answer beyond it."""
+    """Return 1.0 for an error up to `precision`, then linearly less, to 0.0 at a quarter of the
+    answer beyond it."""
     scale = max(abs(answer), 10 * precision)
     return round(max(0.0, 1 - STEEPNESS * max(0.0, error - precision) / scale), 6)
 
 
 @lru_cache(maxsize=128)
 def _whole(data_json: str) -> ImageBlock:
-    """Return the whole picture, cached because a group of agents requests it many times; 128 take about 4 MB."""
+    """Return the whole picture, cached because a group of agents requests it many times; 128 take
+    about 4 MB."""
     return draw(Data.model_validate_json(data_json), Canvas()).png()

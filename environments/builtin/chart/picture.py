@@ -1,6 +1,7 @@
 """Pictures of charts: bars, stacked bars, lines, scatter plots and pies; used by `chart.py`.
 
-A picture depends on the data alone: the same data makes the same bytes with the same version of Pillow.
+A picture depends on the data alone: the same data makes the same bytes with the same version of
+Pillow.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ MUTED: Colour = (94, 101, 115)
 AXIS: Colour = (140, 147, 160)
 GRID: Colour = (214, 219, 228)
 FAINT: Colour = (236, 239, 245)
-COLOURS: list[Colour] = [(43, 108, 176), (224, 133, 36), (26, 140, 120), (176, 58, 96), (122, 92, 168), (120, 128, 140)]
+COLOURS: list[Colour] = [
+    (43, 108, 176),
+    (224, 133, 36),
+    (26, 140, 120),
+    (176, 58, 96),
+    (122, 92, 168),
+    (120, 128, 140),
+]
 """Colours of series and slices, which colour-blind people can distinguish too."""
 PIE_MIDDLE: Point = (310, 318)
 PIE_RADIUS = 176.0
@@ -32,8 +40,12 @@ class Series(BaseModel):
     """A series of values, drawn in one colour."""
 
     name: str
-    values: list[float] = Field(default=[], description="One for each category; of a pie's only series, the shares.")
-    points: list[tuple[float, float]] = Field(default=[], description="Of a scatter plot instead: pairs of x and y.")
+    values: list[float] = Field(
+        default=[], description="One for each category; of a pie's only series, the shares."
+    )
+    points: list[tuple[float, float]] = Field(
+        default=[], description="Of a scatter plot instead: pairs of x and y."
+    )
 
 
 class Data(BaseModel):
@@ -43,24 +55,34 @@ class Data(BaseModel):
     title: str
     x_label: str = ""
     y_label: str = ""
-    categories: list[str] = Field(default=[], description="Names along the x axis, or of a pie's slices.")
+    categories: list[str] = Field(
+        default=[], description="Names along the x axis, or of a pie's slices."
+    )
     series: list[Series] = Field(min_length=1, max_length=len(COLOURS))
 
     def check(self) -> None:
         """Check that the data fits the kind. Raises: ValueError with a sentence about the part that does not."""
         for one in self.series:
             if self.kind == "scatter" and not one.points:
-                raise ValueError(f"series {one.name!r} has no points; a scatter plot needs pairs of x and y.")
+                raise ValueError(
+                    f"series {one.name!r} has no points; a scatter plot needs pairs of x and y."
+                )
             if self.kind != "scatter" and len(one.values) != len(self.categories):
                 raise ValueError(
-                    f"series {one.name!r} has {len(one.values)} values for {len(self.categories)} categories; "
+                    f"series {one.name!r} has {len(one.values)} values for {len(self.categories)} "
+                    "categories; "
                     "give one for each."
                 )
         if self.kind != "scatter" and not self.categories:
             raise ValueError(f"a chart of kind {self.kind!r} needs at least one category.")
-        if self.kind in ("bars", "stacked", "pie") and min(v for one in self.series for v in one.values) < 0:
+        if (
+            self.kind in ("bars", "stacked", "pie")
+            and min(v for one in self.series for v in one.values) < 0
+        ):
             raise ValueError(f"a chart of kind {self.kind!r} shows no values below 0.")
-        if self.kind == "pie" and (len(self.categories) > len(COLOURS) or sum(self.series[0].values) <= 0):
+        if self.kind == "pie" and (
+            len(self.categories) > len(COLOURS) or sum(self.series[0].values) <= 0
+        ):
             raise ValueError(f"a pie needs 1 to {len(COLOURS)} slices that add up to more than 0.")
 
 
@@ -81,7 +103,9 @@ class Axis:
             low, high = sorted((0.0, high or 1.0))
         power = 10.0 ** math.floor(math.log10((high - low) / MAX_TICKS))
         steps = (power * factor for factor in (1, 2, 5, 10, 20))
-        step = next(one for one in steps if math.ceil(high / one) - math.floor(low / one) < MAX_TICKS)
+        step = next(
+            one for one in steps if math.ceil(high / one) - math.floor(low / one) < MAX_TICKS
+        )
         top = math.ceil(high / step) * step
         return cls(math.floor(low / step) * step, top if top > low else low + step, step)
 
@@ -90,7 +114,9 @@ class Axis:
         return self.step / 5
 
     def ticks(self, step: float) -> list[float]:
-        return [self.low + number * step for number in range(round((self.high - self.low) / step) + 1)]
+        return [
+            self.low + number * step for number in range(round((self.high - self.low) / step) + 1)
+        ]
 
     def share(self, value: float) -> float:
         return (value - self.low) / (self.high - self.low)
@@ -110,9 +136,12 @@ def y_axis(data: Data) -> Axis:
         return Axis.over([y for one in data.series for _, y in one.points], from_zero=False)
     if data.kind == "stacked":
         return Axis.over(
-            [sum(one.values[n] for one in data.series) for n in range(len(data.categories))], from_zero=True
+            [sum(one.values[n] for one in data.series) for n in range(len(data.categories))],
+            from_zero=True,
         )
-    return Axis.over([value for one in data.series for value in one.values], from_zero=data.kind == "bars")
+    return Axis.over(
+        [value for one in data.series for value in one.values], from_zero=data.kind == "bars"
+    )
 
 
 def x_axis(data: Data) -> Axis:
@@ -174,11 +203,15 @@ def _y_ticks(axis: Axis, canvas: Canvas) -> None:
 
 
 def _pinned_labels(data: Data, axis: Axis, canvas: Canvas) -> None:
-    """Draw the values of the grid lines at the edge of a window that does not show the axis itself."""
+    """Draw the values of the grid lines at the edge of a window that does not show the axis
+    itself."""
     if canvas.left > LEFT:
         for value in axis.ticks(axis.step if canvas.magnification < 3 else axis.small_step):
             canvas.label(
-                (canvas.left + 8 / canvas.magnification, _height(axis, value)), axis.label(value), MUTED, anchor="lm"
+                (canvas.left + 8 / canvas.magnification, _height(axis, value)),
+                axis.label(value),
+                MUTED,
+                anchor="lm",
             )
     if data.kind == "scatter" and canvas.bottom < BOTTOM:
         across, y = x_axis(data), canvas.bottom - 8 / canvas.magnification
@@ -193,7 +226,9 @@ def _middle(data: Data, number: int) -> float:
 
 def _categories(data: Data, canvas: Canvas) -> None:
     for number, name in enumerate(data.categories):
-        canvas.line([(_middle(data, number), BOTTOM), (_middle(data, number), BOTTOM + 5)], AXIS, 1.5)
+        canvas.line(
+            [(_middle(data, number), BOTTOM), (_middle(data, number), BOTTOM + 5)], AXIS, 1.5
+        )
         canvas.text((_middle(data, number), BOTTOM + 10), name, INK, size=14, anchor="ma")
 
 
@@ -217,7 +252,9 @@ def _stacked(data: Data, axis: Axis, canvas: Canvas) -> None:
 
 def _lines(data: Data, axis: Axis, canvas: Canvas) -> None:
     for one, colour in zip(data.series, COLOURS, strict=False):
-        points = [(_middle(data, number), _height(axis, value)) for number, value in enumerate(one.values)]
+        points = [
+            (_middle(data, number), _height(axis, value)) for number, value in enumerate(one.values)
+        ]
         canvas.line(points, colour, 2.5)
         for x, y in points:
             canvas.disc(x, y, 6.5, PAPER)
@@ -231,8 +268,12 @@ def _scatter(data: Data, across: Axis, axis: Axis, canvas: Canvas) -> None:
             canvas.hairline((_place(across, value), TOP), (_place(across, value), BOTTOM), FAINT)
     for value in across.ticks(across.step):
         canvas.hairline((_place(across, value), TOP), (_place(across, value), BOTTOM), GRID)
-        canvas.line([(_place(across, value), BOTTOM), (_place(across, value), BOTTOM + 9)], AXIS, 1.5)
-        canvas.text((_place(across, value), BOTTOM + 14), across.label(value), INK, size=14, anchor="ma")
+        canvas.line(
+            [(_place(across, value), BOTTOM), (_place(across, value), BOTTOM + 9)], AXIS, 1.5
+        )
+        canvas.text(
+            (_place(across, value), BOTTOM + 14), across.label(value), INK, size=14, anchor="ma"
+        )
     for one, colour in zip(data.series, COLOURS, strict=False):
         for x, y in one.points:
             canvas.disc(_place(across, x), _height(axis, y), 7, PAPER)
@@ -258,7 +299,10 @@ def _rim_scale(canvas: Canvas) -> None:
     """Draw ticks about the pie: every percent, longer every five, labelled every ten."""
     for percent in range(100):
         degrees, is_long = percent * 3.6, percent % 5 == 0
-        inner, outer = _rim(degrees, PIE_RADIUS + 4), _rim(degrees, PIE_RADIUS + (11 if is_long else 7))
+        inner, outer = (
+            _rim(degrees, PIE_RADIUS + 4),
+            _rim(degrees, PIE_RADIUS + (11 if is_long else 7)),
+        )
         canvas.line([inner, outer], AXIS, 1.5 if is_long else 1)
         if percent % 10 == 0:
             canvas.text(_rim(degrees, PIE_RADIUS + 27), f"{percent}%", MUTED, size=14, anchor="mm")

@@ -36,16 +36,80 @@ class Theme:
 
 THEMES = [
     Theme(
-        "Visitors of the city museum", "Visitors (thousands)", "Month", MONTHS, ["Adults", "Children", "Groups"], 4, 60
+        "Visitors of the city museum",
+        "Visitors (thousands)",
+        "Month",
+        MONTHS,
+        ["Adults", "Children", "Groups"],
+        4,
+        60,
     ),
-    Theme("Loaves sold at the corner bakery", "Loaves", "Day", DAYS, ["Rye", "Wheat", "Spelt", "Oat"], 20, 180),
-    Theme("Rainfall along the river", "Rainfall (mm)", "Month", MONTHS, ["Coast", "Valley", "Plateau"], 8, 140),
-    Theme("Electricity from the island's plants", "Output (GWh)", "Year", YEARS, ["Wind", "Solar", "Hydro"], 30, 420),
-    Theme("Bicycles on the bridges", "Bicycles", "Hour", HOURS, ["North", "Mill", "Harbour"], 60, 950),
-    Theme("Loans of the public library", "Loans (thousands)", "Year", YEARS, ["Novels", "Films", "Music"], 1, 9),
-    Theme("Harvest of the orchards", "Harvest (tonnes)", "Year", YEARS, ["Apples", "Pears", "Plums", "Quinces"], 5, 75),
-    Theme("Parcels through the depot", "Parcels (hundreds)", "Day", DAYS, ["Letters", "Small", "Large"], 3, 48),
-    Theme("Passengers of the ferries", "Passengers", "Month", MONTHS, ["Aurora", "Bonito", "Corvina"], 150, 2400),
+    Theme(
+        "Loaves sold at the corner bakery",
+        "Loaves",
+        "Day",
+        DAYS,
+        ["Rye", "Wheat", "Spelt", "Oat"],
+        20,
+        180,
+    ),
+    Theme(
+        "Rainfall along the river",
+        "Rainfall (mm)",
+        "Month",
+        MONTHS,
+        ["Coast", "Valley", "Plateau"],
+        8,
+        140,
+    ),
+    Theme(
+        "Electricity from the island's plants",
+        "Output (GWh)",
+        "Year",
+        YEARS,
+        ["Wind", "Solar", "Hydro"],
+        30,
+        420,
+    ),
+    Theme(
+        "Bicycles on the bridges", "Bicycles", "Hour", HOURS, ["North", "Mill", "Harbour"], 60, 950
+    ),
+    Theme(
+        "Loans of the public library",
+        "Loans (thousands)",
+        "Year",
+        YEARS,
+        ["Novels", "Films", "Music"],
+        1,
+        9,
+    ),
+    Theme(
+        "Harvest of the orchards",
+        "Harvest (tonnes)",
+        "Year",
+        YEARS,
+        ["Apples", "Pears", "Plums", "Quinces"],
+        5,
+        75,
+    ),
+    Theme(
+        "Parcels through the depot",
+        "Parcels (hundreds)",
+        "Day",
+        DAYS,
+        ["Letters", "Small", "Large"],
+        3,
+        48,
+    ),
+    Theme(
+        "Passengers of the ferries",
+        "Passengers",
+        "Month",
+        MONTHS,
+        ["Aurora", "Bonito", "Corvina"],
+        150,
+        2400,
+    ),
 ]
 
 PIES = [
@@ -79,12 +143,40 @@ class Scene:
 
 
 SCENES = [
-    Scene("Flats to let", "Size (square metres)", "Rent (euros a month)", 25, 140, (520, 2100), ["Centre", "Suburbs"]),
-    Scene("Dogs at the show", "Height (cm)", "Weight (kg)", 20, 85, (9, 62), ["Hounds", "Terriers"]),
-    Scene("Runs along the lake", "Distance (km)", "Time (minutes)", 3, 24, (17, 145), ["Ana", "Tom"]),
+    Scene(
+        "Flats to let",
+        "Size (square metres)",
+        "Rent (euros a month)",
+        25,
+        140,
+        (520, 2100),
+        ["Centre", "Suburbs"],
+    ),
+    Scene(
+        "Dogs at the show", "Height (cm)", "Weight (kg)", 20, 85, (9, 62), ["Hounds", "Terriers"]
+    ),
+    Scene(
+        "Runs along the lake", "Distance (km)", "Time (minutes)", 3, 24, (17, 145), ["Ana", "Tom"]
+    ),
     Scene("Trees in the park", "Age (years)", "Height (m)", 5, 120, (4, 31), ["Oaks", "Limes"]),
-    Scene("Cars at the auction", "Age (years)", "Price (thousand euros)", 1, 15, (34, 5), ["Petrol", "Electric"]),
-    Scene("Weather on the peaks", "Altitude (m)", "Temperature (degrees C)", 300, 3400, (19, -9), ["May", "October"]),
+    Scene(
+        "Cars at the auction",
+        "Age (years)",
+        "Price (thousand euros)",
+        1,
+        15,
+        (34, 5),
+        ["Petrol", "Electric"],
+    ),
+    Scene(
+        "Weather on the peaks",
+        "Altitude (m)",
+        "Temperature (degrees C)",
+        300,
+        3400,
+        (19, -9),
+        ["May", "October"],
+    ),
 ]
 
 
@@ -120,7 +212,8 @@ def task(split: str, index: int) -> dict[str, Any]:
 
 
 def _precision(data: Data, question: Question) -> float:
-    """Return half of a small tick for each reading; for a pie a full one, because a slice has two edges."""
+    """Return half of a small tick for each reading; for a pie a full one, because a slice has two
+    edges."""
     if data.kind == "pie":
         return float(question.readings)
     axis = x_axis(data) if question.is_across else y_axis(data)
@@ -167,7 +260,9 @@ def _part(rows: list[list[float]], least: float) -> None:
 
 def _value(random: Random, data: Data) -> Question:
     one, number = random.choice(data.series), random.randrange(len(data.categories))
-    return Question(f"What is the value of {one.name} at {data.categories[number]}?", one.values[number])
+    return Question(
+        f"What is the value of {one.name} at {data.categories[number]}?", one.values[number]
+    )
 
 
 def _highest(random: Random, data: Data) -> Question:
@@ -180,7 +275,9 @@ def _change(random: Random, data: Data) -> Question:
     first, last = sorted(random.sample(range(len(data.categories)), 2))
     names = f"from {data.categories[first]} to {data.categories[last]}"
     change = one.values[last] - one.values[first]
-    return Question(f"By how much does {one.name} change {names}? A fall is negative.", change, readings=2)
+    return Question(
+        f"By how much does {one.name} change {names}? A fall is negative.", change, readings=2
+    )
 
 
 def _total(random: Random, data: Data) -> Question:
@@ -208,7 +305,9 @@ def _pie(random: Random, _: str) -> tuple[Data, Question]:
     weights = [random.uniform(1, 8) for _ in parts]
     shares = [round(100 * weight / sum(weights), 1) for weight in weights]
     shares[-1] = round(100 - sum(shares[:-1]), 1)
-    data = Data(kind="pie", title=title, categories=parts, series=[Series(name="Share", values=shares)])
+    data = Data(
+        kind="pie", title=title, categories=parts, series=[Series(name="Share", values=shares)]
+    )
     one, other = random.sample(range(len(parts)), 2)
     if random.random() < 0.7:
         return data, Question(f"What percentage is {parts[one]}?", shares[one])
@@ -225,7 +324,13 @@ def _scatter(random: Random, _: str) -> tuple[Data, Question]:
         one = number % len(names)
         points[one].append((x, scene.y_at(x, tilts[one] + random.gauss(0, 0.06))))
     series = [Series(name=name, points=of_one) for name, of_one in zip(names, points, strict=True)]
-    data = Data(kind="scatter", title=scene.title, x_label=scene.x_label, y_label=scene.y_label, series=series)
+    data = Data(
+        kind="scatter",
+        title=scene.title,
+        x_label=scene.x_label,
+        y_label=scene.y_label,
+        series=series,
+    )
     return data, _about_a_point(random, data)
 
 
@@ -248,7 +353,11 @@ def _about_a_point(random: Random, data: Data) -> Question:
     ]
     if highest[1] - second[1] >= y_axis(data).small_step:  # clearly the highest
         questions.append(
-            Question(f"What is the {place} of the highest point of {one.name}?", highest[0], is_across=True)
+            Question(
+                f"What is the {place} of the highest point of {one.name}?",
+                highest[0],
+                is_across=True,
+            )
         )
     return random.choice(questions)
 

@@ -1,13 +1,15 @@
 """code: write a Python function that passes hidden tests.
 
-Actions: `run` with `code` shows what the program prints and how the function does on the task's examples, as often as
-the agent likes; `submit` with `code` runs the hidden tests, once.
-Observations: the task, the function's signature and examples as text; then outputs, exceptions and counts.
+Actions: `run` with `code` shows what the program prints and how the function does on the task's
+examples, as often as the agent likes; `submit` with `code` runs the hidden tests, once.
+Observations: the task, the function's signature and examples as text; then outputs, exceptions and
+counts.
 Rewards: the share of the hidden tests that `submit` passed, 0.0 to 1.0; `run` has none.
 End: `submit`.
-Splits: train (500), validation (50), test (100), made by a seeded generator from 40 kinds of puzzles with many variants
-each, of which 5 are only in test; no puzzle is in two of them. Difficulty 1 takes a few lines, 4 dynamic programming.
-Safety: the program runs under bubblewrap (`environments/sandbox/bubblewrap.py`). It receives only inputs; the
+Splits: train (500), validation (50), test (100), made by a seeded generator from 40 kinds of
+puzzles with many variants each, of which 5 are only in test; no puzzle is in two of them.
+Difficulty 1 takes a few lines, 4 dynamic programming. Safety: the program runs under bubblewrap
+(`environments/sandbox/bubblewrap.py`). It receives only inputs; the
 server keeps the expected results and compares.
 Origin: written for this server. `puzzles/bank.py` says how to add a kind.
 """
@@ -23,7 +25,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from environments import Blocks, Calls, Environment, JSONObject, JSONValue, Split, TextBlock, ToolOutput, tool
+from environments import (
+    Blocks,
+    Calls,
+    Environment,
+    JSONObject,
+    JSONValue,
+    Split,
+    TextBlock,
+    ToolOutput,
+    tool,
+)
 from environments.builtin.code.puzzles import bank
 from environments.builtin.code.table_program import table_program
 from environments.sandbox.bubblewrap import Ran, Sandbox, SandboxLimits, unavailable
@@ -39,7 +51,9 @@ class Case(BaseModel):
 
     args: list[JSONValue]
     expected: JSONValue
-    is_public: bool = Field(default=False, description="Shown as an example; the others are hidden and decide")
+    is_public: bool = Field(
+        default=False, description="Shown as an example; the others are hidden and decide"
+    )
 
 
 class Task(BaseModel):
@@ -55,7 +69,9 @@ class Task(BaseModel):
 
 
 class Program(BaseModel):
-    code: str = Field(max_length=50_000, description="A complete Python program that defines the function")
+    code: str = Field(
+        max_length=50_000, description="A complete Python program that defines the function"
+    )
 
 
 class Answer(BaseModel):
@@ -85,7 +101,8 @@ class Code(Environment):
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
         self.task = Task.model_validate(task_spec)
-        seconds = 30 + 4 * len(self.task.test_cases) * self.task.time_limit  # CPU time is short on a busy machine
+        # CPU time is short on a busy machine
+        seconds = 30 + 4 * len(self.task.test_cases) * self.task.time_limit
         self.sandbox = Sandbox(SandboxLimits(cpu_seconds=60, wall_seconds=min(90, seconds)))
 
     def save(self) -> bytes:
@@ -121,13 +138,17 @@ class Code(Environment):
         text = (
             f"Write a Python function:\n\n    def {self.task.signature}\n\n{self.task.question}\n\n"
             + (f"Examples:\n{examples}\n\n" if public else "")
-            + "Try it with the tool `run`, then call `submit` with the complete program. It is tested with "
-            f"{len(hidden)} hidden calls of at most {seconds} s each, and the share that is right is your reward. You "
-            "submit once. Only Python's standard library is there; nothing is kept from one run to the next."
+            + "Try it with the tool `run`, then call `submit` with the complete program. It is "
+            "tested with "
+            f"{len(hidden)} hidden calls of at most {seconds} s each, and the share that is right "
+            "is your reward. You "
+            "submit once. Only Python's standard library is there; nothing is kept from one run to "
+            "the next."
         )
         return [TextBlock(text=text)]
 
-    # Plain, not async: a run blocks its own thread and delays nobody. Exclusive: a session has one sandbox at a time.
+    # Plain, not async: a run blocks its own thread and delays nobody. Exclusive: a session has one
+    # sandbox at a time.
 
     @tool(exclusive=True)
     def run(self, params: Program) -> ToolOutput:
@@ -141,7 +162,10 @@ class Code(Environment):
             parts.append("The program ended the process that runs it.")
         elif answers[0].how in ("timeout", "died"):
             parts.append(f"The program alone {_what_happened(answers[0])}.")
-        parts += [_shown_example(self.task.function, *pair) for pair in zip(cases, answers[1:], strict=False)]
+        parts += [
+            _shown_example(self.task.function, *pair)
+            for pair in zip(cases, answers[1:], strict=False)
+        ]
         return ToolOutput(blocks=[TextBlock(text="\n".join(part for part in parts if part))])
 
     @tool(exclusive=True)
@@ -161,13 +185,16 @@ class Code(Environment):
         )
 
     def oracle(self) -> Calls:
-        program = table_program(self.task.signature, [case.model_dump() for case in self.task.test_cases])
+        program = table_program(
+            self.task.signature, [case.model_dump() for case in self.task.test_cases]
+        )
         return [("submit", {"code": program})]
 
     def exploits(self) -> Mapping[str, Calls]:
         equals_all = "class All:\n    __eq__ = lambda self, other: True\n"
         programs = {
-            "an object that equals everything": f"{equals_all}\ndef {self.task.function}(*_):\n    return All()\n",
+            "an object that equals everything": f"{equals_all}\ndef {self.task.function}(*_):\n    "
+            "return All()\n",
             "the process ends": "import os\nprint('10 of 10 tests passed')\nos._exit(0)\n",
         }
         return {name: [("submit", {"code": program})] for name, program in programs.items()}
@@ -177,7 +204,9 @@ class Code(Environment):
         found = [case for case in self.task.test_cases if case.is_public == is_public]
         return found if found or is_public else self.task.test_cases
 
-    def _ask(self, program: str, cases: list[Case], *, has_free_run: bool) -> tuple[Ran, list[Answer]]:
+    def _ask(
+        self, program: str, cases: list[Case], *, has_free_run: bool
+    ) -> tuple[Ran, list[Answer]]:
         """Return how the run ended, and the answers of the program alone and of each case; none if they are invalid.
 
         Raises: SandboxError, a fault of the machine that is never counted as a wrong answer.
@@ -191,7 +220,9 @@ class Code(Environment):
             "has_free_run": has_free_run,
         }
         body, nonce = json.dumps(request).encode(), random_secrets.token_hex(16).encode()
-        ran = self.sandbox.run(["python3", "-I", "-S", "-c", _RUNNER], b"%08d" % len(body) + body + nonce)
+        ran = self.sandbox.run(
+            ["python3", "-I", "-S", "-c", _RUNNER], b"%08d" % len(body) + body + nonce
+        )
         if ran.stopped or not ran.stdout.startswith(nonce):
             return ran, []
         try:
@@ -200,7 +231,7 @@ class Code(Environment):
             return ran, []
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 def is_right(case: Case, answer: Answer) -> bool:
@@ -213,11 +244,16 @@ def is_right(case: Case, answer: Answer) -> bool:
 
 
 def is_same(given: Any, expected: JSONValue) -> bool:
-    """Return whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike 1."""
+    """Return whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike
+    1."""
     if isinstance(expected, bool) or expected is None:
         return given is expected
     if isinstance(expected, int | float):
-        return isinstance(given, int | float) and not isinstance(given, bool) and _is_close(given, expected)
+        return (
+            isinstance(given, int | float)
+            and not isinstance(given, bool)
+            and _is_close(given, expected)
+        )
     if isinstance(expected, list):
         pairs_up = isinstance(given, list) and len(given) == len(expected)
         return pairs_up and all(map(is_same, given, expected))
@@ -230,12 +266,14 @@ def is_same(given: Any, expected: JSONValue) -> bool:
 def _is_close(given: float, expected: float) -> bool:
     try:
         has_float = isinstance(given, float) or isinstance(expected, float)
-        return given == expected or (has_float and math.isclose(given, expected, rel_tol=1e-9, abs_tol=1e-9))
+        return given == expected or (
+            has_float and math.isclose(given, expected, rel_tol=1e-9, abs_tol=1e-9)
+        )
     except OverflowError:  # an integer beyond any float
         return False
 
 
-# --- what the agent reads --------------------------------------------------------------------------------------------
+# --- what the agent reads -------------------------------------------------------------------------
 
 
 def _shown_call(function: str, case: Case) -> str:
@@ -268,12 +306,15 @@ def _what_happened(answer: Answer) -> str:
 
 
 def _failures(cases: list[Case], answers: list[Answer], ran: Ran) -> str:
-    """Return a sentence about what failed, without inputs and expected results; empty if nothing did."""
+    """Return a sentence about what failed, without inputs and expected results; empty if nothing
+    did."""
     if ran.stopped:
         return f"The program was stopped: {ran.stopped}."
     if not answers:
         return "The program ended the process that runs the tests."
-    failed = [answer for case, answer in zip(cases, answers, strict=False) if not is_right(case, answer)]
+    failed = [
+        answer for case, answer in zip(cases, answers, strict=False) if not is_right(case, answer)
+    ]
     counts = {
         "wrong results": sum(answer.how == "returned" for answer in failed),
         "exceptions": sum(answer.how in ("raised", "died") for answer in failed),

@@ -1,11 +1,13 @@
-"""Runs inside the sandbox: calls an agent's function once per input and tells what came back. Started by `code.py`.
+"""Runs inside the sandbox: calls an agent's function once per input and tells what came back.
+Started by `code.py`.
 
-Not imported by the server; its text is handed to `/usr/bin/python3`, so it uses the standard library of Python 3.9
-only. It knows inputs, never expected results. Each call is a process of its own, with the limit of CPU time that the
-task sets. What it left running is killed and its files are removed before the next; System V shared memory would stay.
-A call can kill or stop this process, which ends all of them without an answer, but it can neither trace it nor take its
-descriptors, because this process is not dumpable. The nonce that makes the answers count is read when every other
-process in the sandbox has been killed, so no program can have seen it.
+Not imported by the server; its text is handed to `/usr/bin/python3`, so it uses the standard
+library of Python 3.9 only. It knows inputs, never expected results. Each call is a process of its
+own, with the limit of CPU time that the task sets. What it left running is killed and its files are
+removed before the next; System V shared memory would stay. A call can kill or stop this process,
+which ends all of them without an answer, but it can neither trace it nor take its descriptors,
+because this process is not dumpable. The nonce that makes the answers count is read when every
+other process in the sandbox has been killed, so no program can have seen it.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ MAX_TIMEOUTS = 3
 def main() -> None:
     """Run the program on the calls that stdin describes, and write the answers to stdout.
 
-    stdin: a length as eight digits, JSON of that many bytes, a nonce. stdout: the nonce, a JSON array of `answer`s.
+    stdin: a length as eight digits, JSON of that many bytes, a nonce. stdout: the nonce, a JSON
+    array of `answer`s.
 
-    The JSON: `program`, `function`, `inputs` (a list of lists of arguments), `seconds` (of CPU, per call), `most_bytes`
-    (of a result), `has_free_run` (whether the program alone comes first, its output shown).
+    The JSON: `program`, `function`, `inputs` (a list of lists of arguments), `seconds` (of CPU, per
+    call), `most_bytes` (of a result), `has_free_run` (whether the program alone comes first, its
+    output shown).
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -43,7 +47,9 @@ def main() -> None:
         answers.append(_apart(request, None, answers_fd))
     for args in request["inputs"]:
         is_over = sum(answer["how"] == "timeout" for answer in answers) >= MAX_TIMEOUTS
-        answers.append({"how": "untried", "text": ""} if is_over else _apart(request, args, answers_fd))
+        answers.append(
+            {"how": "untried", "text": ""} if is_over else _apart(request, args, answers_fd)
+        )
     _write(answers_fd, _read(32) + json.dumps(answers).encode())
 
 
@@ -64,7 +70,8 @@ def _write(fd: int, data: bytes) -> None:
 
 
 def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> dict[str, str]:
-    """Return the answer of one call in a process of its own; with `args` None, run the program alone."""
+    """Return the answer of one call in a process of its own; with `args` None, run the program
+    alone."""
     _renew_files(request["program"])
     memory = os.open("/tmp", os.O_TMPFILE | os.O_EXCL | os.O_RDWR, 0o600)  # nosec B108 # no name: only this call has it
     pid = os.fork()
@@ -84,7 +91,10 @@ def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> 
     if not text:
         return {"how": "died", "text": f"status {os.WEXITSTATUS(status)}"}
     if len(text) > request["most_bytes"] + 1:
-        return {"how": "raised", "text": f"ValueError: the result is longer than {request['most_bytes']} bytes of JSON"}
+        return {
+            "how": "raised",
+            "text": f"ValueError: the result is longer than {request['most_bytes']} bytes of JSON",
+        }
     return {"how": "returned" if text[0] == "=" else "raised", "text": text[1:]}
 
 
@@ -95,7 +105,10 @@ def _renew_files(program: str) -> None:
     for folder in ("/work", "/tmp"):  # nosec B108 # runs in the sandbox
         os.chmod(folder, 0o700)  # noqa: PTH101
         if os.listdir(folder):  # noqa: PTH208
-            os.system(f"exec </dev/null 2>/dev/null; chmod -R u+rwX {folder}; find {folder} -mindepth 1 -delete")  # nosec B605 # runs in the sandbox
+            os.system(
+                f"exec </dev/null 2>/dev/null; chmod -R u+rwX {folder}; find {folder} "
+                "-mindepth 1 -delete"
+            )  # nosec B605 # runs in the sandbox
         if os.listdir(folder):  # noqa: PTH208
             raise SystemExit(f"{folder} cannot be emptied.")
     with open("/work/solution.py", "w", encoding="utf-8", errors="surrogatepass") as file:  # noqa: PTH123
@@ -141,7 +154,9 @@ def _show(error: BaseException) -> None:
 
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if frame.filename == "/work/solution.py"]
-    sys.stderr.write("".join(traceback.format_list(theirs) + traceback.format_exception_only(type(error), error)))
+    sys.stderr.write(
+        "".join(traceback.format_list(theirs) + traceback.format_exception_only(type(error), error))
+    )
     sys.stderr.flush()
 
 

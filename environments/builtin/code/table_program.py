@@ -1,4 +1,5 @@
-"""A program that looks its results up in a table; used by the oracle of `code` and by the demo's player of it."""
+"""A program that looks its results up in a table; used by the oracle of `code` and by the demo's
+player of it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def {signature}:
 
 
 def table_program(signature: str, cases: Iterable[Mapping[str, Any]]) -> str:
-    """Return a program whose function returns what is expected in `cases`, and None for other arguments."""
+    """Return a program whose function returns what is expected in `cases`, and None for other
+    arguments."""
     names = ", ".join(part.split(":")[0].strip() for part in _parameters(signature))
     rows = "\n".join(f"    {repr(tuple(case['args']))!r}: {case['expected']!r}," for case in cases)
     return _PROGRAM.format(rows=rows, signature=signature, names=names)
@@ -26,7 +28,8 @@ def table_program(signature: str, cases: Iterable[Mapping[str, Any]]) -> str:
 def _parameters(signature: str) -> list[str]:
     """Return the parameters of a signature, split at commas outside brackets.
 
-    For example, `f(a: dict[str, int], b: int) -> int` has the parameters `a: dict[str, int]` and `b: int`.
+    For example, `f(a: dict[str, int], b: int) -> int` has the parameters `a: dict[str, int]` and
+    `b: int`.
     """
     found, depth = [""], 0
     for character in signature.partition("(")[2].rpartition(")")[0]:

@@ -1,6 +1,8 @@
-"""The grid of a maze: its cells, the effects of actions, and the distance of every situation from the exit.
+"""The grid of a maze: its cells, the effects of actions, and the distance of every situation from
+the exit.
 
-Driven by `maze` (playing) and `layouts` (making tasks). Cells are (row, column), from 0 at the top left.
+Driven by `maze` (playing) and `layouts` (making tasks). Cells are (row, column), from 0 at the top
+left.
 """
 
 from __future__ import annotations
@@ -40,25 +42,43 @@ class Grid:
         self.keys = {cell: mark for cell, mark in open_cells.items() if mark in KEYS}
         self.doors = {cell: mark for cell, mark in open_cells.items() if mark in DOORS}
         if len(self.keys) + len(self.doors) > MAX_LOCKS:
-            raise ValueError(f"{len(self.keys) + len(self.doors)} keys and doors; at most {MAX_LOCKS} are possible.")
+            raise ValueError(
+                f"{len(self.keys) + len(self.doors)} keys and doors; at most "
+                f"{MAX_LOCKS} are possible."
+            )
         self._free = {
-            (y, x): [near for near in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)) if near in open_cells]
+            (y, x): [
+                near
+                for near in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1))
+                if near in open_cells
+            ]
             for y, x in open_cells
         }
 
     def _check_shape(self) -> None:
         for number, row in enumerate(self.rows, 1):
             if len(row) != self.width:
-                raise ValueError(f"row {number} has {len(row)} cells and row 1 has {self.width}; make them equal.")
+                raise ValueError(
+                    f"row {number} has {len(row)} cells and row 1 has {self.width}; "
+                    "make them equal."
+                )
             if strange := sorted(set(row) - set(WALL + FLOOR + START + EXIT + KEYS + DOORS)):
-                raise ValueError(f"row {number} contains {strange[0]!r}; use only # . S E, keys a b c, doors A B C.")
+                raise ValueError(
+                    f"row {number} contains {strange[0]!r}; use only # . S E, keys a "
+                    "b c, doors A B C."
+                )
         if self.width * self.height > MAX_CELLS:
-            raise ValueError(f"{self.width} x {self.height} cells; at most {MAX_CELLS} are possible.")
+            raise ValueError(
+                f"{self.width} x {self.height} cells; at most {MAX_CELLS} are possible."
+            )
 
     def _only(self, wanted: str, cells: Mapping[Cell, str]) -> Cell:
         found = [cell for cell, mark in cells.items() if mark == wanted]
         if len(found) != 1:
-            raise ValueError(f"{wanted!r} stands {len(found)} times in the rows; it must stand there exactly once.")
+            raise ValueError(
+                f"{wanted!r} stands {len(found)} times in the rows; it must stand "
+                "there exactly once."
+            )
         return found[0]
 
     def _cells(self) -> Iterator[tuple[Cell, str]]:
@@ -87,7 +107,11 @@ class Grid:
 
     def unlock(self, before: Situation) -> Situation:
         """Open every door next to the player that a carried key fits."""
-        fitting = {cell for cell in self._free[before.cell] if self.doors.get(cell, "").lower() in before.keys}
+        fitting = {
+            cell
+            for cell in self._free[before.cell]
+            if self.doors.get(cell, "").lower() in before.keys
+        }
         return before._replace(opened=before.opened | fitting) if fitting else before
 
     def actions(self, before: Situation) -> list[tuple[str, Situation]]:
@@ -154,7 +178,9 @@ def beside(cell: Cell, direction: str) -> Cell:
     return cell[0] + dy, cell[1] + dx
 
 
-def _measured(sources: dict[Situation, list[Situation]], ends: list[Situation]) -> dict[Situation, int]:
+def _measured(
+    sources: dict[Situation, list[Situation]], ends: list[Situation]
+) -> dict[Situation, int]:
     found = dict.fromkeys(ends, 0)
     waiting = deque(ends)
     while waiting:

@@ -1,7 +1,7 @@
 """The mazes of the splits, from one seeded generator each; used by `maze.py`.
 
-A maze is a tree of corridors (so a door on the way shuts it for certain), into which a few loops are broken afterwards,
-none of them around a door. The exit is the cell farthest from the start.
+A maze is a tree of corridors (so a door on the way shuts it for certain), into which a few loops
+are broken afterwards, none of them around a door. The exit is the cell farthest from the start.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from environments.builtin.maze.grid import DIRECTIONS, EXIT, FLOOR, KEYS, START, WALL, Cell, Grid, Situation, beside
+from environments.builtin.maze.grid import (
+    DIRECTIONS,
+    EXIT,
+    FLOOR,
+    KEYS,
+    START,
+    WALL,
+    Cell,
+    Grid,
+    Situation,
+    beside,
+)
 
 COUNTS = {"train": 200, "validation": 50, "test": 100}
 SIZES = {1: (4, 6), 2: (5, 7), 3: (6, 8), 4: (6, 8)}
@@ -27,7 +38,8 @@ def tasks(split: str) -> list[dict[str, Any]]:
 
 @cache
 def _made(split: str) -> list[dict[str, Any]]:
-    """Make the tasks once in a process: a split may be listed often, and its mazes take 2 ms each."""
+    """Make the tasks once in a process: a split may be listed often, and its mazes take 2 ms
+    each."""
     return [_task(split, index) for index in range(COUNTS[split])]
 
 
@@ -52,7 +64,9 @@ def _rows(random: Random, level: int) -> list[str]:
     marks[start], marks[way[-1]] = START, EXIT
     for number, door in enumerate(doors):
         key_cells = [cell for cell in regions[number] if marks[cell] == FLOOR and cell not in way]
-        marks[random.choice(sorted(key_cells or [c for c in regions[number] if marks[c] == FLOOR]))] = KEYS[number]
+        marks[
+            random.choice(sorted(key_cells or [c for c in regions[number] if marks[c] == FLOOR]))
+        ] = KEYS[number]
         marks[door] = KEYS[number].upper()
     _break_loops(random, marks, regions, how_many=(high + wide) // 4)
     return ["".join(marks[y, x] for x in range(2 * wide + 1)) for y in range(2 * high + 1)]
@@ -65,7 +79,11 @@ def _carved(random: Random, high: int, wide: int) -> dict[Cell, str]:
     marks[trail[0]] = FLOOR
     while trail:
         y, x = trail[-1]
-        fresh = [(dy, dx) for dy, dx in DIRECTIONS.values() if marks.get((y + 2 * dy, x + 2 * dx)) == WALL]
+        fresh = [
+            (dy, dx)
+            for dy, dx in DIRECTIONS.values()
+            if marks.get((y + 2 * dy, x + 2 * dx)) == WALL
+        ]
         if not fresh:
             trail.pop()
             continue
@@ -98,9 +116,15 @@ def _regions(marks: dict[Cell, str], start: Cell, doors: list[Cell]) -> list[set
         while todo:
             cell = todo.pop()
             near = [
-                one for one in (beside(cell, way) for way in DIRECTIONS) if marks[one] != WALL and one not in region
+                one
+                for one in (beside(cell, way) for way in DIRECTIONS)
+                if marks[one] != WALL and one not in region
             ]
-            fresh = [one for one in near if one not in doors and not any(one in other for other in regions)]
+            fresh = [
+                one
+                for one in near
+                if one not in doors and not any(one in other for other in regions)
+            ]
             region.update(fresh)
             todo += fresh
         regions.append(region - set(doors))
@@ -108,19 +132,24 @@ def _regions(marks: dict[Cell, str], start: Cell, doors: list[Cell]) -> list[set
     return regions
 
 
-def _break_loops(random: Random, marks: dict[Cell, str], regions: list[set[Cell]], how_many: int) -> None:
-    """Open walls between two corridors of one region, so that there is more than one way and a shortest one."""
+def _break_loops(
+    random: Random, marks: dict[Cell, str], regions: list[set[Cell]], how_many: int
+) -> None:
+    """Open walls between two corridors of one region, so that there is more than one way and a
+    shortest one."""
     places = sorted((cell, region) for cell, region in _partitions(marks, regions))
     for cell, _ in random.sample(places, min(how_many, len(places))):
         marks[cell] = FLOOR
 
 
 def _partitions(marks: dict[Cell, str], regions: list[set[Cell]]) -> list[tuple[Cell, int]]:
-    """Return the walls with a corridor of the same region on both sides, each with the region's number."""
+    """Return the walls with a corridor of the same region on both sides, each with the region's
+    number."""
     number_of = {cell: number for number, region in enumerate(regions) for cell in region}
     found = []
     for (y, x), mark in marks.items():
-        if mark != WALL or y % 2 == x % 2:  # only walls between two corridors have one even coordinate
+        # only walls between two corridors have one even coordinate
+        if mark != WALL or y % 2 == x % 2:
             continue
         one, other = ((y, x - 1), (y, x + 1)) if y % 2 else ((y - 1, x), (y + 1, x))
         number = number_of.get(one)

@@ -1,17 +1,20 @@
 """maze: find the way out of a maze; in some it is dark, in some doors are locked.
 
-Actions: `move` by one or several cells; `look` along a corridor (level 2), `pick_up` a key and `unlock` a door (levels
-3 and 4), `light` a match and draw a `map` (level 4). Every cell walked and every other action takes one step, also a
-bump into a wall; what cannot be tried at all is refused and takes none.
-Observations: after each action the map as text and as a picture, as far as it is seen; where one can go; what is left.
-Level 1 shows the whole maze, 2 what has been seen so far, 3 the whole maze with keys and doors, 4 only what is beside
-the player, more by the light of a match.
-Rewards: 0.5 for the way, paid as it is made: 0.5 * (p(after) - p(before)) with p = max(-1, 1 - actions still needed /
-actions needed at the start), so going back gives back what was gained. 0.3 for reaching the exit and 0.2 * fewest
-actions / actions taken. So an escape returns 0.8 to 1.0 and the best one 1.0; all else less than 0.5.
+Actions: `move` by one or several cells; `look` along a corridor (level 2), `pick_up` a key and
+`unlock` a door (levels 3 and 4), `light` a match and draw a `map` (level 4). Every cell walked and
+every other action takes one step, also a bump into a wall; what cannot be tried at all is refused
+and takes none.
+Observations: after each action the map as text and as a picture, as far as it is seen; where one
+can go; what is left. Level 1 shows the whole maze, 2 what has been seen so far, 3 the whole maze
+with keys and doors, 4 only what is beside the player, more by the light of a match.
+Rewards: 0.5 for the way, paid as it is made: 0.5 * (p(after) - p(before)) with p = max(-1, 1 -
+actions still needed / actions needed at the start), so going back gives back what was gained. 0.3
+for reaching the exit and 0.2 * fewest actions / actions taken. So an escape returns 0.8 to 1.0 and
+the best one 1.0; all else less than 0.5.
 End: the exit was reached, or no step is left.
 Splits: train (200), validation (50), test (100); no maze stands in two of them.
-Origin: written for this server, as an example of dense rewards, of pictures and of tools that depend on the task.
+Origin: written for this server, as an example of dense rewards, of pictures and of tools that
+depend on the task.
 """
 
 from __future__ import annotations
@@ -36,20 +39,38 @@ from environments import (
     tool,
 )
 from environments.builtin.maze import grid, layouts, picture
-from environments.builtin.maze.grid import DIRECTIONS, DOORS, FLOOR, PLAYER, UNSEEN, Cell, Grid, Situation
+from environments.builtin.maze.grid import (
+    DIRECTIONS,
+    DOORS,
+    FLOOR,
+    PLAYER,
+    UNSEEN,
+    Cell,
+    Grid,
+    Situation,
+)
 
 WAY_REWARD, EXIT_REWARD, SHORTNESS_REWARD = 0.5, 0.3, 0.2
 MATCH_REACH, MATCH_STEPS = 4, 6
-TASK_TOOLS = {1: (), 2: ("look",), 3: ("pick_up", "unlock"), 4: ("pick_up", "unlock", "light", "map")}
+TASK_TOOLS = {
+    1: (),
+    2: ("look",),
+    3: ("pick_up", "unlock"),
+    4: ("pick_up", "unlock", "light", "map"),
+}
 """Tools by level, in addition to `move`."""
 HAS_ALL_IN_SIGHT = (1, 3)
 PROMPTS = {
     1: "You see all of it.",
-    2: "You see only what is beside you and remember what you have seen; `look` shows a corridor to its end.",
-    3: "You see all of it. Doors A, B, C are locked: walk onto the key of the same letter, `pick_up`, then `unlock` "
+    2: "You see only what is beside you and remember what you have seen; `look` shows a corridor "
+    "to its end.",
+    3: "You see all of it. Doors A, B, C are locked: walk onto the key of the same letter, "
+    "`pick_up`, then `unlock` "
     "beside the door.",
-    4: "It is dark: you see only what is beside you. `light` a match to see farther for a while, draw a `map` to see "
-    "all that you have seen so far. Doors are locked: walk onto the key of the same letter, `pick_up`, then `unlock` "
+    4: "It is dark: you see only what is beside you. `light` a match to see farther for a while, "
+    "draw a `map` to see "
+    "all that you have seen so far. Doors are locked: walk onto the key of the same letter, "
+    "`pick_up`, then `unlock` "
     "beside the door.",
 }
 
@@ -58,12 +79,18 @@ class MazeTask(BaseModel):
     """A maze and the actions that are possible in it."""
 
     level: int = Field(
-        ge=1, le=4, description="1: all in sight, 2: what was seen, 3: with doors, 4: doors in the dark."
+        ge=1,
+        le=4,
+        description="1: all in sight, 2: what was seen, 3: with doors, 4: doors in the dark.",
     )
     rows: list[str] = Field(
-        min_length=1, description="The maze: # wall, . floor, S start, E exit, a b c keys, A B C the doors they open."
+        min_length=1,
+        description="The maze: # wall, . floor, S start, E exit, a b c keys, A B C "
+        "the doors they open.",
     )
-    max_steps: int = Field(ge=1, description="Cells walked and other actions, after which the episode ends.")
+    max_steps: int = Field(
+        ge=1, description="Cells walked and other actions, after which the episode ends."
+    )
     matches: int = Field(default=0, ge=0, description="Matches to light, at level 4.")
     seed: str = Field(default="", description="Where the maze came from.")
 
@@ -73,7 +100,9 @@ Direction = Literal["up", "down", "left", "right"]
 
 class Move(BaseModel):
     direction: Direction
-    steps: int = Field(default=1, ge=1, le=20, description="How many cells; you stop earlier at a wall.")
+    steps: int = Field(
+        default=1, ge=1, le=20, description="How many cells; you stop earlier at a wall."
+    )
 
 
 class Look(BaseModel):
@@ -104,7 +133,9 @@ class Maze(Environment):
         self.distances = self.grid.distances()
         self.now = Situation(self.grid.start)
         if self.now not in self.distances:
-            raise ValueError("No way leads from S to E; open a wall, or put each key where it can be reached.")
+            raise ValueError(
+                "No way leads from S to E; open a wall, or put each key where it can be reached."
+            )
         self.steps_taken, self.matches_left, self.lit_until = 0, self.task.matches, -1
         self.earned = 0.0
         self.trail: set[Cell] = set()
@@ -125,11 +156,21 @@ class Maze(Environment):
     @classmethod
     def hand_controls(cls) -> JSONObject:
         ways: list[JSONObject] = [
-            {"label": way.capitalize(), "key": f"Arrow{way.capitalize()}", "tool": "move", "input": {"direction": way}}
+            {
+                "label": way.capitalize(),
+                "key": f"Arrow{way.capitalize()}",
+                "tool": "move",
+                "input": {"direction": way},
+            }
             for way in DIRECTIONS
         ]
         looks: list[JSONObject] = [
-            {**way, "label": f"Look {way['input']['direction']}", "key": f"Shift+{way['key']}", "tool": "look"}
+            {
+                **way,
+                "label": f"Look {way['input']['direction']}",
+                "key": f"Shift+{way['key']}",
+                "tool": "look",
+            }
             for way in ways
         ]
         others: list[JSONObject] = [
@@ -140,10 +181,14 @@ class Maze(Environment):
 
     def get_prompt(self) -> Blocks:
         text = (
-            f"You (@) are in a maze of {self.grid.width} x {self.grid.height} cells. Reach the exit E within "
-            f"{self.task.max_steps} steps, by as short a way as you can. {PROMPTS[self.task.level]}\n"
-            "Each cell walked takes a step, and so does every other action and a bump into a wall.\n"
-            "Legend: # wall, . floor, S start, E exit, a b c keys, A B C their locked doors, ? not in sight."
+            f"You (@) are in a maze of {self.grid.width} x {self.grid.height} cells. Reach the "
+            "exit E within "
+            f"{self.task.max_steps} steps, by as short a way as you can. "
+            f"{PROMPTS[self.task.level]}\n"
+            "Each cell walked takes a step, and so does every other action and a bump into a "
+            "wall.\n"
+            "Legend: # wall, . floor, S start, E exit, a b c keys, A B C their locked doors, ? not "
+            "in sight."
         )
         return [TextBlock(text=text), *self._shown("You are at the start.")]
 
@@ -165,10 +210,16 @@ class Maze(Environment):
             self._take_step(after)
             walked += 1
         if walked:
-            return self._told(f"You go {params.direction}{f' {walked} cells' if walked > 1 else ''}.")
+            return self._told(
+                f"You go {params.direction}{f' {walked} cells' if walked > 1 else ''}."
+            )
         target = self.grid.at(grid.beside(self.now.cell, params.direction))
         self._take_step(self.now)
-        what = f"Door {target} is locked" if target in DOORS else f"You bump into the wall {_where(params.direction)}"
+        what = (
+            f"Door {target} is locked"
+            if target in DOORS
+            else f"You bump into the wall {_where(params.direction)}"
+        )
         return self._told(f"{what}.")
 
     @tool(shared=False, exclusive=True)
@@ -185,7 +236,9 @@ class Maze(Environment):
         self._check_level("pick_up")
         after = self.grid.pick_up(self.now)
         if after == self.now:
-            raise ToolError("There is no key where you stand; walk onto one (a, b or c on the map) first.")
+            raise ToolError(
+                "There is no key where you stand; walk onto one (a, b or c on the map) first."
+            )
         self._take_step(after)
         return self._told(f"You pick up key {self.grid.keys[after.cell]}.")
 
@@ -220,7 +273,10 @@ class Maze(Environment):
 
     def oracle(self) -> Iterator[tuple[str, JSONObject]]:
         while self.now.cell != self.grid.exit:
-            name, _ = min(self.grid.actions(self.now), key=lambda one: self.distances.get(one[1], self.task.max_steps))
+            name, _ = min(
+                self.grid.actions(self.now),
+                key=lambda one: self.distances.get(one[1], self.task.max_steps),
+            )
             yield ("move", {"direction": name}) if name in DIRECTIONS else (name, {})
 
     def exploits(self) -> Mapping[str, Calls]:
@@ -263,7 +319,9 @@ class Maze(Environment):
         is_out = self.now.cell == self.grid.exit
         if is_out:
             fewest = self.distances[Situation(self.grid.start)]
-            what += f" You are out, after {self.steps_taken} steps; {fewest} is the fewest possible."
+            what += (
+                f" You are out, after {self.steps_taken} steps; {fewest} is the fewest possible."
+            )
         elif not self.steps_left:
             what += " No step is left."
         return ToolOutput(
@@ -285,7 +343,8 @@ class Maze(Environment):
         visible = self._visible(remembered=remembered)
         return [
             "".join(
-                self._mark((y, x)) if visible is None or (y, x) in visible else UNSEEN for x in range(self.grid.width)
+                self._mark((y, x)) if visible is None or (y, x) in visible else UNSEEN
+                for x in range(self.grid.width)
             )
             for y in range(self.grid.height)
         ]
@@ -323,7 +382,9 @@ class Maze(Environment):
     def _standing(self) -> str:
         y, x = self.now.cell
         ways = [way for way in DIRECTIONS if self.grid.walk(self.now, way) != self.now]
-        parts = [f"You are in row {y + 1}, column {x + 1} and can go {', '.join(ways) or 'nowhere'}."]
+        parts = [
+            f"You are in row {y + 1}, column {x + 1} and can go {', '.join(ways) or 'nowhere'}."
+        ]
         if self._key_here:
             parts.append(f"Key {self._key_here} lies here.")
         if self.grid.doors:
@@ -344,5 +405,7 @@ def _where(direction: str) -> str:
 def _spec(name: str) -> ToolSpec:
     description = (getattr(Maze, name).__doc__ or "").strip()
     return ToolSpec(
-        name=name, description=description, input_schema=Look.model_json_schema() if name == "look" else None
+        name=name,
+        description=description,
+        input_schema=Look.model_json_schema() if name == "look" else None,
     )

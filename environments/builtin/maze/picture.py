@@ -1,6 +1,7 @@
 """Pictures of mazes: a mosaic of tiles that are drawn once; used by `maze.py`.
 
-All tiles share one palette, so a picture is put together and written in one byte per pixel: 2 ms for 15 x 15 cells.
+All tiles share one palette, so a picture is put together and written in one byte per pixel: 2 ms
+for 15 x 15 cells.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ TILE = 32
 FINE = 4
 """Tiles are drawn this many times larger and then reduced, for smooth edges."""
 TRAIL, FRONT = "*", "="
-"""Marks of the picture alone: floor that was walked on, and a wall seen from the front because floor lies below it."""
+"""Marks of the picture alone: floor that was walked on, and a wall seen from the front because
+floor lies below it."""
 PLAYER_ON_KEY = {"a": "1", "b": "2", "c": "3"}
 OPEN_DOOR = {"A": "4", "B": "5", "C": "6"}
 
@@ -42,7 +44,9 @@ def picture(rows: Sequence[str]) -> ImageBlock:
     lines, palette = _tiles()
     pixels: list[bytes] = []
     for y, row in enumerate(rows):
-        tiles = [lines[_in_front(rows, y, x) if mark == WALL else mark] for x, mark in enumerate(row)]
+        tiles = [
+            lines[_in_front(rows, y, x) if mark == WALL else mark] for x, mark in enumerate(row)
+        ]
         pixels += map(
             b"".join, zip(*tiles, strict=True)
         )  # pasting tiles would give up the interpreter for each of them
@@ -70,7 +74,8 @@ def _tiles() -> tuple[dict[str, list[bytes]], list[int]]:
     pixels, width = small.tobytes(), TILE * len(marks)
     starts = range(0, TILE * width, width)
     lines = {
-        mark: [pixels[start + n * TILE : start + (n + 1) * TILE] for start in starts] for n, mark in enumerate(marks)
+        mark: [pixels[start + n * TILE : start + (n + 1) * TILE] for start in starts]
+        for n, mark in enumerate(marks)
     }
     return lines, small.getpalette() or []
 
@@ -91,13 +96,18 @@ def _drawn(mark: str) -> Image.Image:
     elif mark == EXIT:
         _flag(brush)
     elif mark == PLAYER or mark in PLAYER_ON_KEY.values():
-        _player(brush, key=next((key for key, other in PLAYER_ON_KEY.items() if other == mark), None))
+        _player(
+            brush, key=next((key for key, other in PLAYER_ON_KEY.items() if other == mark), None)
+        )
     elif mark in KEYS:
         _key(brush, LOCK_COLOURS[mark], mark)
     elif mark in DOORS:
         _door(brush, LOCK_COLOURS[mark.lower()], mark)
     elif mark in OPEN_DOOR.values():
-        _open_door(brush, next(LOCK_COLOURS[door.lower()] for door, other in OPEN_DOOR.items() if other == mark))
+        _open_door(
+            brush,
+            next(LOCK_COLOURS[door.lower()] for door, other in OPEN_DOOR.items() if other == mark),
+        )
     return tile
 
 
@@ -107,12 +117,18 @@ class _Brush:
     def __init__(self, tile: Image.Image) -> None:
         self.draw = ImageDraw.Draw(tile)
 
-    def box(self, x: float, y: float, right: float, bottom: float, fill: Colour, radius: float = 0) -> None:
+    def box(
+        self, x: float, y: float, right: float, bottom: float, fill: Colour, radius: float = 0
+    ) -> None:
         edges = tuple(round(value * TILE * FINE / 32) for value in (x, y, right, bottom))
-        self.draw.rounded_rectangle((edges[0], edges[1], edges[2] - 1, edges[3] - 1), radius * FINE, fill=fill)
+        self.draw.rounded_rectangle(
+            (edges[0], edges[1], edges[2] - 1, edges[3] - 1), radius * FINE, fill=fill
+        )
 
     def disc(self, x: float, y: float, radius: float, fill: Colour) -> None:
-        self.draw.ellipse([value * FINE for value in (x - radius, y - radius, x + radius, y + radius)], fill=fill)
+        self.draw.ellipse(
+            [value * FINE for value in (x - radius, y - radius, x + radius, y + radius)], fill=fill
+        )
 
     def ring(self, x: float, y: float, radius: float, colour: Colour, width: float = 2) -> None:
         box = [value * FINE for value in (x - radius, y - radius, x + radius, y + radius)]
@@ -124,7 +140,13 @@ class _Brush:
     def letter(self, x: float, y: float, text: str, size: float, fill: Colour) -> None:
         font = ImageFont.load_default(size * FINE)
         self.draw.text(
-            (x * FINE, y * FINE), text, fill=fill, font=font, anchor="mm", stroke_width=1.2, stroke_fill=fill
+            (x * FINE, y * FINE),
+            text,
+            fill=fill,
+            font=font,
+            anchor="mm",
+            stroke_width=1.2,
+            stroke_fill=fill,
         )
 
 
@@ -156,7 +178,9 @@ def _player(brush: _Brush, key: str | None) -> None:
     for x in (12.3, 19.7):
         brush.disc(x, 14, 2.6, (255, 255, 255))
         brush.disc(x, 14.6, 1.4, INK)
-    brush.draw.arc([value * FINE for value in (11, 13, 21, 22.5)], 30, 150, fill=INK, width=round(1.4 * FINE))
+    brush.draw.arc(
+        [value * FINE for value in (11, 13, 21, 22.5)], 30, 150, fill=INK, width=round(1.4 * FINE)
+    )
     if key:
         brush.disc(26, 26, 5.5, LOCK_COLOURS[key])
         brush.letter(26, 26, key, 9, (255, 255, 255))

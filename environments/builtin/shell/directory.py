@@ -1,8 +1,8 @@
 """Directory: the files of one episode of `shell`, as one archive in memory between two commands.
 
-The archive goes into a sandbox before a command and comes out of it afterwards, so nothing of it ever lies on this
-machine's disk, and no link in it can lead anywhere. What comes out is hostile: `read` takes plain ustar, in one pass
-over what is there, and refuses everything else.
+The archive goes into a sandbox before a command and comes out of it afterwards, so nothing of it
+ever lies on this machine's disk, and no link in it can lead anywhere. What comes out is hostile:
+`read` takes plain ustar, in one pass over what is there, and refuses everything else.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """shell: do a chore in a directory of files with bash.
 
 Actions: `bash` with `command`, `read_file` with `path`, `submit`.
-Observations: the chore as text; after a command its output, its exit status and how many sub-goals are reached.
-Rewards: the sub-goals share 0.7, paid when one is reached and taken back when it is undone; the end pays 0.3 when all
-are reached and nothing is broken that had to stay. A wasteful command costs 0.02: it ends with status 127, as one that
-does not exist does, or is the same again though nothing has changed. A blocked step costs 0.05: a command line with one
-of `FORBIDDEN`, one that was stopped and undone, or `read_file` of a path outside of the directory; what a command reads
-elsewhere costs nothing, for the sandbox holds no more than programs. Penalties end at 0.2 in all, so an episode returns
-at least 0.8 when the chore was done, and at most 0.7 otherwise.
+Observations: the chore as text; after a command its output, its exit status and how many sub-goals
+are reached. Rewards: the sub-goals share 0.7, paid when one is reached and taken back when it is
+undone; the end pays 0.3 when all are reached and nothing is broken that had to stay. A wasteful
+command costs 0.02: it ends with status 127, as one that does not exist does, or is the same again
+though nothing has changed. A blocked step costs 0.05: a command line with one of `FORBIDDEN`, one
+that was stopped and undone, or `read_file` of a path outside of the directory; what a command reads
+elsewhere costs nothing, for the sandbox holds no more than programs. Penalties end at 0.2 in all,
+so an episode returns at least 0.8 when the chore was done, and at most 0.7 otherwise.
 End: `submit`, or no step is left; `bash` and `read_file` take one each.
-Splits: train (300), validation (30), test (60), made by a seeded generator from 15 kinds of chores, of which 3 are only
-in test; no chore is in two splits.
-Safety: each command runs under bubblewrap (`environments/sandbox/bubblewrap.py`) on a copy of the directory, which is
-passed in and out as an archive. The server keeps what the sub-goals expect.
+Splits: train (300), validation (30), test (60), made by a seeded generator from 15 kinds of chores,
+of which 3 are only in test; no chore is in two splits.
+Safety: each command runs under bubblewrap (`environments/sandbox/bubblewrap.py`) on a copy of the
+directory, which is passed in and out as an archive. The server keeps what the sub-goals expect.
 Origin: written for this server. `chores/bank.py` says how to add a kind.
 """
 
@@ -28,7 +29,17 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from environments import Blocks, Calls, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
+from environments import (
+    Blocks,
+    Calls,
+    Environment,
+    JSONObject,
+    Split,
+    TextBlock,
+    ToolError,
+    ToolOutput,
+    tool,
+)
 from environments.builtin.shell import directory
 from environments.builtin.shell.chores import bank
 from environments.sandbox.bubblewrap import Sandbox, SandboxLimits, unavailable
@@ -38,7 +49,11 @@ WASTE, BLOCKED, MAX_PENALTY = 0.02, 0.05, 0.2
 MAX_SHOWN = 6000
 """Characters of a command's output, or of a file, that the agent sees."""
 LIMITS = SandboxLimits(
-    cpu_seconds=5, wall_seconds=15, processes=32, disk_bytes=8 * 1024 * 1024, stdout_bytes=2 * 1024 * 1024
+    cpu_seconds=5,
+    wall_seconds=15,
+    processes=32,
+    disk_bytes=8 * 1024 * 1024,
+    stdout_bytes=2 * 1024 * 1024,
 )
 _SCRIPT = """
 exec 3>&1 1>&2
@@ -50,19 +65,20 @@ cd /work && chmod -R u+rwX .
 tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner -cf - . >&3
 exit $status
 """
-"""Unpacks stdin, runs the command, kills its remaining processes and packs the directory to stdout; output goes to
-stderr."""
+"""Unpacks stdin, runs the command, kills its remaining processes and packs the directory to stdout;
+output goes to stderr."""
 _NOT_FOUND = 127
 FORBIDDEN = (
-    "sudo su doas ssh scp curl wget nc telnet ftp ping apt apt-get dpkg pip pip3 npm docker mount systemctl reboot"
+    "sudo su doas ssh scp curl wget nc telnet ftp ping apt apt-get dpkg pip pip3 npm docker mount "
+    "systemctl reboot"
 )
 _FORBIDDEN_COMMAND = re.compile(
     r"(?:^|[;&|({`\n]|\b(?:then|do|else|exec|xargs|env|time|command)\s)\s*("
     + FORBIDDEN.replace(" ", "|")
     + r")(?![\w.-])"
 )
-"""Matches a forbidden program where a command may start. The agent gets a message at once, because these could not
-work; the sandbox, not this list, is what confines commands."""
+"""Matches a forbidden program where a command may start. The agent gets a message at once, because
+these could not work; the sandbox, not this list, is what confines commands."""
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[\w.-][\w. /-]*$", max_length=99)]
 """A relative path that is short enough for ustar, which has room for 100 characters."""
@@ -72,7 +88,10 @@ class Goal(BaseModel):
     """A file as it should be in the end."""
 
     path: RelativePath
-    text: str = Field(description="Its content; white space at line ends and at the end of the file does not matter")
+    text: str = Field(
+        description="Its content; white space at line ends and at the end of the "
+        "file does not matter"
+    )
     is_executable: bool | None = Field(default=None, description="null: either will do")
 
 
@@ -84,13 +103,19 @@ class Task(BaseModel):
     instruction: str = Field(min_length=1)
     files: dict[RelativePath, str] = Field(description="Path -> content at the start")
     goals: list[Goal] = Field(min_length=1, description="Sub-goals; each is worth the same")
-    keep: list[RelativePath] = Field(default=[], description="Files that have to be as at the start in the end")
-    gone: list[RelativePath] = Field(default=[], description="Files that have to be missing in the end")
+    keep: list[RelativePath] = Field(
+        default=[], description="Files that have to be as at the start in the end"
+    )
+    gone: list[RelativePath] = Field(
+        default=[], description="Files that have to be missing in the end"
+    )
     max_steps: int = Field(default=20, ge=1, le=200)
 
 
 class Command(BaseModel):
-    command: str = Field(min_length=1, max_length=10_000, description="A command line for bash, run in /work")
+    command: str = Field(
+        min_length=1, max_length=10_000, description="A command line for bash, run in /work"
+    )
 
 
 class FilePath(BaseModel):
@@ -120,7 +145,8 @@ class Shell(Environment):
         self.sandbox = Sandbox(LIMITS)
         self.steps_left, self.penalties = self.task.max_steps, 0.0
         self.progress = self._share_reached()
-        self.earned = PROGRESS * self.progress  # sub-goals that are reached at the start earn nothing
+        # sub-goals that are reached at the start earn nothing
+        self.earned = PROGRESS * self.progress
         self.last_command = ""
 
     def save(self) -> bytes:
@@ -158,14 +184,19 @@ class Shell(Environment):
     def get_prompt(self) -> Blocks:
         text = (
             f"{self.task.instruction}\n\n"
-            f"You are in the directory /work. Use the tools `bash` and `read_file`; together you may call them "
-            f"{self.task.max_steps} times. When you are done, call `submit`. Every command starts in /work with a new "
-            "shell: files stay, variables, the current directory and background processes do not. There is no network "
-            "and no /proc. A command that takes over 15 s, or leaves over 2 MB of files, is stopped and undone."
+            "You are in the directory /work. Use the tools `bash` and `read_file`; together you "
+            "may call them "
+            f"{self.task.max_steps} times. When you are done, call `submit`. Every command starts "
+            "in /work with a new "
+            "shell: files stay, variables, the current directory and background processes do not. "
+            "There is no network "
+            "and no /proc. A command that takes over 15 s, or leaves over 2 MB of files, is "
+            "stopped and undone."
         )
         return [TextBlock(text=text)]
 
-    # Plain, not async: a command blocks only its own thread. Exclusive: each call sees the result of the previous one.
+    # Plain, not async: a command blocks only its own thread. Exclusive: each call sees the result
+    # of the previous one.
 
     @tool(exclusive=True)
     def bash(self, params: Command) -> ToolOutput:
@@ -175,10 +206,13 @@ class Shell(Environment):
             raise ToolError("The command is empty; write a command line for bash, such as ls -R.")
         if "\0" in command:
             raise ToolError(
-                "The command contains a NUL character, which bash cannot take; write \\0 for printf instead."
+                "The command contains a NUL character, which bash cannot take; write \\0 for "
+                "printf instead."
             )
         if found := _FORBIDDEN_COMMAND.search(command):
-            return self._step(f"{found[1]} is blocked: there is no network, and no other rights.", BLOCKED)
+            return self._step(
+                f"{found[1]} is blocked: there is no network, and no other rights.", BLOCKED
+            )
         before = self.archive
         text, penalty = self._run(command)
         if not penalty and command == self.last_command and self.archive == before:
@@ -193,7 +227,9 @@ class Shell(Environment):
         if path == ".." or path.startswith("../"):
             return self._step(f"{params.path} is blocked: it is outside of /work.", BLOCKED)
         if path in self.directory.files:
-            return self._step(_cut(self.directory.files[path].content.decode(errors="replace")) or "(empty)")
+            return self._step(
+                _cut(self.directory.files[path].content.decode(errors="replace")) or "(empty)"
+            )
         if path in self.directory.links:
             raise ToolError(f"{path} is a link to {self.directory.links[path]}; read that.")
         raise ToolError(f"There is no file {path!r} in /work; look with the command ls -R.")
@@ -221,7 +257,11 @@ class Shell(Environment):
         done = bank.solution_of(self.task_spec)
         return {
             "files without the right content": [("bash", {"command": empty}), ("submit", {})],
-            "done and undone": [("bash", {"command": done}), ("bash", {"command": "rm -r ./*"}), ("submit", {})],
+            "done and undone": [
+                ("bash", {"command": done}),
+                ("bash", {"command": "rm -r ./*"}),
+                ("submit", {}),
+            ],
         }
 
     def _run(self, command: str) -> tuple[str, float]:
@@ -248,7 +288,9 @@ class Shell(Environment):
         start, files = directory.read(directory.write(self.task.files)).files, self.directory.files
         found = {
             "not right": [goal.path for goal in self.task.goals if not self._is_reached(goal)],
-            "changed, but had to stay": [path for path in self.task.keep if files.get(path) != start.get(path)],
+            "changed, but had to stay": [
+                path for path in self.task.keep if files.get(path) != start.get(path)
+            ],
             "still there": [path for path in self.task.gone if path in files],
         }
         return {what: paths for what, paths in found.items() if paths}
@@ -261,7 +303,11 @@ class Shell(Environment):
         reward = round(PROGRESS * self.progress - self.penalties - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
         goals, reached = len(self.task.goals), round(self.progress * len(self.task.goals))
-        end = f"Steps left: {self.steps_left}." if self.steps_left else "No step is left; the episode is over."
+        end = (
+            f"Steps left: {self.steps_left}."
+            if self.steps_left
+            else "No step is left; the episode is over."
+        )
         if not self.steps_left and not self._faults():
             reward, end = round(reward + FINISH, 6), f"{end} Done, all of it."
         return ToolOutput(

@@ -1,6 +1,8 @@
-"""A page of the bundled site as a person or an agent reads it: lines of text with numbered links, fields and buttons.
+"""A page of the bundled site as a person or an agent reads it: lines of text with numbered links,
+fields and buttons.
 
-`site.py` creates pages; `web.py` shows them and clicks on them. There is no HTML: agents read this text.
+`site.py` creates pages; `web.py` shows them and clicks on them. There is no HTML: agents read this
+text.
 """
 
 from __future__ import annotations
@@ -78,7 +80,9 @@ class Page:
         """Return the field with that number or label. Raises: ToolError naming the fields of the page."""
         found = self._find(target, self.fields)
         if not isinstance(found, Field):
-            raise ToolError(f"{found.label!r} isn't a field; use `click` for it. {self._listing(self.fields)}")
+            raise ToolError(
+                f"{found.label!r} isn't a field; use `click` for it. {self._listing(self.fields)}"
+            )
         return found
 
     def _find(self, target: str, among: Sequence[Control]) -> Control:
@@ -87,14 +91,21 @@ class Page:
         if number.isdecimal():
             if 1 <= int(number) <= len(self.controls):
                 return self.controls[int(number) - 1]
-            raise ToolError(f"There is no number {shorten(number, 20)} on this page. {self._listing(among)}")
+            raise ToolError(
+                f"There is no number {shorten(number, 20)} on this page. {self._listing(among)}"
+            )
         wanted = target.strip().casefold()
         exact = [one for one in among if one.label.casefold() == wanted]
         found = exact or [one for one in among if wanted and wanted in one.label.casefold()]
         if not found:
-            raise ToolError(f"There is no {shorten(target, 80)!r} on this page. {self._listing(among)}")
+            raise ToolError(
+                f"There is no {shorten(target, 80)!r} on this page. {self._listing(among)}"
+            )
         if len(set(found)) > 1:
-            raise ToolError(f"{shorten(target, 80)!r} fits several; name one by its number. {self._listing(found)}")
+            raise ToolError(
+                f"{shorten(target, 80)!r} fits several; name one by its number. "
+                f"{self._listing(found)}"
+            )
         return found[0]
 
     def _listing(self, among: Sequence[Control]) -> str:

@@ -1,7 +1,9 @@
-"""Harbour & Pine, the bundled site: a shop with a search, a cart, a checkout, help pages, forms and an account.
+"""Harbour & Pine, the bundled site: a shop with a search, a cart, a checkout, help pages, forms and
+an account.
 
-Used by `web.py`: `page` returns the page of an address, `submit` does what a button says. Nothing is served over a
-network. `facts` are sentences about what the visitor has done; a task's milestones are such sentences.
+Used by `web.py`: `page` returns the page of an address, `submit` does what a button says. Nothing
+is served over a network. `facts` are sentences about what the visitor has done; a task's milestones
+are such sentences.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ class Site:
         """Return the events so far and the current state."""
         now = {f"cart: {self._lines()}"} if self.cart else set()
         now |= {f"profile: city {self.profile['city']}, newsletter {self.profile['newsletter']}"}
-        now |= {f"cancelled: {', '.join(map(str, sorted(self.cancelled)))}"} if self.cancelled else set()
+        now |= (
+            {f"cancelled: {', '.join(map(str, sorted(self.cancelled)))}"}
+            if self.cancelled
+            else set()
+        )
         return self.done | now
 
     def _lines(self) -> str:
@@ -66,12 +72,21 @@ class Site:
             "account": self._account,
             "thanks": self._thanks,
         }
-        title, rows = (make[first](rest, query) if first in make else None) or self._missing(address.path)
+        title, rows = (make[first](rest, query) if first in make else None) or self._missing(
+            address.path
+        )
         return Page(f"Harbour & Pine - {title}", [*self._head(), [f"# {title}"], *rows])
 
     def _head(self) -> list[Row]:
         cart = f"Cart ({sum(self.cart.values())})"
-        links = {"Home": "/", "Shop": "/shop", "Help": "/help", "News": "/news", "Account": "/account", cart: "/cart"}
+        links = {
+            "Home": "/",
+            "Shop": "/shop",
+            "Help": "/help",
+            "News": "/news",
+            "Account": "/account",
+            cart: "/cart",
+        }
         search: Row = [Field("q", "Search the shop"), Button("Search", "search")]
         return [tuple(Link(label, url) for label, url in links.items()), search, [""]]
 
@@ -81,25 +96,34 @@ class Site:
     def _home(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
         return "Things for the house, made slowly", [
             ["Departments:", *(Link(name.capitalize(), f"/shop/{name}") for name in DEPARTMENTS)],
-            ["Loved by our customers:", *(Link(f"Best {name}", f"/shop/{name}?sort=rating") for name in DEPARTMENTS)],
+            [
+                "Loved by our customers:",
+                *(Link(f"Best {name}", f"/shop/{name}?sort=rating") for name in DEPARTMENTS),
+            ],
             ["Everything here is made in small workshops, and mended in ours."],
         ]
 
     def _line(self, item: Item) -> Row:
         stock = "in stock" if item.stock else "sold out"
-        return [Link(item.name, f"/item/{item.slug}"), f"{money(item.price)}, {item.rating} of 5 stars, {stock}"]
+        return [
+            Link(item.name, f"/item/{item.slug}"),
+            f"{money(item.price)}, {item.rating} of 5 stars, {stock}",
+        ]
 
     def _shop(self, name: str, query: dict[str, str]) -> tuple[str, list[Row]] | None:
         if not name:
             counts = {name: len(self.stock.of(name)) for name in DEPARTMENTS}
             return "All departments", [
-                (Link(n.capitalize(), f"/shop/{n}"), f"{count} things") for n, count in counts.items()
+                (Link(n.capitalize(), f"/shop/{n}"), f"{count} things")
+                for n, count in counts.items()
             ]
         if name not in DEPARTMENTS:
             return None
         items = self.stock.of(name)
         if query.get("sort") in ("price", "rating"):
-            items = sorted(items, key=lambda item: item.price if query["sort"] == "price" else -item.rating)
+            items = sorted(
+                items, key=lambda item: item.price if query["sort"] == "price" else -item.rating
+            )
         sorts: Row = [
             "Sort by:",
             Link("price", f"/shop/{name}?sort=price"),
@@ -120,13 +144,18 @@ class Site:
             buy,
             [f"Department: {item.department}", Link("See all", f"/shop/{item.department}")],
             ["# Rate it"],
-            [Field("stars", "Stars", "", ("1", "2", "3", "4", "5")), Button("Send rating", f"rate {slug}")],
+            [
+                Field("stars", "Stars", "", ("1", "2", "3", "4", "5")),
+                Button("Send rating", f"rate {slug}"),
+            ],
         ]
 
     def _search(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
         words = query.get("q", "").casefold().split()
         found = [
-            item for item in self.stock.items.values() if words and all(word in item.name.casefold() for word in words)
+            item
+            for item in self.stock.items.values()
+            if words and all(word in item.name.casefold() for word in words)
         ]
         title = f"Search for {query.get('q', '')!r}"
         return title, [[f"{len(found)} found."], *(self._line(item) for item in found)]
@@ -139,10 +168,20 @@ class Site:
             item = self.stock.items[slug]
             link = Link(item.name, f"/item/{slug}")
             rows.append(
-                [f"{count} x", link, money(count * item.price), Button(f"Remove {item.name}", f"remove {slug}")]
+                [
+                    f"{count} x",
+                    link,
+                    money(count * item.price),
+                    Button(f"Remove {item.name}", f"remove {slug}"),
+                ]
             )
         code: Row = [Field("code", "Coupon code", self.coupon), Button("Apply coupon", "coupon")]
-        return "Your cart", [*rows, [f"Together: {money(self._total())}"], code, [Link("To the checkout", "/checkout")]]
+        return "Your cart", [
+            *rows,
+            [f"Together: {money(self._total())}"],
+            code,
+            [Link("To the checkout", "/checkout")],
+        ]
 
     def _total(self) -> int:
         total = sum(count * self.stock.items[slug].price for slug, count in self.cart.items())
@@ -153,7 +192,10 @@ class Site:
             return "Checkout", [["Your cart is empty.", Link("Go shopping", "/shop")]]
         costs = ", ".join(f"{name} {money(cost)}" for name, cost in self.stock.shipping.items())
         return "Checkout", [
-            [f"{self._lines()}: {money(self._total())}{f', with coupon {self.coupon}' if self.coupon else ''}"],
+            [
+                f"{self._lines()}: "
+                f"{money(self._total())}{f', with coupon {self.coupon}' if self.coupon else ''}"
+            ],
             [Field("name", "Name")],
             [Field("city", "City")],
             [Field("shipping", "Delivery", "standard", tuple(SHIPPING)), f"({costs})"],
@@ -166,7 +208,9 @@ class Site:
     def _help(self, name: str, query: dict[str, str]) -> tuple[str, list[Row]] | None:
         pages = web_stock.help_pages(self.stock)
         if not name:
-            links: list[Row] = [[Link(title, f"/help/{slug}")] for slug, (title, *_) in pages.items()]
+            links: list[Row] = [
+                [Link(title, f"/help/{slug}")] for slug, (title, *_) in pages.items()
+            ]
             return "Help", [*links, [Link("Write to us", "/contact")]]
         if name not in pages:
             return None
@@ -178,7 +222,10 @@ class Site:
         return "News", [
             ["The new kiln is burning. More stoneware soon."],
             [f"This month the coupon {stock.coupon} takes {stock.coupon_percent}% off your cart."],
-            [f"Sunny terrace: coffee while you wait, but not on {stock.closing_day}, when we are closed."],
+            [
+                f"Sunny terrace: coffee while you wait, but not on {stock.closing_day}, when we are "
+                "closed."
+            ],
         ]
 
     def _contact(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
@@ -191,14 +238,19 @@ class Site:
 
     def _account(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]] | None:
         if not self.is_signed_in:
-            return "Sign in", [[Field("user", "User")], [Field("password", "Password")], [Button("Sign in", "sign in")]]
+            return "Sign in", [
+                [Field("user", "User")],
+                [Field("password", "Password")],
+                [Button("Sign in", "sign in")],
+            ]
         kind, _, number = rest.partition("/")
         if kind == "orders" and number:
             return self._order(number)
         if kind == "orders":
             orders = self.stock.orders.values()
             return "Your orders", [
-                [Link(f"Order {one.number}", f"/account/orders/{one.number}"), one.date] for one in orders
+                [Link(f"Order {one.number}", f"/account/orders/{one.number}"), one.date]
+                for one in orders
             ]
         if rest:
             return None
@@ -211,14 +263,27 @@ class Site:
         ]
 
     def _order(self, number: str) -> tuple[str, list[Row]] | None:
-        order = self.stock.orders.get(int(number)) if number.isdecimal() and len(number) < 10 else None
+        order = (
+            self.stock.orders.get(int(number)) if number.isdecimal() and len(number) < 10 else None
+        )
         if order is None:
             return None
         status = "cancelled" if order.number in self.cancelled else order.status
-        cancel: list[Row] = [[Button("Cancel this order", f"cancel {number}")]] if status == "in preparation" else []
+        cancel: list[Row] = (
+            [[Button("Cancel this order", f"cancel {number}")]]
+            if status == "in preparation"
+            else []
+        )
         lines = ", ".join(f"{count} x {name}" for name, count in order.lines)
-        facts = [f"Placed on {order.date}: {lines}.", f"Total: {money(order.total)}. Status: {status}."]
-        return f"Order {number}", [*([fact] for fact in facts), *cancel, [Link("All your orders", "/account/orders")]]
+        facts = [
+            f"Placed on {order.date}: {lines}.",
+            f"Total: {money(order.total)}. Status: {status}.",
+        ]
+        return f"Order {number}", [
+            *([fact] for fact in facts),
+            *cancel,
+            [Link("All your orders", "/account/orders")],
+        ]
 
     # --- buttons ---
 
@@ -242,7 +307,10 @@ class Site:
     def _add(self, slug: str, values: Mapping[str, str]) -> Done | str:
         item, wanted = self.stock.items[slug], values["quantity"]
         if not wanted.isdecimal() or not 1 <= int(wanted) <= item.stock - self.cart.get(slug, 0):
-            return f"Quantity {wanted or 'none'} is not possible; {item.stock - self.cart.get(slug, 0)} can be added."
+            return (
+                f"Quantity {wanted or 'none'} is not possible; "
+                f"{item.stock - self.cart.get(slug, 0)} can be added."
+            )
         self.cart[slug] = self.cart.get(slug, 0) + int(wanted)
         return "/cart", f"{wanted} x {item.name} is in your cart."
 

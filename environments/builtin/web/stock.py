@@ -1,4 +1,5 @@
-"""The goods, texts and accounts of the bundled shop, derived from the site number. Used by `site.py` and `tasks.py`.
+"""The goods, texts and accounts of the bundled shop, derived from the site number. Used by
+`site.py` and `tasks.py`.
 
 Amounts are in cents.
 """
@@ -10,10 +11,26 @@ from functools import lru_cache
 from random import Random
 
 DEPARTMENTS = {
-    "lamps": ["desk lamp", "floor lamp", "lantern", "pendant", "reading light", "wall light", "night light"],
+    "lamps": [
+        "desk lamp",
+        "floor lamp",
+        "lantern",
+        "pendant",
+        "reading light",
+        "wall light",
+        "night light",
+    ],
     "seats": ["stool", "armchair", "bench", "rocking chair", "footrest", "folding chair", "pouf"],
     "kitchen": ["teapot", "bread box", "pepper mill", "fruit bowl", "tray", "jug", "butter dish"],
-    "garden": ["watering can", "bird house", "planter", "wind chime", "trowel", "hose reel", "sundial"],
+    "garden": [
+        "watering can",
+        "bird house",
+        "planter",
+        "wind chime",
+        "trowel",
+        "hose reel",
+        "sundial",
+    ],
     "textiles": ["cushion", "blanket", "curtain", "rug", "towel", "table runner", "bedspread"],
 }
 MATERIALS = {
@@ -88,7 +105,9 @@ def money(cents: int) -> str:
 def help_pages(stock: Stock) -> dict[str, list[str]]:
     """Return the title and lines of each help page by its name in the address."""
     costs = {way: money(cost) for way, cost in stock.shipping.items()}
-    years = ", ".join(f"{department} {count} years" for department, count in stock.warranty_years.items())
+    years = ", ".join(
+        f"{department} {count} years" for department, count in stock.warranty_years.items()
+    )
     return {
         "delivery": [
             "Delivery",
@@ -102,7 +121,10 @@ def help_pages(stock: Stock) -> dict[str, list[str]]:
             "Write to us, choose the topic Returns, and give the number of your order.",
         ],
         "warranty": ["Warranty", f"We repair what breaks, for this long: {years}."],
-        "workshop": ["The workshop", f"Our doors are open from 10 to 18, and closed on {stock.closing_day}."],
+        "workshop": [
+            "The workshop",
+            f"Our doors are open from 10 to 18, and closed on {stock.closing_day}.",
+        ],
     }
 
 
@@ -122,14 +144,19 @@ def stock_of(site: int) -> Stock:
         coupon_percent=random.choice([5, 10, 15, 20]),
         return_days=random.choice([14, 21, 30, 45, 60, 100]),
         warranty_years={department: random.randint(2, 10) for department in DEPARTMENTS},
-        shipping={"pickup": 0, "standard": random.randint(7, 16) * 50, "express": random.randint(20, 40) * 50},
+        shipping={
+            "pickup": 0,
+            "standard": random.randint(7, 16) * 50,
+            "express": random.randint(20, 40) * 50,
+        },
         free_from=random.choice([5000, 7500, 10000, 15000]),
         closing_day=random.choice(["Monday", "Tuesday", "Wednesday", "Sunday"]),
     )
 
 
 def _items(random: Random, department: str) -> list[Item]:
-    """Return six items of a department, all of different price and rating, so that one is cheapest and one best."""
+    """Return six items of a department, all of different price and rating, so that one is cheapest
+    and one best."""
     kinds = random.sample(DEPARTMENTS[department], 6)
     prices, ratings = random.sample(range(8, 180), 6), random.sample(range(31, 50), 6)
     found = []
@@ -159,8 +186,12 @@ def _orders(random: Random, items: list[Item]) -> list[PastOrder]:
     found, number = [], random.randint(1000, 8000)
     for place, month in enumerate(sorted(random.sample(range(len(MONTHS)), 5))):
         number += random.randint(3, 90)
-        lines = tuple((item.name, random.randint(1, 3)) for item in picked[2 * place : 2 * place + 2])
-        total = sum(item.price * count for item, (_, count) in zip(picked[2 * place :], lines, strict=False))
+        lines = tuple(
+            (item.name, random.randint(1, 3)) for item in picked[2 * place : 2 * place + 2]
+        )
+        total = sum(
+            item.price * count for item, (_, count) in zip(picked[2 * place :], lines, strict=False)
+        )
         date = f"{random.randint(1, 28)} {MONTHS[month]}"
         found.append(PastOrder(number, date, lines, total, statuses[place]))
     return found

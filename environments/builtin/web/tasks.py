@@ -1,7 +1,8 @@
 """The goals of the splits, from one seeded generator each; used by `web.py`.
 
-Each kind of goal writes down what has to happen, in the sentences that the site's `facts` use. Sites 0 to 99 are for
-training, 100 to 119 for validation and 200 to 239 for tests, so no page is in two splits.
+Each kind of goal writes down what has to happen, in the sentences that the site's `facts` use.
+Sites 0 to 99 are for training, 100 to 119 for validation and 200 to 239 for tests, so no page is in
+two splits.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def _ordered(random: Random, lines: str, coupon: str = "") -> tuple[str, str]:
     """Return how an order is to be sent, in the words of the goal and of the site."""
     person, city, way = random.choice(PEOPLE), random.choice(CITIES), random.choice(SHIPPING)
     with_coupon = f" with {coupon}" if coupon else ""
-    return f"for {person} in {city}, delivery: {way}", f"ordered: {lines} by {way} to {person}, {city}{with_coupon}"
+    return (
+        f"for {person} in {city}, delivery: {way}",
+        f"ordered: {lines} by {way} to {person}, {city}{with_coupon}",
+    )
 
 
 def _buy(random: Random, stock: Stock) -> Goal:
@@ -70,8 +74,17 @@ def _buy_cheapest(random: Random, stock: Stock) -> Goal:
     item = min((one for one in stock.of(department) if one.stock), key=lambda one: one.price)
     line = f"1 x {item.name}"
     how, ordered = _ordered(random, line)
-    milestones = [f"opened /shop/{department}", f"opened /item/{item.slug}", f"cart: {line}", ordered]
-    return Goal(f"Order the cheapest thing in {department} that is in stock, one of it, {how}.", milestones, 10)
+    milestones = [
+        f"opened /shop/{department}",
+        f"opened /item/{item.slug}",
+        f"cart: {line}",
+        ordered,
+    ]
+    return Goal(
+        f"Order the cheapest thing in {department} that is in stock, one of it, {how}.",
+        milestones,
+        10,
+    )
 
 
 def _buy_with_coupon(random: Random, stock: Stock) -> Goal:
@@ -94,13 +107,21 @@ def _read_help(random: Random, stock: Stock) -> Goal:
     department = random.choice(list(stock.warranty_years))
     questions = {
         "returns": ("Within how many days may things be sent back?", str(stock.return_days)),
-        "warranty": (f"For how many years are {department} under warranty?", str(stock.warranty_years[department])),
+        "warranty": (
+            f"For how many years are {department} under warranty?",
+            str(stock.warranty_years[department]),
+        ),
         "workshop": ("On which day of the week is the workshop closed?", stock.closing_day),
-        "delivery": ("From how many dollars on is standard delivery free?", str(stock.free_from // 100)),
+        "delivery": (
+            "From how many dollars on is standard delivery free?",
+            str(stock.free_from // 100),
+        ),
     }
     page = random.choice(list(questions))
     text, answer = questions[page]
-    return Goal(f"{text} Answer with that alone.", ["opened /help", f"opened /help/{page}"], 3, answer)
+    return Goal(
+        f"{text} Answer with that alone.", ["opened /help", f"opened /help/{page}"], 3, answer
+    )
 
 
 def _compare(random: Random, stock: Stock) -> Goal:
@@ -136,28 +157,48 @@ def _look_up_order(random: Random, stock: Stock) -> Goal:
     order = random.choice(list(stock.orders.values()))
     name, _ = random.choice(order.lines)
     text = f"{_sign_in(stock)} What did the order with the {name} cost in total, in dollars?"
-    milestones = [f"signed in as {stock.user}", "opened /account/orders", f"opened /account/orders/{order.number}"]
+    milestones = [
+        f"signed in as {stock.user}",
+        "opened /account/orders",
+        f"opened /account/orders/{order.number}",
+    ]
     return Goal(text, milestones, 8, f"{order.total / 100:.2f}")
 
 
 def _cancel_order(random: Random, stock: Stock) -> Goal:
     order = random.choice([one for one in stock.orders.values() if one.status == "in preparation"])
     name, _ = random.choice(order.lines)
-    milestones = [f"signed in as {stock.user}", "opened /account/orders", f"cancelled: {order.number}"]
-    return Goal(f"{_sign_in(stock)} Cancel the order with the {name} in it, and no other.", milestones, 8)
+    milestones = [
+        f"signed in as {stock.user}",
+        "opened /account/orders",
+        f"cancelled: {order.number}",
+    ]
+    return Goal(
+        f"{_sign_in(stock)} Cancel the order with the {name} in it, and no other.", milestones, 8
+    )
 
 
 def _change_profile(random: Random, stock: Stock) -> Goal:
     city = random.choice([city for city in CITIES if city != stock.city])
-    text = f"{_sign_in(stock)} You have moved to {city}: change your profile, and subscribe to the newsletter."
+    text = (
+        f"{_sign_in(stock)} You have moved to {city}: change your profile, and subscribe to the "
+        "newsletter."
+    )
     return Goal(text, [f"signed in as {stock.user}", f"profile: city {city}, newsletter yes"], 7)
 
 
 def _write(random: Random, stock: Stock) -> Goal:
     number = random.randint(1000, 9999)
-    topic, why = random.choice([("Returns", "send back"), ("Repairs", "have mended"), ("Delivery", "receive sooner")])
-    text = f"Write to the shop that you want to {why} what is in order {number}, under the topic it belongs to."
-    return Goal(text, ["opened /help", "opened /contact", f"wrote about {topic}, order {number}"], 6)
+    topic, why = random.choice(
+        [("Returns", "send back"), ("Repairs", "have mended"), ("Delivery", "receive sooner")]
+    )
+    text = (
+        f"Write to the shop that you want to {why} what is in order {number}, under the topic it "
+        "belongs to."
+    )
+    return Goal(
+        text, ["opened /help", "opened /contact", f"wrote about {topic}, order {number}"], 6
+    )
 
 
 def _rate(random: Random, stock: Stock) -> Goal:

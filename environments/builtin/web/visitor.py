@@ -1,4 +1,5 @@
-"""What a visitor of the site does to reach a milestone; used by the oracle of `web` and by the demo's player of it."""
+"""What a visitor of the site does to reach a milestone; used by the oracle of `web` and by the
+demo's player of it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ Actions = Iterator[tuple[str, dict[str, str]]]
 
 
 def calls_for(milestone: str, site: int) -> Actions:
-    """Yield the calls that reach `milestone`, such as "cart: 2 x Oak stool", after those before it were reached."""
+    """Yield the calls that reach `milestone`, such as "cart: 2 x Oak stool", after those before it
+    were reached."""
     kind, _, rest = milestone.partition(" ")
     if kind == "signed":
         stock = stock_of(site)

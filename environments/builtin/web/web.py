@@ -1,14 +1,17 @@
-"""web: reach a goal on a small web site, a shop with a search, a cart, forms, help pages and an account.
+"""web: reach a goal on a small web site, a shop with a search, a cart, forms, help pages and an
+account.
 
-Actions: `open` an address, `click` a link or button, `type` into a field, `back`, `read` the page again; in tasks that
-ask a question also `answer`. Each takes a step but `read`; what the page does not have is refused and takes none.
-Observations: the page as text, with numbered links, fields and buttons.
-Rewards: 0.5 in all for the milestones on the way, equal shares, each once; the goal pays what is then missing to 1.0.
-So an episode returns 1.0 when the goal was reached, on any path, and at most 0.5 otherwise. A wrong answer pays
-nothing.
+Actions: `open` an address, `click` a link or button, `type` into a field, `back`, `read` the page
+again; in tasks that ask a question also `answer`. Each takes a step but `read`; what the page does
+not have is refused and takes none. Observations: the page as text, with numbered links, fields and
+buttons.
+Rewards: 0.5 in all for the milestones on the way, equal shares, each once; the goal pays what is
+then missing to 1.0. So an episode returns 1.0 when the goal was reached, on any path, and at most
+0.5 otherwise. A wrong answer pays nothing.
 End: the goal was reached, an answer was given, or no step is left.
 Splits: train (240), validation (50), test (100); each has sites of its own.
-Origin: written for this server. The pages are made within the process from the number of the site; no network is used.
+Origin: written for this server. The pages are made within the process from the number of the site;
+no network is used.
 """
 
 from __future__ import annotations
@@ -46,34 +49,51 @@ class WebTask(BaseModel):
     """A goal, and what has to happen for it."""
 
     goal: str = Field(min_length=1, description="What the agent has to do.")
-    start_url: str = Field(default=f"{HOST}/", description="The page that is open at the beginning.")
+    start_url: str = Field(
+        default=f"{HOST}/", description="The page that is open at the beginning."
+    )
     max_steps: int = Field(ge=1, description="Actions after which the episode ends.")
-    site: int = Field(default=0, ge=0, description="Number of the site; each has things, prices and facts of its own.")
+    site: int = Field(
+        default=0,
+        ge=0,
+        description="Number of the site; each has things, prices and facts of its own.",
+    )
     milestones: list[str] = Field(
         default=[],
-        description='What has to happen, such as "opened /news" or "cart: 2 x Oak stool"; the last is the goal itself, '
+        description='What has to happen, such as "opened /news" or "cart: 2 x Oak stool"; the last '
+        "is the goal itself, "
         "unless there is an answer.",
     )
-    answer: str = Field(default="", description="The answer that is the goal; empty: the last milestone is.")
+    answer: str = Field(
+        default="", description="The answer that is the goal; empty: the last milestone is."
+    )
     topic: str = Field(default="", description="Kind of the goal.")
     seed: str = Field(default="", description="Where the task came from.")
 
 
 class Address(BaseModel):
-    url: str = Field(max_length=2000, description="An address of the site, such as /shop.", examples=["/shop"])
+    url: str = Field(
+        max_length=2000, description="An address of the site, such as /shop.", examples=["/shop"]
+    )
 
 
 class Target(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    target: str = Field(max_length=200, description="The number or the text of a link or button on the page.")
+    target: str = Field(
+        max_length=200, description="The number or the text of a link or button on the page."
+    )
 
 
 class Typing(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    field: str = Field(max_length=200, description="The number or the label of a field on the page.")
-    text: str = Field(max_length=2000, description="The new text of the field; it replaces what is there.")
+    field: str = Field(
+        max_length=200, description="The number or the label of a field on the page."
+    )
+    text: str = Field(
+        max_length=2000, description="The new text of the field; it replaces what is there."
+    )
 
 
 class Answer(BaseModel):
@@ -103,7 +123,10 @@ class Web(Environment):
         super().__init__(task_spec, secrets)
         self.task = WebTask.model_validate(task_spec)
         if not self.task.milestones and not self.task.answer:
-            raise ValueError("The task has neither milestones nor an answer; give one, or no goal can be reached.")
+            raise ValueError(
+                "The task has neither milestones nor an answer; give one, or no goal "
+                "can be reached."
+            )
         self.site = Site(self.task.site)
         self.steps_taken, self.earned, self.notice = 0, 0.0, ""
         self.reached: set[str] = set()
@@ -126,14 +149,21 @@ class Web(Environment):
 
     @classmethod
     def hand_controls(cls) -> JSONObject:
-        links, buttons = ({"open": a, "close": b, "tool": "click", "argument": "target"} for a, b in ("[]", "<>"))
+        links, buttons = (
+            {"open": a, "close": b, "tool": "click", "argument": "target"} for a, b in ("[]", "<>")
+        )
         fields = {"open": "{", "close": "}", "tool": "type", "argument": "field"}
         return {"drawing": "text", "marks": [links, buttons, fields]}
 
     def get_prompt(self) -> Blocks:
-        how = " When you know it, call `answer`; only your first answer counts." if self.task.answer else ""
+        how = (
+            " When you know it, call `answer`; only your first answer counts."
+            if self.task.answer
+            else ""
+        )
         text = (
-            f"{self.task.goal}{how}\n\nYou have a browser with this page open, and {self.task.max_steps} steps. Each "
+            f"{self.task.goal}{how}\n\nYou have a browser with this page open, and "
+            f"{self.task.max_steps} steps. Each "
             f"open, click, type, back{' and answer' if how else ''} takes one. {LEGEND}"
         )
         return [TextBlock(text=text), TextBlock(text=self.page.text(self.url, self.typed))]
@@ -141,7 +171,9 @@ class Web(Environment):
     def list_task_tools(self) -> ListToolsOutput:
         """Return the tool `answer` where the goal is a question, else no tools."""
         description = (self.answer.__doc__ or "").strip()
-        spec = ToolSpec(name="answer", description=description, input_schema=Answer.model_json_schema())
+        spec = ToolSpec(
+            name="answer", description=description, input_schema=Answer.model_json_schema()
+        )
         return ListToolsOutput(tools=[spec] if self.task.answer else [])
 
     # Async without an await: a page takes well under a millisecond, and actions never interleave.
@@ -178,7 +210,9 @@ class Web(Environment):
             chosen = [choice for choice in found.choices if choice.casefold() == text.casefold()]
             if not chosen:
                 offered = ", ".join(found.choices)
-                raise ToolError(f"{found.label} cannot be {shorten(text, 80)!r}; choose one of: {offered}.")
+                raise ToolError(
+                    f"{found.label} cannot be {shorten(text, 80)!r}; choose one of: {offered}."
+                )
             text = chosen[0]
         self.typed[found.name] = text
         return self._observation()
@@ -237,10 +271,18 @@ class Web(Environment):
         self.page = self.site.page(self.url)
         reward, is_reached = self._reward()
         left = self.task.max_steps - self.steps_taken
-        ending = "The goal is reached." if is_reached else f"Steps left: {left}." if left else "No step is left."
+        ending = (
+            "The goal is reached."
+            if is_reached
+            else f"Steps left: {left}."
+            if left
+            else "No step is left."
+        )
         notice, self.notice = f"* {self.notice}\n\n" if self.notice else "", ""
         text = f"{notice}{self.page.text(self.url, self.typed)}\n\n{ending}"
-        return ToolOutput(blocks=[TextBlock(text=text)], reward=reward, finished=is_reached or not left)
+        return ToolOutput(
+            blocks=[TextBlock(text=text)], reward=reward, finished=is_reached or not left
+        )
 
     def _reward(self) -> tuple[float, bool]:
         """Return the reward for newly reached milestones, and whether the goal is among them."""
@@ -248,7 +290,11 @@ class Web(Environment):
         self.reached |= facts & set(milestones)
         is_reached = not self.task.answer and self._is_goal_reached(facts)
         on_the_way = set(milestones if self.task.answer else milestones[:-1])
-        due = 1.0 if is_reached else MILESTONES_REWARD * len(self.reached & on_the_way) / max(1, len(on_the_way))
+        due = (
+            1.0
+            if is_reached
+            else MILESTONES_REWARD * len(self.reached & on_the_way) / max(1, len(on_the_way))
+        )
         reward = round(due - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
         return reward, is_reached
@@ -258,9 +304,12 @@ class Web(Environment):
 
 
 def plain(text: str) -> str:
-    """Return an answer without case, blanks and a final stop; a number also without its unit and zero decimals."""
+    """Return an answer without case, blanks and a final stop; a number also without its unit and
+    zero decimals."""
     bare = re.sub(r"\s+", " ", text.strip().rstrip(".").casefold()).removeprefix("the ")
-    number = re.fullmatch(r"\$? ?([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))? ?(?:[a-z]+)?", bare)
+    number = re.fullmatch(
+        r"\$? ?([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))? ?(?:[a-z]+)?", bare
+    )
     if not number:
         return bare
     whole, decimals = number[1].replace(",", "").lstrip("0") or "0", (number[2] or "").rstrip("0")
@@ -268,11 +317,15 @@ def plain(text: str) -> str:
 
 
 def _within(url: str, base: str) -> str:
-    """Return the absolute `url` from the page `base`. Raises: ToolError for an invalid address or another site."""
+    """Return the absolute `url` from the page `base`. Raises: ToolError for an invalid address or
+    another site."""
     try:
         address = urlsplit(urljoin(base, url.strip()))
     except ValueError:  # such as an unclosed [ for an IPv6 host
         address = urlsplit("")
     if f"{address.scheme}://{address.netloc}" != HOST:
-        raise ToolError(f"{shorten(url, 80)!r} is not on this site; open an address below {HOST}, such as /shop.")
+        raise ToolError(
+            f"{shorten(url, 80)!r} is not on this site; open an address below {HOST}, "
+            "such as /shop."
+        )
     return f"{HOST}{address.path or '/'}{'?' if address.query else ''}{address.query}"

@@ -1,8 +1,10 @@
-"""Check that every process makes the same of a class: two processes with different hash seeds list its tasks, and play
-again what was played. What differs is tried once more with the first seed, which tells whether it depends on that.
+"""Check that every process makes the same of a class: two processes with different hash seeds list
+its tasks, and play again what was played. What differs is tried once more with the first seed,
+which tells whether it depends on that.
 
-The processes run this module: `python -m environments.checking.checks.fresh_process module:Class` reads what to play
-from stdin as JSON, and prints a JSON object of digests, by the beginning of a sentence that names what was digested.
+The processes run this module: `python -m environments.checking.checks.fresh_process module:Class`
+reads what to play from stdin as JSON, and prints a JSON object of digests, by the beginning of a
+sentence that names what was digested.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from environments.authoring.registry import load_class
 from environments.authoring.task_source import ClassTasks
-from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, TimeLimit, leave
+from environments.checking.checked_environment import (
+    Broken,
+    GaveUp,
+    RequestRefused,
+    Sample,
+    TimeLimit,
+    leave,
+)
 from environments.checking.local import LocalEnvironment
 from environments.errors import EnvironmentFault, describe
 from environments.runtime.threads import ThreadPool
@@ -35,12 +44,16 @@ MAX_TASKS = 20
 """Tasks that are requested from a split that is not listed."""
 START_TIMES = 5
 """Time limits that such a process may take, because it has to import the module first."""
-_SORT = "sort the elements of sets, and use generators with seeds that are numbers or text, not hash()."
+_SORT = (
+    "sort the elements of sets, and use generators with seeds that are numbers or text, not hash()."
+)
 
 
 async def check_fresh_processes(state: CheckState) -> None:
     if state.local is None:
-        state.report.skip(SUBJECT, CHECK, "The server runs elsewhere, so no second process can be started.")
+        state.report.skip(
+            SUBJECT, CHECK, "The server runs elsewhere, so no second process can be started."
+        )
         return
     code = UserCode(state.local.pool)
     seconds = state.options.timeout_seconds * START_TIMES
@@ -57,41 +70,68 @@ async def check_fresh_processes(state: CheckState) -> None:
     if not differing:
         played = sum(not what.startswith("Split ") for what in first.keys() & second.keys())
         more = f", and have the same {played} prompts and results" if played else ""
-        return state.report.ok(SUBJECT, CHECK, f"Two fresh processes list the same tasks in the same order{more}.")
+        return state.report.ok(
+            SUBJECT, CHECK, f"Two fresh processes list the same tasks in the same order{more}."
+        )
     again = await seen("1")
     if all(again.get(what) == first[what] for what in differing):
         problems = [
-            f"{what} depends on Python's hash seed; {_SORT} Other servers have other seeds." for what in differing
+            f"{what} depends on Python's hash seed; {_SORT} Other servers have other seeds."
+            for what in differing
         ]
         return state.report.judge(SUBJECT, CHECK, problems, "", "warning")
     problems = [
-        f"{what} differs between two processes; {_SORT}" for what in differing if again.get(what) != first[what]
+        f"{what} differs between two processes; {_SORT}"
+        for what in differing
+        if again.get(what) != first[what]
     ]
     state.report.judge(SUBJECT, CHECK, problems, "")
 
 
 def _plays(state: CheckState) -> str:
-    """Return, as JSON, what the processes play: the episodes that are played again elsewhere, else a prompt is read."""
+    """Return, as JSON, what the processes play: the episodes that are played again elsewhere, else
+    a prompt is read."""
     plays: list[dict[str, Any]] = [
-        {"sample": asdict(script.sample), "moves": [(move.tool, move.arguments) for move in script.moves]}
+        {
+            "sample": asdict(script.sample),
+            "moves": [(move.tool, move.arguments) for move in script.moves],
+        }
         for script in (state.scripts if state.is_repeatable else [])
     ]
     plays = plays or [{"sample": asdict(sample), "moves": []} for sample in state.samples[:1]]
     return json.dumps(
-        {"secrets": dict(state.options.secrets), "plays": plays, "seconds": state.options.timeout_seconds}
+        {
+            "secrets": dict(state.options.secrets),
+            "plays": plays,
+            "seconds": state.options.timeout_seconds,
+        }
     )
 
 
-def _seen_in_process(specification: str, hash_seed: str, seconds: float, plays: str) -> dict[str, str]:
-    """Return the digest of each split, prompt and call, computed in a new process. Raises: Broken."""
-    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def _seen_in_process(
+    specification: str, hash_seed: str, seconds: float, plays: str
+) -> dict[str, str]:
+    """Return the digest of each split, prompt and call, computed in a new process. Raises:
+    Broken."""
+    variables = {
+        **os.environ,
+        "PYTHONHASHSEED": hash_seed,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     command = [sys.executable, "-m", __name__, specification]
     try:
         done = subprocess.run(  # nosec B603 # this interpreter
-            command, env=variables, input=plays.encode(), capture_output=True, timeout=seconds, check=False
+            command,
+            env=variables,
+            input=plays.encode(),
+            capture_output=True,
+            timeout=seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Broken(f"A fresh process took over {seconds:g} s to import the class and list its tasks.") from None
+        raise Broken(
+            f"A fresh process took over {seconds:g} s to import the class and list its tasks."
+        ) from None
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip() or "no message").splitlines()[-1]
         raise Broken(f"A fresh process could not list the tasks: {last}.")
@@ -108,22 +148,31 @@ async def _digests(specification: str, plays: str) -> dict[str, str]:
             texts = await source.listing(split.name)
         except NotImplementedError:
             count = await source.count(split.name)
-            texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MAX_TASKS))]]
+            texts = [
+                str(count),
+                *[await source.get(split.name, index) for index in range(min(count, MAX_TASKS))],
+            ]
         digests[f"Split {split.name!r}"] = _digest("\n".join(texts))
     local = LocalEnvironment(hosted, TimeLimit(given["seconds"]), given["secrets"])
     for play in given["plays"]:
-        once, again = [await _played(local, Sample(**play["sample"]), play["moves"]) for _ in range(2)]
+        once, again = [
+            await _played(local, Sample(**play["sample"]), play["moves"]) for _ in range(2)
+        ]
         digests |= {what: digest for what, digest in once.items() if again.get(what) == digest}
     return digests
 
 
-async def _played(local: LocalEnvironment, sample: Sample, moves: list[tuple[str, dict[str, Any]]]) -> dict[str, str]:
+async def _played(
+    local: LocalEnvironment, sample: Sample, moves: list[tuple[str, dict[str, Any]]]
+) -> dict[str, str]:
     """Return the digests of a prompt and of the calls, as far as they have answers."""
     digests = {}
     try:
         seat = await local.open(sample)
         try:
-            digests[f"The prompt of {sample.label}"] = _digest(json.dumps(await seat.prompt(), sort_keys=True))
+            digests[f"The prompt of {sample.label}"] = _digest(
+                json.dumps(await seat.prompt(), sort_keys=True)
+            )
             for number, (tool, arguments) in enumerate(moves, 1):
                 answer = await seat.call(tool, arguments)
                 text = json.dumps([answer.status, answer.output], sort_keys=True)

@@ -1,4 +1,5 @@
-"""Check that score_group, if the environment offers it, returns one finite reward for each candidate, in order."""
+"""Check that score_group, if the environment offers it, returns one finite reward for each
+candidate, in order."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ async def check_scoring(state: CheckState) -> None:
         answer = await seat.score(candidates)
         if not _is_valid(answer, len(candidates)):
             problems.append(
-                f"score_group returned {answer!r} for 2 candidates; return one finite reward for each, in order."
+                f"score_group returned {answer!r} for 2 candidates; return one finite reward for "
+                "each, in order."
             )
     except Broken as error:
         problems.append(str(error))
@@ -42,4 +44,6 @@ def _is_valid(answer: Any, count: int) -> bool:
     if not isinstance(scores, list) or len(scores) != count:
         return False
     rewards = [score.get("reward") if isinstance(score, dict) else None for score in scores]
-    return all(isinstance(reward, int | float) and math.isfinite(double_of(reward)) for reward in rewards)
+    return all(
+        isinstance(reward, int | float) and math.isfinite(double_of(reward)) for reward in rewards
+    )

@@ -1,5 +1,6 @@
-"""Checks that sessions do not affect each other: the same calls have the same results in a session alone, in a second
-one and while other sessions play. Also checks that sessions open without secrets.
+"""Checks that sessions do not affect each other: the same calls have the same results in a session
+alone, in a second one and while other sessions play. Also checks that sessions open without
+secrets.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove, same
-from environments.checking.checked_environment import Broken, CallAnswer, CheckedSession, RequestRefused, leave
+from environments.checking.checked_environment import (
+    Broken,
+    CallAnswer,
+    CheckedSession,
+    RequestRefused,
+    leave,
+)
 
 SUBJECT = "sessions"
 MAX_MOVES = 8
@@ -20,7 +27,8 @@ COPIES = 3
 ROUNDS = 3
 """How often they do; once if each has a process of its own, where they share nothing but files."""
 SWITCH_SECONDS = 1e-5
-"""Interval at which Python switches threads while sessions run at the same time, short so that races show."""
+"""Interval at which Python switches threads while sessions run at the same time, short so that
+races show."""
 
 
 async def check_isolation(state: CheckState) -> None:
@@ -30,14 +38,24 @@ async def check_isolation(state: CheckState) -> None:
         return state.report.unclear(SUBJECT, "alone and together", state.refusal)
     first = [await _replay(state, script) for script in scripts]
     if all(answer.status == "refused" for answers in first for answer in answers):
-        text = f"All calls were refused when they were repeated, such as the first: {first[0][0].error}"
+        text = (
+            "All calls were refused when they were repeated, such as the first: "
+            f"{first[0][0].error}"
+        )
         return state.report.unclear(SUBJECT, "alone and together", text)
     second = [await _replay(state, script) for script in scripts]
-    again = [text for n, script in enumerate(scripts) if (text := _difference(script, first[n], second[n]))]
+    again = [
+        text
+        for n, script in enumerate(scripts)
+        if (text := _difference(script, first[n], second[n]))
+    ]
     state.report.judge(
         SUBJECT,
         "repeatable",
-        [f"{text} when it was repeated; seed randomness with the task, and keep state on self." for text in again],
+        [
+            f"{text} when it was repeated; seed randomness with the task, and keep state on self."
+            for text in again
+        ],
         "The same calls have the same results in a second session.",
         "warning",
     )
@@ -48,7 +66,9 @@ async def check_isolation(state: CheckState) -> None:
     await _check_side_by_side(state, scripts, first)
 
 
-async def _check_side_by_side(state: CheckState, scripts: list[PlayedEpisode], alone: list[list[CallAnswer]]) -> None:
+async def _check_side_by_side(
+    state: CheckState, scripts: list[PlayedEpisode], alone: list[list[CallAnswer]]
+) -> None:
     problems: list[str] = []
     most = state.local.hosted.sessions_at_once if state.local else None
     if most == 1:
@@ -62,7 +82,8 @@ async def _check_side_by_side(state: CheckState, scripts: list[PlayedEpisode], a
             script = scripts[number % len(scripts)]
             if text := _difference(script, alone[number % len(scripts)], answers):
                 problems.append(
-                    f"{text} while other sessions played: they share state, or the code is not thread-safe. Keep "
+                    f"{text} while other sessions played: they share state, or the code is not "
+                    "thread-safe. Keep "
                     "state on self, not on the class or the module."
                 )
     sessions, calls = len(playing), max(len(script.moves) for script in scripts)
@@ -71,7 +92,8 @@ async def _check_side_by_side(state: CheckState, scripts: list[PlayedEpisode], a
 
 
 def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
-    """Return up to `MAX_MOVES` calls that were accepted, of up to two episodes of different tasks."""
+    """Return up to `MAX_MOVES` calls that were accepted, of up to two episodes of different
+    tasks."""
     scripts: dict[str, PlayedEpisode] = {}
     for played in sorted(episodes, key=lambda played: -len(played.accepted)):
         if moves := played.accepted[:MAX_MOVES]:
@@ -88,7 +110,9 @@ async def _replay(state: CheckState, script: PlayedEpisode) -> list[CallAnswer]:
         await leave(seat)
 
 
-async def _replay_together(state: CheckState, scripts: list[PlayedEpisode]) -> list[list[CallAnswer]]:
+async def _replay_together(
+    state: CheckState, scripts: list[PlayedEpisode]
+) -> list[list[CallAnswer]]:
     """Return the results of each script's calls, with all sessions open before the first call.
 
     Raises: Broken, RequestRefused.
@@ -113,12 +137,19 @@ def _difference(script: PlayedEpisode, one: list[CallAnswer], other: list[CallAn
     """Return the first difference as the beginning of a sentence, or an empty text."""
     for number, (move, left, right) in enumerate(zip(script.moves, one, other, strict=True)):
         if not _is_same(left, right):
-            return f"Call {number + 1} of {script.sample.label}, {_label(move)}, had a different result"
+            return (
+                f"Call {number + 1} of {script.sample.label}, {_label(move)}, had a different "
+                "result"
+            )
     return ""
 
 
 def _is_same(left: CallAnswer, right: CallAnswer) -> bool:
-    return left.status == right.status and same(left.output, right.output) and left.error == right.error
+    return (
+        left.status == right.status
+        and same(left.output, right.output)
+        and left.error == right.error
+    )
 
 
 def _label(move: PlayedMove) -> str:
@@ -145,7 +176,8 @@ async def _check_secrets(state: CheckState) -> None:
         await leave(await state.local.open_with(state.samples[0], {}))
     except (Broken, RequestRefused) as error:
         text = (
-            f"Sessions do not open without secrets ({error}) Read secrets when they are needed, and name a missing one."
+            f"Sessions do not open without secrets ({error}) Read secrets when they are needed, "
+            "and name a missing one."
         )
         return state.report.warn(SUBJECT, check, text)
     state.report.ok(SUBJECT, check, "Sessions open with and without the given secrets.")

@@ -1,4 +1,5 @@
-"""Checks that a session leaves no process and no thread running. A server would gather one for each session."""
+"""Checks that a session leaves no process and no thread running. A server would gather one for each
+session."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ LOOK_SECONDS = 0.1
 
 
 async def check_leftovers(state: CheckState) -> None:
-    """Play one more session. What the first ones have started may be meant to stay, such as a pool of processes."""
+    """Play one more session. What the first ones have started may be meant to stay, such as a pool
+    of processes."""
     if state.local is None or not state.samples:
         return
     played = max(state.episodes, key=lambda played: len(played.moves), default=None)
@@ -45,21 +47,31 @@ async def check_leftovers(state: CheckState) -> None:
         (THREADS, "thread", left_threads),
     ):
         listed = ", ".join(map(repr, names))
-        problems = [f"A session left {listed} running after its teardown; end it there."] if names else []
-        state.report.judge(SUBJECT, check, problems, f"A session leaves no {what} running.", "warning")
+        problems = (
+            [f"A session left {listed} running after its teardown; end it there."] if names else []
+        )
+        state.report.judge(
+            SUBJECT, check, problems, f"A session leaves no {what} running.", "warning"
+        )
 
 
 def _running_threads(before: frozenset[threading.Thread]) -> list[str]:
     """Return the names of the threads that run since then, but for those of this program."""
-    return [thread.name for thread in threading.enumerate() if thread not in before and thread.name not in OURS]
+    return [
+        thread.name
+        for thread in threading.enumerate()
+        if thread not in before and thread.name not in OURS
+    ]
 
 
 def _running(before: frozenset[int]) -> dict[int, str]:
-    """Return the command lines of the processes that this one has started since, but for those that have ended."""
+    """Return the command lines of the processes that this one has started since, but for those that
+    have ended."""
     found = {}
     for process in with_descendants(os.getpid()):
         if process not in before:
             with suppress(OSError):
-                if command := Path(f"/proc/{process}/cmdline").read_text("utf-8", "replace"):  # empty: it has ended
+                # empty: it has ended
+                if command := Path(f"/proc/{process}/cmdline").read_text("utf-8", "replace"):
                     found[process] = " ".join(command.split("\0")).strip()
     return found

@@ -1,4 +1,5 @@
-"""Checks that play: episodes with generated inputs, invalid inputs that must be refused, calls after the end."""
+"""Checks that play: episodes with generated inputs, invalid inputs that must be refused, calls
+after the end."""
 
 from __future__ import annotations
 
@@ -54,15 +55,20 @@ async def check_play(state: CheckState) -> None:
     await _check_refusals(state)
 
 
-async def _play(state: CheckState, sample: Sample, number: int, hung: set[str], late: list[str]) -> PlayedEpisode:
-    """Play one episode. Tools that never return are added to `hung`, problems after the end to `late`."""
+async def _play(
+    state: CheckState, sample: Sample, number: int, hung: set[str], late: list[str]
+) -> PlayedEpisode:
+    """Play one episode. Tools that never return are added to `hung`, problems after the end to
+    `late`."""
     random = state.random(f"episode/{number}")
     seat = await state.checked.open(sample)
     moves: list[PlayedMove] = []
     try:
         seen = Seen()
         seen.add(_text(await seat.prompt()))
-        for tool, arguments in choices(await seat.tools(), state.options.steps, random, seen, state.endings):
+        for tool, arguments in choices(
+            await seat.tools(), state.options.steps, random, seen, state.endings
+        ):
             if tool in hung:
                 continue
             try:
@@ -90,7 +96,11 @@ async def _known_episodes(state: CheckState) -> list[PlayedEpisode]:
         state.report.unclear(SUBJECT, "recorded episodes", text)
     for recording in recordings:
         with suppress(Broken, RequestRefused, GaveUp):
-            episodes.append(await scripted(state.checked, recording.sample, recording.calls, state.options.steps))
+            episodes.append(
+                await scripted(
+                    state.checked, recording.sample, recording.calls, state.options.steps
+                )
+            )
     if state.local is not None and declares(state.local, "oracle"):
         for sample in state.samples[:2]:
             with suppress(Broken, RequestRefused, GaveUp):  # reported by the check of the oracle
@@ -107,42 +117,64 @@ async def _late_problems(seat: CheckedSession, last: PlayedMove) -> list[str]:
     answer = await seat.call(last.tool, last.arguments)
     if answer.status == "refused":
         return []
-    return [f"Tool {last.tool!r} ran after the episode had finished; a server has to refuse calls after the end."]
+    return [
+        f"Tool {last.tool!r} ran after the episode had finished; a server has to refuse calls "
+        "after the end."
+    ]
 
 
-# --- judging ---------------------------------------------------------------------------------------------------------
+# --- judging --------------------------------------------------------------------------------------
 
 
 def _check_answers(state: CheckState, faults: list[str]) -> None:
     moves = [(played, move) for played in state.episodes for move in played.moves]
-    raised = {move.tool: (played, move) for played, move in reversed(moves) if move.answer.status == "failed"}
+    raised = {
+        move.tool: (played, move)
+        for played, move in reversed(moves)
+        if move.answer.status == "failed"
+    }
     faults += [_fault(played, move) for _, (played, move) in sorted(raised.items())]
     if state.refusal and not faults:
         state.report.unclear(SUBJECT, "tools run", state.refusal)
     else:
         refused = sum(move.answer.status == "refused" for _, move in moves)
-        calls = f"{len(moves)} calls in {len(state.episodes)} episodes were answered, {refused} of them refused."
+        calls = (
+            f"{len(moves)} calls in {len(state.episodes)} episodes were answered, {refused} of "
+            "them refused."
+        )
         state.report.judge(SUBJECT, "tools run", faults, calls)
     wrong = [
         f"The output of tool {move.tool!r} {problem}; an agent learns nothing from it."
         for _, move in moves
-        if move.answer.output is not None and (problem := problem_of(move.answer.output.get("blocks")))
+        if move.answer.output is not None
+        and (problem := problem_of(move.answer.output.get("blocks")))
     ]
     if not state.refusal:
-        state.report.judge(SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning")
+        state.report.judge(
+            SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning"
+        )
         _check_numbers(state)
 
 
 def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
     what = ": ".join(filter(None, (move.answer.reason, move.answer.error)))
-    advice = " If the input is a mistake of the agent, raise ToolError." if move.answer.reason in _OF_INPUTS else ""
-    return f"Tool {move.tool!r} failed in {played.sample.label} for the input {_shown(move.arguments)}: {what}.{advice}"
+    advice = (
+        " If the input is a mistake of the agent, raise ToolError."
+        if move.answer.reason in _OF_INPUTS
+        else ""
+    )
+    return (
+        f"Tool {move.tool!r} failed in {played.sample.label} for the input "
+        f"{_shown(move.arguments)}: {what}.{advice}"
+    )
 
 
 def _check_numbers(state: CheckState) -> None:
     if state.local is not None:
         problems = sorted(state.local.lost)
-        state.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity.")
+        state.report.judge(
+            SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity."
+        )
 
 
 def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
@@ -153,7 +185,8 @@ def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
         if all(move.answer.is_bad_input for move in calls):
             problems.append(
                 f"Tool {tool!r} refused all {len(calls)} inputs that its schema allows, such as "
-                f"{_shown(calls[0].arguments)}: {calls[0].answer.error} State in the schema what the model checks."
+                f"{_shown(calls[0].arguments)}: {calls[0].answer.error} State in the schema what "
+                "the model checks."
             )
     accepted = {move.tool for played in state.episodes for move in played.accepted}
     refused = [tool for tool in tools if tool not in accepted]
@@ -161,7 +194,11 @@ def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
         text = f"Every input was refused by {', '.join(map(repr, refused))}. {ADVICE}"
         return state.report.unclear(SUBJECT, "inputs accepted", text)
     state.report.judge(
-        SUBJECT, "inputs accepted", problems, "Every tool accepts inputs that its schema allows.", "warning"
+        SUBJECT,
+        "inputs accepted",
+        problems,
+        "Every tool accepts inputs that its schema allows.",
+        "warning",
     )
 
 
@@ -170,17 +207,28 @@ def _check_finish(state: CheckState, late: list[str]) -> None:
     if finished:
         counts = f"{len(finished)} of {len(state.episodes)} episodes finished."
         state.report.ok(SUBJECT, "an end is reached", counts)
-        state.report.judge(SUBJECT, "nothing after the end", late, "A call after the end is refused.")
+        state.report.judge(
+            SUBJECT, "nothing after the end", late, "A call after the end is refused."
+        )
         unpaid = [] if any(played.rewards for played in finished) or _scores(state) else [
             "Episodes finish without any reward; return one from the tool that finishes them."
         ]  # fmt: skip
-        return state.report.judge(SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning")
-    why = f"None of {len(state.episodes)} episodes of at most {state.options.steps} generated calls finished"
+        return state.report.judge(
+            SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning"
+        )
+    why = (
+        f"None of {len(state.episodes)} episodes of at most {state.options.steps} generated calls "
+        "finished"
+    )
     if state.local is not None and "finished" not in _source(state.local.hosted.cls):
         return state.report.warn(
-            SUBJECT, "an end is reached", f"{why}, and no tool returns finished=True; let one end the episode."
+            SUBJECT,
+            "an end is reached",
+            f"{why}, and no tool returns finished=True; let one end the episode.",
         )
-    state.report.skip(SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps.")
+    state.report.skip(
+        SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps."
+    )
 
 
 def _scores(state: CheckState) -> bool:
@@ -196,7 +244,7 @@ def _source(cls: type) -> str:
         return "finished"
 
 
-# --- refusals --------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 async def _check_refusals(state: CheckState) -> None:
@@ -204,14 +252,18 @@ async def _check_refusals(state: CheckState) -> None:
     try:
         answer = await seat.call(NO_SUCH_TOOL, {})
         wrong = (
-            [] if answer.status == "refused" else [f"A tool that does not exist was not refused: {_described(answer)}."]
+            []
+            if answer.status == "refused"
+            else [f"A tool that does not exist was not refused: {_described(answer)}."]
         )
         state.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
         crashed, accepted, tried = await _bad_inputs(state, seat)
     finally:
         await leave(seat)
     if not tried:
-        return state.report.skip(SUBJECT, "invalid inputs are refused", "The schemas forbid no input.")
+        return state.report.skip(
+            SUBJECT, "invalid inputs are refused", "The schemas forbid no input."
+        )
     refused = f"{tried} inputs that the schemas forbid were refused."
     state.report.judge(SUBJECT, "invalid inputs do not crash", crashed, refused)
     state.report.judge(SUBJECT, "invalid inputs are refused", accepted, refused, "warning")
@@ -220,12 +272,15 @@ async def _check_refusals(state: CheckState) -> None:
 async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str], list[str], int]:
     """Call tools with inputs that their schemas forbid.
 
-    Return the problems of inputs that crashed a tool, of inputs that were accepted, and the number of inputs.
+    Return the problems of inputs that crashed a tool, of inputs that were accepted, and the number
+    of inputs.
     """
     crashed, accepted, tried = [], [], 0
     for tool in (await seat.tools())["tools"]:
         try:
-            wrong = list(Inputs(tool["input_schema"], state.random(f"wrong/{tool['name']}")).invalid())
+            wrong = list(
+                Inputs(tool["input_schema"], state.random(f"wrong/{tool['name']}")).invalid()
+            )
         except Unproducible:
             continue
         for what, arguments in wrong[:6]:
@@ -233,9 +288,13 @@ async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str
             tried += 1
             label = f"Tool {tool['name']!r}, called {what}: {_shown(arguments)},"
             if answer.status == "failed":
-                crashed.append(f"{label} raised {_described(answer)}; refuse invalid input with ToolError.")
+                crashed.append(
+                    f"{label} raised {_described(answer)}; refuse invalid input with ToolError."
+                )
             elif answer.status == "ok":
-                accepted.append(f"{label} ran although its schema forbids that; make schema and model agree.")
+                accepted.append(
+                    f"{label} ran although its schema forbids that; make schema and model agree."
+                )
     return crashed, accepted, tried
 
 

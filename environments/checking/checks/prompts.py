@@ -1,4 +1,5 @@
-"""Checks of what an agent receives before its first call: an open session, its prompt and its tools."""
+"""Checks of what an agent receives before its first call: an open session, its prompt and its
+tools."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def _listing_problems(sample: Sample, listing: dict[str, Any]) -> list[str]:
     except ValueError as error:
         return [f"The session of {sample.label} does not return a valid list of tools: {error}"]
     if not output.tools and not output.terminal_tool:
-        return [f"The session of {sample.label} lists no tool, so an agent cannot do anything in it."]
+        return [
+            f"The session of {sample.label} lists no tool, so an agent cannot do anything in it."
+        ]
     return []
 
 
@@ -72,13 +75,16 @@ async def _check_again(state: CheckState, prompts: Sequence[tuple[Sample, Any]])
         again, _ = await _read(state, sample)
         if not same(prompt, again):
             problems.append(
-                f"The prompt of {sample.label} differs in a second session; make it from the task alone, or results "
+                f"The prompt of {sample.label} differs in a second session; make it from the task "
+                "alone, or results "
                 "cannot be compared."
             )
-    state.report.judge(SUBJECT, "repeatable prompt", problems, "A second session has the same prompt.", "warning")
+    state.report.judge(
+        SUBJECT, "repeatable prompt", problems, "A second session has the same prompt.", "warning"
+    )
 
 
-# --- answers in prompts --------------------------------------------------------------------------------------
+# --- answers in prompts ---------------------------------------------------------------------------
 
 
 def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None:
@@ -86,27 +92,44 @@ def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
     suspected = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - declared
     if not declared and not suspected:
-        return state.report.skip(SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer.")
+        return state.report.skip(
+            SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer."
+        )
     if missing := sorted(declared - names):
         listed = ", ".join(map(repr, missing))
-        state.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {listed}, which no sampled task has.")
+        state.report.warn(
+            SUBJECT, "hidden fields", f"hidden_fields names {listed}, which no sampled task has."
+        )
     for name in sorted({*declared, *suspected}):
         if problem := _leak(name, prompts):
             add = state.report.fail if name in declared else state.report.warn
             return add(SUBJECT, "no answers", problem)
     names_checked = ", ".join(sorted({*declared, *suspected}))
-    state.report.ok(SUBJECT, "no answers", f"No prompt gives hidden fields or answers away ({names_checked}).")
+    state.report.ok(
+        SUBJECT, "no answers", f"No prompt gives hidden fields or answers away ({names_checked})."
+    )
 
 
 def _leak(name: str, prompts: Sequence[tuple[Any, str]]) -> str:
     """Return a problem if the prompts contain values of the field, otherwise an empty text.
 
-    One long text is a leak. A short one may be a coincidence, so it counts only if every prompt has its own, or one
-    announces it ("the answer is …").
+    One long text is a leak. A short one may be a coincidence, so it counts only if every prompt has
+    its own, or one announces it ("the answer is …").
     """
-    values = [(as_answer(task.get(name)), text) for task, text in prompts if isinstance(task, dict) and name in task]
-    found = [value for value, text in values if value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
+    values = [
+        (as_answer(task.get(name)), text)
+        for task, text in prompts
+        if isinstance(task, dict) and name in task
+    ]
+    found = [
+        value
+        for value, text in values
+        if value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
+    ]
     is_everywhere = len(found) == len(values) and len(set(found)) > 1
     if is_everywhere or any(value and tells(text, value) for value, text in values):
-        return f"The prompt contains the task's {name!r} in {len(found)} of {len(values)} sampled tasks; leave it out."
+        return (
+            f"The prompt contains the task's {name!r} in {len(found)} of {len(values)} sampled "
+            "tasks; leave it out."
+        )
     return ""

@@ -1,4 +1,5 @@
-"""Checks that the rewards of the played episodes agree with what the class declares about its rewards."""
+"""Checks that the rewards of the played episodes agree with what the class declares about its
+rewards."""
 
 from __future__ import annotations
 
@@ -18,8 +19,14 @@ TOLERANCE = 1e-9
 async def check_rewards(state: CheckState) -> None:
     if state.local is None:
         seen = [reward for played in state.episodes for reward in played.rewards]
-        seen_range = f"Rewards from {_span((min(seen), max(seen)))} were seen." if seen else "No reward was seen."
-        state.report.skip(SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}")
+        seen_range = (
+            f"Rewards from {_span((min(seen), max(seen)))} were seen."
+            if seen
+            else "No reward was seen."
+        )
+        state.report.skip(
+            SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}"
+        )
         return
     cls = state.local.hosted.cls
     definition = getattr(cls, "default_return", "sum")
@@ -31,7 +38,9 @@ async def check_rewards(state: CheckState) -> None:
     if bounds is None:
         problems.append(f"reward_range is {declared!r}; use two finite numbers, the lower first.")
     span = _span(bounds) if bounds else ""
-    state.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {span}.")
+    state.report.judge(
+        SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {span}."
+    )
     _check_convention(state, getattr(cls, "convention", {}))
     if bounds is not None and definition in RETURNS:
         _check_threshold(state, getattr(cls, "success_threshold", 0.9), bounds)
@@ -44,7 +53,11 @@ def _check_convention(state: CheckState, declared: Any) -> None:
     except ValueError as error:
         state.report.judge(SUBJECT, "convention", [str(error)], "")
     else:
-        counts = f"by the default convention except {differences}" if differences else "by the default convention"
+        counts = (
+            f"by the default convention except {differences}"
+            if differences
+            else "by the default convention"
+        )
         state.report.judge(SUBJECT, "convention", [], f"Rollouts count {counts}.")
 
 
@@ -59,29 +72,42 @@ def bounds_of(declared: Any) -> tuple[float, float] | None:
 def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, float]) -> None:
     low, high = bounds
     fits = isinstance(threshold, int | float) and low <= threshold < high
-    problem = f"success_threshold is {threshold!r}, which no return from {_span(bounds)} can exceed, or all do; set it."
+    problem = (
+        f"success_threshold is {threshold!r}, which no return from {_span(bounds)} can exceed, or "
+        "all do; set it."
+    )
     if fits:
-        state.report.judge(SUBJECT, "success", [], f"An episode succeeds above {threshold_text(threshold)}.")
+        state.report.judge(
+            SUBJECT, "success", [], f"An episode succeeds above {threshold_text(threshold)}."
+        )
     else:
         state.report.judge(SUBJECT, "success", [problem], "", "warning")
 
 
 def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]) -> None:
     low, high = bounds
-    returns = [(return_of(played.rewards, definition), played) for played in state.episodes if played.rewards]
+    returns = [
+        (return_of(played.rewards, definition), played)
+        for played in state.episodes
+        if played.rewards
+    ]
     if not returns:
         if state.refusal:
             return state.report.unclear(SUBJECT, "range", state.refusal)
-        return state.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
+        return state.report.skip(
+            SUBJECT, "range", "No reward was seen, so the declared range could not be compared."
+        )
     problems = [
-        f"An episode of {played.sample.label} returned {plain(value)} after {len(played.moves)} calls; "
-        + _remedy(state, value)
+        f"An episode of {played.sample.label} returned {plain(value)} after {len(played.moves)} "
+        "calls; " + _remedy(state, value)
         for value, played in returns
         if not low - TOLERANCE <= value <= high + TOLERANCE
     ]
     values = [value for value, _ in returns]
     seen = f"Returns from {_span((min(values), max(values)))} were seen, within {_span(bounds)}."
-    state.report.judge(SUBJECT, "range", problems, seen, "failed" if _declares(state) else "warning")
+    state.report.judge(
+        SUBJECT, "range", problems, seen, "failed" if _declares(state) else "warning"
+    )
 
 
 def _span(bounds: tuple[float, float]) -> str:
@@ -91,18 +117,26 @@ def _span(bounds: tuple[float, float]) -> str:
 
 def _declares(state: CheckState) -> bool:
     assert state.local is not None
-    bases = [cls for cls in state.local.hosted.cls.__mro__ if cls.__module__ != "environments.authoring.environment"]
+    bases = [
+        cls
+        for cls in state.local.hosted.cls.__mro__
+        if cls.__module__ != "environments.authoring.environment"
+    ]
     return any("reward_range" in vars(cls) for cls in bases)
 
 
 def _remedy(state: CheckState, value: float) -> str:
     if _declares(state):
         return "that is outside of reward_range: correct the rewards or the range."
-    return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that includes {plain(value)}."
+    return (
+        "the class declares no reward_range, so 0 to 1 is assumed: declare one that includes "
+        f"{plain(value)}."
+    )
 
 
 def return_of(rewards: Sequence[float], definition: str) -> float:
-    """Return the return of an episode with `rewards`; 0 without any, like a rollout that calls no tool."""
+    """Return the return of an episode with `rewards`; 0 without any, like a rollout that calls no
+    tool."""
     if definition == "sum" or not rewards:
         return math.fsum(rewards)
     if definition == "mean":

@@ -1,4 +1,5 @@
-"""Checks that a session of a class that saves can go on in a new instance: save, load, and the same next result."""
+"""Checks that a session of a class that saves can go on in a new instance: save, load, and the same
+next result."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ MAX_MOVES = 4
 """Calls of an episode before each of which it is saved and loaded."""
 MAX_EPISODES = 2
 INCOMPARABLE = (
-    "Results were not compared, because sessions that make the same calls differ anyway. If that is by a generator of "
+    "Results were not compared, because sessions that make the same calls differ anyway. If that "
+    "is by a generator of "
     "random numbers, save its state, and they are compared."
 )
 
@@ -36,9 +38,14 @@ async def check_snapshots(state: CheckState) -> None:
     if not tried:
         return state.report.unclear(SUBJECT, ROUND_TRIP, state.refusal)
     if differences and not problems and not state.is_repeatable:
-        return state.report.skip(SUBJECT, ROUND_TRIP, f"Saved and loaded without an error. {INCOMPARABLE}")
+        return state.report.skip(
+            SUBJECT, ROUND_TRIP, f"Saved and loaded without an error. {INCOMPARABLE}"
+        )
     problems += differences
-    text = f"{tried} sessions that were saved and loaded into a new instance went on with the same result."
+    text = (
+        f"{tried} sessions that were saved and loaded into a new instance went on with the same "
+        "result."
+    )
     state.report.judge(SUBJECT, ROUND_TRIP, problems, text)
 
 
@@ -46,12 +53,20 @@ def _check_rest(state: CheckState, local: LocalEnvironment) -> None:
     """Warn of a class whose sessions are lost with the calls after the last snapshot."""
     every = local.hosted.snapshot_every
     if every > 1 and not local.hosted.replayable:
-        text = f"snapshot_every is {every}, and sessions end that have calls after the last snapshot; set it to 1, or "
-        state.report.warn(SUBJECT, "nothing between snapshots", f"{text}replayable to True if calls can be made again.")
+        text = (
+            f"snapshot_every is {every}, and sessions end that have calls after the last snapshot; "
+            "set it to 1, or "
+        )
+        state.report.warn(
+            SUBJECT,
+            "nothing between snapshots",
+            f"{text}replayable to True if calls can be made again.",
+        )
 
 
 async def _difference(local: LocalEnvironment, played: PlayedEpisode, place: int) -> str:
-    """Return how a session that was saved and loaded before the call at `place` differs; empty if it does not.
+    """Return how a session that was saved and loaded before the call at `place` differs; empty if
+    it does not.
 
     Raises: Broken, RequestRefused.
     """
@@ -73,9 +88,12 @@ async def _difference(local: LocalEnvironment, played: PlayedEpisode, place: int
         return ""
     where = f"Call {place + 1} of {played.sample.label}, {move.tool!r},"
     return (
-        f"{where} had a different result after save() and load(); save everything that calls change, also randomness."
+        f"{where} had a different result after save() and load(); save everything that calls "
+        "change, also randomness."
     )
 
 
 def _is_same(one: CallAnswer, other: CallAnswer) -> bool:
-    return one.status == other.status and same(one.output, other.output) and one.error == other.error
+    return (
+        one.status == other.status and same(one.output, other.output) and one.error == other.error
+    )

@@ -1,4 +1,5 @@
-"""Checks of splits and tasks: lists, counts and tasks by index agree, are repeatable and contain no duplicates."""
+"""Checks of splits and tasks: lists, counts and tasks by index agree, are repeatable and contain no
+duplicates."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ async def _check_splits(state: CheckState) -> bool:
     try:
         names = [Split.model_validate(split).name for split in splits]
     except ValueError as error:
-        state.report.fail(SUBJECT, "splits", f"The response of /splits is not a list of splits: {error}")
+        state.report.fail(
+            SUBJECT, "splits", f"The response of /splits is not a list of splits: {error}"
+        )
         return False
     twice = [name for name, count in Counter(names).items() if count > 1]
     problems = [f"Split {name!r} is listed twice; list each split once." for name in twice]
@@ -54,10 +57,16 @@ async def _check_listings(state: CheckState) -> None:
         state.listings[split] = first
         problems += _not_objects(split, first or [])
         if not same(first, second):
-            unstable.append(f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}.")
+            unstable.append(
+                f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}."
+            )
         sizes.append(f"{split} has {'tasks by index' if first is None else len(first)}")
-    state.report.judge(SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
-    state.report.judge(SUBJECT, "repeatable order", unstable, "A second listing is the same as the first.")
+    state.report.judge(
+        SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}."
+    )
+    state.report.judge(
+        SUBJECT, "repeatable order", unstable, "A second listing is the same as the first."
+    )
     _check_emptiness(state)
 
 
@@ -66,14 +75,19 @@ def _check_emptiness(state: CheckState) -> None:
     empty = [split for split, tasks in state.listings.items() if tasks == []]
     if empty and len(empty) == len(state.splits):
         names = ", ".join(map(repr, empty))
-        problem = f"No split has a task ({names}), so there is nothing to play; let list_tasks return at least one."
+        problem = (
+            f"No split has a task ({names}), so there is nothing to play; let list_tasks return at "
+            "least one."
+        )
         state.report.fail(SUBJECT, "not empty", problem)
         return
     problems = [f"Split {split!r} has no task; add some or remove it." for split in empty]
     state.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
 
 
-_STEADY = "seed random generators with a constant, and sort the elements of sets, directories and queries"
+_STEADY = (
+    "seed random generators with a constant, and sort the elements of sets, directories and queries"
+)
 
 
 def _not_objects(split: str, tasks: list[Any]) -> list[str]:
@@ -96,37 +110,56 @@ def _size(tasks: list[Any] | None) -> str:
 
 
 def _check_repeats(state: CheckState) -> None:
-    hashed = {split: [canonical(task) for task in tasks or ()] for split, tasks in state.listings.items()}
+    hashed = {
+        split: [canonical(task) for task in tasks or ()] for split, tasks in state.listings.items()
+    }
     repeats = []
     for split, texts in hashed.items():
         if (double := len(texts) - len(set(texts))) > 0:
             index = next(index for index, text in enumerate(texts) if text in texts[:index])
-            repeats.append(f"Split {split!r} repeats {double} of its tasks, first at index {index}; list each once.")
+            repeats.append(
+                f"Split {split!r} repeats {double} of its tasks, first at index "
+                f"{index}; list each once."
+            )
     state.report.judge(SUBJECT, "no duplicates", repeats, "No split repeats a task.", "warning")
     shared = []
     for n, split in enumerate(state.splits):
         for other in state.splits[n + 1 :]:
             if both := len(set(hashed.get(split, ())) & set(hashed.get(other, ()))):
-                shared.append(f"Splits {split!r} and {other!r} share {both} tasks, so one cannot test the other.")
+                shared.append(
+                    f"Splits {split!r} and {other!r} share {both} tasks, so one cannot "
+                    "test the other."
+                )
     state.report.judge(SUBJECT, "separate splits", shared, "No task is in two splits.", "warning")
     near = _near_duplicates(state, hashed)
-    state.report.judge(SUBJECT, "distinct splits", near, "No task says the same as one of another split.", "warning")
+    state.report.judge(
+        SUBJECT,
+        "distinct splits",
+        near,
+        "No task says the same as one of another split.",
+        "warning",
+    )
 
 
 def _near_duplicates(state: CheckState, hashed: dict[str, list[str]]) -> list[str]:
-    """Return a problem for each two splits with tasks that differ only in spelling, answers or labels."""
+    """Return a problem for each two splits with tasks that differ only in spelling, answers or
+    labels."""
     texts = {split: defaultdict[str, set[str]](set) for split in state.splits}
     for split, tasks in state.listings.items():
         for task, exact in zip(tasks or (), hashed[split], strict=True):
             if isinstance(task, dict):
                 texts[split][normalized(task)].add(exact)
     problems = []
-    for one, other in combinations([split for split in state.splits if _says_which(texts[split])], 2):
+    for one, other in combinations(
+        [split for split in state.splits if _says_which(texts[split])], 2
+    ):
         both = texts[one].keys() & texts[other].keys()
         if near := sum(not texts[one][text] & texts[other][text] for text in both):
             problems.append(
-                f"Splits {one!r} and {other!r} have {near} tasks that say the same, apart from case, spaces, "
-                "punctuation, empty fields, answers and labels such as a seed; keep each in one of them."
+                f"Splits {one!r} and {other!r} have {near} tasks that say the same, apart from "
+                "case, spaces, "
+                "punctuation, empty fields, answers and labels such as a seed; keep each in one of "
+                "them."
             )
     return problems
 
@@ -135,19 +168,23 @@ def _says_which(texts: Mapping[str, Sized]) -> bool:
     return tells_apart(len(texts), sum(map(len, texts.values())))
 
 
-# --- by index --------------------------------------------------------------------------------------------------------
+# --- by index -------------------------------------------------------------------------------------
 
 
 def _is_derived(state: CheckState) -> bool:
     """Return whether the SDK derives count and index from the list, so that they need no check."""
     hosted = state.local.hosted if state.local else None
-    return hosted is not None and not (hosted.overrides("num_tasks") and hosted.overrides("get_task"))
+    return hosted is not None and not (
+        hosted.overrides("num_tasks") and hosted.overrides("get_task")
+    )
 
 
 async def _check_indexes(state: CheckState) -> None:
     check = "count and index"
     if _is_derived(state):
-        state.report.skip(SUBJECT, check, "The class only lists its tasks; count and index follow from the list.")
+        state.report.skip(
+            SUBJECT, check, "The class only lists its tasks; count and index follow from the list."
+        )
         return
     problems: list[str] = []
     for split in state.splits:
@@ -155,7 +192,9 @@ async def _check_indexes(state: CheckState) -> None:
             problems += await _index_problems(state, split)
         except (Broken, RequestRefused) as error:
             problems.append(str(error))
-    state.report.judge(SUBJECT, check, problems, "Count, index and range agree, from the front and from the end.")
+    state.report.judge(
+        SUBJECT, check, problems, "Count, index and range agree, from the front and from the end."
+    )
 
 
 async def _index_problems(state: CheckState, split: str) -> list[str]:
@@ -166,7 +205,9 @@ async def _index_problems(state: CheckState, split: str) -> list[str]:
     if not count:
         return [f"Split {split!r} has a count of 0; add tasks or remove it."]
     problems = []
-    tasks = {index: await checked.task(split, index) for index in sorted({0, count // 2, count - 1})}
+    tasks = {
+        index: await checked.task(split, index) for index in sorted({0, count // 2, count - 1})
+    }
     for index, task in tasks.items():
         if listing is not None and not same(task, listing[index]):
             problems.append(f"Task {split}[{index}] differs from the list.")
@@ -174,11 +215,15 @@ async def _index_problems(state: CheckState, split: str) -> list[str]:
             problems.append(f"Task {split}[{index}] differs when it is requested again; {_STEADY}.")
         if not same(task, await checked.task(split, index - count)):
             problems.append(
-                f"Index {index - count} of split {split!r} is not index {index}; negatives count from the end."
+                f"Index {index - count} of split {split!r} is not index {index}; negatives count "
+                "from the end."
             )
     for beyond in (count, -count - 1):
         if await _answers(lambda beyond=beyond: checked.task(split, beyond)):  # type: ignore[misc]
-            problems.append(f"Index {beyond} of split {split!r} with {count} tasks returns a task; raise IndexError.")
+            problems.append(
+                f"Index {beyond} of split {split!r} with {count} tasks returns a task; "
+                "raise IndexError."
+            )
     return problems + await _range_problems(state, split, count)
 
 
@@ -197,11 +242,13 @@ async def _range_problems(state: CheckState, split: str, count: int) -> list[str
         tasks = await state.checked.task_range(split, start, stop)
         if not same(tasks, [await state.checked.task(split, index) for index in indexes]):
             where = f"Range {start} to {'the end' if stop is None else stop} of split {split!r}"
-            problems.append(f"{where} has {len(tasks)} tasks that are not those of its {len(indexes)} indexes.")
+            problems.append(
+                f"{where} has {len(tasks)} tasks that are not those of its {len(indexes)} indexes."
+            )
     return problems
 
 
-# --- content of the tasks --------------------------------------------------------------------------------------------
+# --- content of the tasks -------------------------------------------------------------------------
 
 
 def _check_schema(state: CheckState) -> None:
@@ -209,7 +256,11 @@ def _check_schema(state: CheckState) -> None:
 
     schema = task_schema.declared(state.local.hosted) if state.local else ""
     if not schema:
-        reason = "The class declares no task_schema." if state.local else "The protocol does not transmit it."
+        reason = (
+            "The class declares no task_schema."
+            if state.local
+            else "The protocol does not transmit it."
+        )
         state.report.skip(SUBJECT, "task schema", reason)
         return
     problems = []
@@ -217,7 +268,9 @@ def _check_schema(state: CheckState) -> None:
         for index, task in enumerate(tasks or ()):
             if found := task_schema.check(schema, task):
                 problems.append(f"Task {split}[{index}] does not match task_schema: {found[0]}.")
-    state.report.judge(SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema.")
+    state.report.judge(
+        SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema."
+    )
 
 
 async def _choose_samples(state: CheckState) -> None:
@@ -228,8 +281,17 @@ async def _choose_samples(state: CheckState) -> None:
         listing = state.listings.get(split)
         try:
             count = await state.checked.count(split) if listing is None else len(listing)
-            indexes = sorted({0, count - 1, *(random.randrange(count) for _ in range(each - 2))}) if count else []
-            tasks = [listing[i] if listing is not None else await state.checked.task(split, i) for i in indexes]
+            indexes = (
+                sorted({0, count - 1, *(random.randrange(count) for _ in range(each - 2))})
+                if count
+                else []
+            )
+            tasks = [
+                listing[i] if listing is not None else await state.checked.task(split, i)
+                for i in indexes
+            ]
         except (Broken, RequestRefused):  # reported by the checks before
             continue
-        state.samples += [Sample(split, index, task) for index, task in zip(indexes, tasks, strict=True)]
+        state.samples += [
+            Sample(split, index, task) for index, task in zip(indexes, tasks, strict=True)
+        ]

@@ -17,7 +17,9 @@ async def check_teardown(state: CheckState) -> None:
     if state.local is None:
         return
     if not state.local.hosted.overrides("teardown"):
-        return state.report.skip(SUBJECT, "without setup and twice", "The class has no teardown of its own.")
+        return state.report.skip(
+            SUBJECT, "without setup and twice", "The class has no teardown of its own."
+        )
     await _check_without_setup(state, sample)
     await _check_twice(state, state.local, sample)
 
@@ -30,7 +32,8 @@ async def _check_after_play(state: CheckState, sample: Sample) -> None:
         await seat.close()
     except (Broken, RequestRefused) as error:
         problems.append(
-            f"{error} Every session ends with teardown; let it release what setup opened and raise nothing."
+            f"{error} Every session ends with teardown; let it release what setup opened and raise "
+            "nothing."
         )
     state.report.judge(SUBJECT, "after play", problems, "A session ends without an error.")
 
@@ -42,8 +45,13 @@ async def _check_without_setup(state: CheckState, sample: Sample) -> None:
     try:
         await seat.close()
     except (Broken, RequestRefused) as error:
-        problems.append(f"{error} It is called after a failed setup too; create what it uses in the constructor.")
-    state.report.judge(SUBJECT, "without setup", problems, "It works without a setup before it.", "warning")
+        problems.append(
+            f"{error} It is called after a failed setup too; create what it uses in "
+            "the constructor."
+        )
+    state.report.judge(
+        SUBJECT, "without setup", problems, "It works without a setup before it.", "warning"
+    )
 
 
 async def _check_twice(state: CheckState, checked: LocalEnvironment, sample: Sample) -> None:

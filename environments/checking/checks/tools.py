@@ -20,7 +20,9 @@ async def check_tools(state: CheckState) -> None:
     try:
         ListToolsOutput.model_validate(listing)
     except ValueError as error:
-        state.report.fail(SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}")
+        state.report.fail(
+            SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}"
+        )
         return
     state.tools, names = _tools_in(listing), [tool["name"] for tool in listing["tools"]]
     state.report.ok(SUBJECT, "listing", f"It lists {', '.join(names) or 'no shared tool'}.")
@@ -35,34 +37,49 @@ async def check_tools(state: CheckState) -> None:
     _check_skipped(state)
 
 
-def check_session_tools(state: CheckState, subject: str, listings: Sequence[dict[str, Any]]) -> None:
-    """Check the tools that sessions list, and that are not those which the environment lists without one."""
+def check_session_tools(
+    state: CheckState, subject: str, listings: Sequence[dict[str, Any]]
+) -> None:
+    """Check the tools that sessions list, and that are not those which the environment lists
+    without one."""
     known, own = {canonical(tool) for tool in state.tools}, dict[str, Any]()
     for listing in listings:
-        own.update({text: tool for tool in _tools_in(listing) if (text := canonical(tool)) not in known})
+        own.update(
+            {text: tool for tool in _tools_in(listing) if (text := canonical(tool)) not in known}
+        )
     if own:
         _judge(state, subject, list(own.values()))
 
 
 def _tools_in(listing: dict[str, Any]) -> list[Any]:
     """Return the tools of a ListToolsOutput, the terminal tool among them."""
-    return [*listing["tools"], *([listing["terminal_tool"]] if listing.get("terminal_tool") else [])]
+    return [
+        *listing["tools"],
+        *([listing["terminal_tool"]] if listing.get("terminal_tool") else []),
+    ]
 
 
 def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
     problems = uncallable_names(dict.fromkeys(tool["name"] for tool in tools))
-    state.report.judge(subject, "callable names", problems, "The APIs of models accept every name.", "warning")
+    state.report.judge(
+        subject, "callable names", problems, "The APIs of models accept every name.", "warning"
+    )
     undescribed = [
-        f"Tool {tool['name']!r} has no description, which is what agents read about it; write a docstring."
+        f"Tool {tool['name']!r} has no description, which is what agents read about it; write a "
+        "docstring."
         for tool in tools
         if not (tool["description"] or "").strip()
     ]
-    state.report.judge(subject, "described", undescribed, "Every tool has a description.", "warning")
+    state.report.judge(
+        subject, "described", undescribed, "Every tool has a description.", "warning"
+    )
     problems, unsent, unproducible = [], list[str](), []
     for tool in (tool for tool in tools if "input_schema" in tool):
         schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
         if schema is not None and not is_of_objects(schema):
-            problems.append(f"{label} is of type {schema.get('type')!r}; a tool's input is always an object.")
+            problems.append(
+                f"{label} is of type {schema.get('type')!r}; a tool's input is always an object."
+            )
             continue
         unsent += unsent_schemas({tool["name"]: schema})
         try:
@@ -73,15 +90,31 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
         try:
             inputs.valid()
         except Unproducible as error:
-            unproducible.append(f"{label}: no input could be made for it ({error}); play this tool by hand.")
-    state.report.judge(subject, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
-    state.report.judge(subject, "portable schemas", unsent, "The APIs of models accept every schema.", "warning")
-    state.report.judge(subject, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
+            unproducible.append(
+                f"{label}: no input could be made for it ({error}); play this tool by hand."
+            )
+    state.report.judge(
+        subject, "valid schemas", problems, "Every input schema is a JSON Schema of an object."
+    )
+    state.report.judge(
+        subject, "portable schemas", unsent, "The APIs of models accept every schema.", "warning"
+    )
+    state.report.judge(
+        subject,
+        "producible inputs",
+        unproducible,
+        "Inputs can be made for every schema.",
+        "warning",
+    )
 
 
 def _check_skipped(state: CheckState) -> None:
     if state.local is None:
         return
     skipped = state.local.hosted.tools.skipped.items()
-    problems = [f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in skipped]
-    state.report.judge(SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning")
+    problems = [
+        f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in skipped
+    ]
+    state.report.judge(
+        SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning"
+    )

@@ -1,9 +1,12 @@
-"""Checks that play on purpose: the class's oracle, an agent that does nothing, and the class's exploits.
+"""Checks that play on purpose: the class's oracle, an agent that does nothing, and the class's
+exploits.
 
-Solving a task has to earn the top of the declared range. Doing nothing, and everything that the class lists as an
-exploit, may earn no more than the bottom of the range, or 0 if the range starts below 0.
+Solving a task has to earn the top of the declared range. Doing nothing, and everything that the
+class lists as an exploit, may earn no more than the bottom of the range, or 0 if the range starts
+below 0.
 
-Doing nothing means: an empty final message, ending the episode at once by a tool that needs no input, or calling such
+Doing nothing means: an empty final message, ending the episode at once by a tool that needs no
+input, or calling such
 a tool again and again while its output stays the same.
 """
 
@@ -35,7 +38,8 @@ MAX_CALLS = 1000
 """Calls of an oracle or an exploit after which it is ended."""
 MAX_IDLE_CALLS = 5
 MAX_EXPLOITED = 2
-"""Sampled tasks on which exploits are played; the oracle plays all of them, and so does doing nothing."""
+"""Sampled tasks on which exploits are played; the oracle plays all of them, and so does doing
+nothing."""
 MAX_SHOWN_CALLS = 6
 _CHECK_THE_CLASS = "Check the class itself, as module:Class, where its code is."
 
@@ -54,16 +58,24 @@ class Pay:
         return max(self.low, 0.0)
 
     def of(self, moves: list[PlayedMove]) -> float:
-        return return_of([move.answer.reward for move in moves if move.answer.reward is not None], self.definition)
+        return return_of(
+            [move.answer.reward for move in moves if move.answer.reward is not None],
+            self.definition,
+        )
 
 
 async def check_trials(state: CheckState) -> None:
     if not state.samples:
         return state.report.skip(SUBJECT, "oracle", "No session could be opened.")
     cls = state.local.hosted.cls if state.local else None
-    bounds, definition = bounds_of(getattr(cls, "reward_range", (0.0, 1.0))), getattr(cls, "default_return", "sum")
+    bounds, definition = (
+        bounds_of(getattr(cls, "reward_range", (0.0, 1.0))),
+        getattr(cls, "default_return", "sum"),
+    )
     if bounds is None or definition not in RETURNS:
-        return state.report.skip(SUBJECT, "oracle", "The declared rewards are invalid, so returns cannot be judged.")
+        return state.report.skip(
+            SUBJECT, "oracle", "The declared rewards are invalid, so returns cannot be judged."
+        )
     pay = Pay(*bounds, definition)
     await _check_oracle(state, pay)
     await _check_doing_nothing(state, pay)
@@ -85,9 +97,14 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
         problems += _oracle_problems(played, pay)
         lengths.add(len(played.moves))
     places = ", ".join(sample.label for sample in state.samples)
-    calls = f"{' to '.join(map(str, sorted({min(lengths), max(lengths)})))} call{'' if lengths == {1} else 's'}"
+    calls = (
+        f"{' to '.join(map(str, sorted({min(lengths), max(lengths)})))} "
+        f"call{'' if lengths == {1} else 's'}"
+    )
     top = plain(pay.high)
-    fine = f"The oracle returns {top}, the top of {plain(pay.low)} to {top}, with {calls} in {places}."
+    fine = (
+        f"The oracle returns {top}, the top of {plain(pay.low)} to {top}, with {calls} in {places}."
+    )
     state.report.judge(SUBJECT, check, problems, fine)
 
 
@@ -96,12 +113,15 @@ def _oracle_problems(played: PlayedEpisode, pay: Pay) -> list[str]:
     for number, move in enumerate(played.moves, 1):
         if move.answer.status != "ok":
             reason = move.answer.error or move.answer.reason
-            return [f"Call {number} of the oracle {where}, {_call(move)}, was not answered: {reason}"]
+            return [
+                f"Call {number} of the oracle {where}, {_call(move)}, was not answered: {reason}"
+            ]
     if abs((value := pay.of(played.moves)) - pay.high) <= TOLERANCE:
         return []
     side = "below" if value < pay.high else "above"
     return [
-        f"The oracle returned {plain(value)} {where}, {side} the top of {plain(pay.low)} to {plain(pay.high)}: "
+        f"The oracle returned {plain(value)} {where}, {side} the top of {plain(pay.low)} to "
+        f"{plain(pay.high)}: "
         f"{_calls(played.moves)}. Correct the rewards, reward_range or the oracle."
     ]
 
@@ -121,11 +141,16 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
         for name in names:
             moves = (await _own_calls(state.local, sample, name, MAX_CALLS)).moves
             if moves and all(move.answer.status == "refused" for move in moves):
-                refused.append(f"All calls of the exploit {name!r} were refused in {sample.label}: {_call(moves[0])}.")
+                refused.append(
+                    f"All calls of the exploit {name!r} were refused in {sample.label}: "
+                    f"{_call(moves[0])}."
+                )
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
-                    f"The exploit {name!r} returned {plain(value)} in {sample.label}, more than the {unearned} that "
-                    f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the task."
+                    f"The exploit {name!r} returned {plain(value)} in {sample.label}, more than "
+                    f"the {unearned} that "
+                    f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the "
+                    "task."
                 )
     if refused and not problems:
         return state.report.unclear(SUBJECT, check, " ".join(refused))
@@ -154,7 +179,9 @@ async def oracle_episode(local: LocalEnvironment, sample: Sample, most: int) -> 
     return await _own_calls(local, sample, None, most)
 
 
-async def scripted(checked: CheckedEnvironment, sample: Sample, calls: Iterable[Any], most: int) -> PlayedEpisode:
+async def scripted(
+    checked: CheckedEnvironment, sample: Sample, calls: Iterable[Any], most: int
+) -> PlayedEpisode:
     """Play at most `most` of `calls`. Raises: Broken, RequestRefused."""
 
     async def following() -> AsyncIterator[Any]:
@@ -168,7 +195,9 @@ async def scripted(checked: CheckedEnvironment, sample: Sample, calls: Iterable[
         await leave(seat)
 
 
-async def _own_calls(local: LocalEnvironment, sample: Sample, exploit: str | None, most: int) -> PlayedEpisode:
+async def _own_calls(
+    local: LocalEnvironment, sample: Sample, exploit: str | None, most: int
+) -> PlayedEpisode:
     """Play an exploit, or the oracle, to its end. Raises: Broken."""
     seat = await local.open(sample)
     try:
@@ -187,7 +216,7 @@ async def _moves(seat: CheckedSession, calls: AsyncIterator[Any], most: int) -> 
     return moves
 
 
-# --- doing nothing ---------------------------------------------------------------------------------------------------
+# --- doing nothing --------------------------------------------------------------------------------
 
 
 async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
@@ -198,32 +227,40 @@ async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
             moves = await _idled(state, sample, tool, arguments)
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
-                    f"Doing nothing returned {plain(value)} in {sample.label}, more than {unearned}: {_calls(moves)}. "
+                    f"Doing nothing returned {plain(value)} in {sample.label}, more than "
+                    f"{unearned}: {_calls(moves)}. "
                     "Pay for changes that bring the task closer to its solution."
                 )
     how = f"without a call{', or with only ' + ', '.join(ways) if ways else ''}"
     fine = f"Doing nothing, {how}, returns at most {unearned}."
-    state.report.judge(SUBJECT, "doing nothing", problems, fine, "failed" if state.local else "warning")
+    state.report.judge(
+        SUBJECT, "doing nothing", problems, fine, "failed" if state.local else "warning"
+    )
 
 
 async def _idle_calls(state: CheckState, sample: Sample) -> list[tuple[str, dict[str, Any]]]:
-    """Return each call that can be made without any thought: the tools that need no input, and an empty message."""
+    """Return each call that can be made without any thought: the tools that need no input, and an
+    empty message."""
     seat = await state.checked.open(sample)
     try:
         listing = await seat.tools()
     finally:
         await leave(seat)
     calls: list[tuple[str, dict[str, Any]]] = [
-        (tool["name"], {}) for tool in listing["tools"] if not (tool["input_schema"] or {}).get("required")
+        (tool["name"], {})
+        for tool in listing["tools"]
+        if not (tool["input_schema"] or {}).get("required")
     ]
     if ending := listing.get("terminal_tool"):
         calls.append((ending["name"], {ending["arg"]: ""} if ending.get("arg") else {}))
     return calls
 
 
-async def _idled(state: CheckState, sample: Sample, tool: str, arguments: dict[str, Any]) -> list[PlayedMove]:
-    """Call the tool until the output differs. Return the calls that achieved nothing: all but the first, or one that
-    ended the episode.
+async def _idled(
+    state: CheckState, sample: Sample, tool: str, arguments: dict[str, Any]
+) -> list[PlayedMove]:
+    """Call the tool until the output differs. Return the calls that achieved nothing: all but the
+    first, or one that ended the episode.
     """
     moves: list[PlayedMove] = []
     seat = await state.checked.open(sample)
@@ -250,7 +287,8 @@ def _blocks(move: PlayedMove) -> Any:
 def _calls(moves: list[PlayedMove]) -> str:
     """Return the calls with their rewards, of many the first and the last ones."""
     told = [
-        f"{_call(move)} {'no reward' if move.answer.reward is None else plain(move.answer.reward)}" for move in moves
+        f"{_call(move)} {'no reward' if move.answer.reward is None else plain(move.answer.reward)}"
+        for move in moves
     ]
     if (more := len(told) - MAX_SHOWN_CALLS) > 0:
         told[MAX_SHOWN_CALLS // 2 : -MAX_SHOWN_CALLS // 2] = [f"{more} more"]

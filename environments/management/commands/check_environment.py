@@ -1,6 +1,8 @@
-"""`manage.py check_environment` checks that a class, or an environment of a server in any language, keeps the contract.
+"""`manage.py check_environment` checks that a class, or an environment of a server in any language,
+keeps the contract.
 
-Exit status 0: nothing failed; 1: a check failed (with --strict, or warned); 2: nothing could be checked.
+Exit status 0: nothing failed; 1: a check failed (with --strict, or warned); 2: nothing could be
+checked.
 """
 
 from __future__ import annotations
@@ -40,8 +42,12 @@ WIDTH = 120
 
 
 class Command(BaseCommand):
-    help = "Check an environment: schemas, tasks, prompts, rewards, trials, teardown, sessions at once, generated play."
-    requires_system_checks = []  # those checks are for developers (`manage.py check`) and take a second
+    help = (
+        "Check an environment: schemas, tasks, prompts, rewards, trials, teardown, sessions at "
+        "once, generated play."
+    )
+    # those checks are for developers (`manage.py check`) and take a second
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -51,11 +57,22 @@ class Command(BaseCommand):
             help="a class to check, a directory with classes, or an environment of a server as "
             "http://host:port/environment",
         )
-        parser.add_argument("--url", help="check a server instead, such as http://127.0.0.1:8080, in any language")
-        parser.add_argument("--env", metavar="NAME", help="environment of the server; by default its first")
+        parser.add_argument(
+            "--url", help="check a server instead, such as http://127.0.0.1:8080, in any language"
+        )
+        parser.add_argument(
+            "--env", metavar="NAME", help="environment of the server; by default its first"
+        )
         parser.add_argument("--api-key", default="", help="key for the server")
-        parser.add_argument("--secret", action="append", default=[], type=_secret, metavar="NAME=VALUE")
-        parser.add_argument("--episodes", type=above_zero(int), default=_DEFAULTS.episodes, help="default: %(default)s")
+        parser.add_argument(
+            "--secret", action="append", default=[], type=_secret, metavar="NAME=VALUE"
+        )
+        parser.add_argument(
+            "--episodes",
+            type=above_zero(int),
+            default=_DEFAULTS.episodes,
+            help="default: %(default)s",
+        )
         parser.add_argument(
             "--steps",
             type=above_zero(int),
@@ -63,14 +80,26 @@ class Command(BaseCommand):
             help="maximum of tool calls in an episode; default: %(default)s",
         )
         parser.add_argument(
-            "--seed", type=finite(int), default=_DEFAULTS.seed, help="seed for the choice of tasks and inputs"
+            "--seed",
+            type=finite(int),
+            default=_DEFAULTS.seed,
+            help="seed for the choice of tasks and inputs",
         )
-        parser.add_argument("--timeout", type=above_zero(float), default=_DEFAULTS.timeout_seconds, metavar="SECONDS")
         parser.add_argument(
-            "--recorded", metavar="FILE", help="make the calls of episodes again that export_episodes wrote as jsonl"
+            "--timeout",
+            type=above_zero(float),
+            default=_DEFAULTS.timeout_seconds,
+            metavar="SECONDS",
         )
         parser.add_argument(
-            "--strict", action="store_true", help="treat warnings, and what could not be told, as failures"
+            "--recorded",
+            metavar="FILE",
+            help="make the calls of episodes again that export_episodes wrote as jsonl",
+        )
+        parser.add_argument(
+            "--strict",
+            action="store_true",
+            help="treat warnings, and what could not be told, as failures",
         )
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
@@ -90,7 +119,8 @@ class Command(BaseCommand):
 
     def _status(self, environment: str | None, url: str | None, options: dict[str, Any]) -> int:
         """Check one environment in a process of its own, and return the exit status."""
-        if sys.argv[1:2] != ["check_environment"]:  # another program, whose threads would be missing in a fork
+        # another program, whose threads would be missing in a fork
+        if sys.argv[1:2] != ["check_environment"]:
             self._check(environment, url, options)
             return 0
         with tempfile.TemporaryFile() as step:
@@ -100,15 +130,23 @@ class Command(BaseCommand):
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             step.seek(0)
             if last := step.read().decode("utf-8", "replace"):
-                how = f"exited with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
-                print(visible(f"The process of the check {how} in the environment's code: {last}."), file=sys.stderr)
+                how = (
+                    f"exited with status {status}"
+                    if status >= 0
+                    else f"was ended by {signal.Signals(-status).name}"
+                )
+                print(
+                    visible(f"The process of the check {how} in the environment's code: {last}."),
+                    file=sys.stderr,
+                )
                 status = 1
         return status
 
     def _check(self, environment: str | None, url: str | None, options: dict[str, Any]) -> None:
         if bool(environment) == bool(url):
             _refuse(
-                "Give either a class as module:Class, an environment as http://host:port/environment, or a server as "
+                "Give either a class as module:Class, an environment as "
+                "http://host:port/environment, or a server as "
                 "--url http://host:port."
             )
         root = logging.getLogger()
@@ -120,7 +158,8 @@ class Command(BaseCommand):
                 environment, url, options["env"] = None, there.server, there.environment
                 options["headers"] = dict(there.headers)
             console, its = Console(stderr=True), conf.sandboxes() if environment else None
-            with console.status(f"Checking {environment or url} …"), sandboxes(its):  # visible only in a terminal
+            # visible only in a terminal
+            with console.status(f"Checking {environment or url} …"), sandboxes(its):
                 report = _checked(environment, url, options)
         except (Unhostable, Unreachable, ValueError, OSError) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):

@@ -32,10 +32,18 @@ class Command(KeyCommand):
             help=f"what the key may do, repeatable ({scopes}); by default {', '.join(USUAL_SCOPES)}",
         )
         parser.add_argument(
-            "--environment", type=filled, action="append", default=[], help="one that it may use, repeatable"
+            "--environment",
+            type=filled,
+            action="append",
+            default=[],
+            help="one that it may use, repeatable",
         )
         parser.add_argument(
-            "--split", type=filled, action="append", default=[], help="a split that it may use, repeatable"
+            "--split",
+            type=filled,
+            action="append",
+            default=[],
+            help="a split that it may use, repeatable",
         )
         parser.add_argument("--run", type=filled, help="the only run that it may record")
         parser.add_argument(
@@ -43,10 +51,15 @@ class Command(KeyCommand):
             action="append",
             default=[],
             metavar="QUOTA=NUMBER",
-            help=f"most that it may use, repeatable, 0: no limit ({QUOTAS_HELP}); by default as the settings say",
+            help=f"most that it may use, repeatable, 0: no limit ({QUOTAS_HELP}); by default as "
+            "the settings say",
         )
-        parser.add_argument("--owner", type=filled, help="user name of the account that answers for it")
-        parser.add_argument("--days", type=finite(float), help="days after which it expires; by default it doesn't")
+        parser.add_argument(
+            "--owner", type=filled, help="user name of the account that answers for it"
+        )
+        parser.add_argument(
+            "--days", type=finite(float), help="days after which it expires; by default it doesn't"
+        )
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         quotas = quotas_in(options["quota"])
@@ -63,7 +76,9 @@ class Command(KeyCommand):
         self.stdout.write(text)
         self._warn_of_unknown(options["environment"])
         if not conf.has_keys():
-            self.stderr.write("This server needs no keys yet: set ORSWEB_REQUIRE_KEYS=1 and restart it.")
+            self.stderr.write(
+                "This server needs no keys yet: set ORSWEB_REQUIRE_KEYS=1 and restart it."
+            )
 
     def _warn_of_unknown(self, names: list[str]) -> None:
         hosted = list(Environment.objects.filter(is_hosted=True).values_list("name", flat=True))

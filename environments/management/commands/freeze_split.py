@@ -1,4 +1,5 @@
-"""`manage.py freeze_split ENVIRONMENT SPLIT` freezes a split and prints the hash that identifies its content."""
+"""`manage.py freeze_split ENVIRONMENT SPLIT` freezes a split and prints the hash that identifies
+its content."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from environments.errors import OrsError
 
 
 class Command(TerminalCommand):
-    help = "Freeze a split, as its page in the admin does, and print the hash over its tasks and their order."
+    help = (
+        "Freeze a split, as its page in the admin does, and print the hash over its tasks and "
+        "their order."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -23,9 +27,13 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, environment: str, split: str, **options: Any) -> None:
         row = existing_splits().filter(environment__name=environment, name=split).first()
         if row is None:
-            known = [f"{one.environment.name} {one.name}" for one in existing_splits().order_by("environment", "name")]
+            known = [
+                f"{one.environment.name} {one.name}"
+                for one in existing_splits().order_by("environment", "name")
+            ]
             raise CommandError(
-                f"There is no split {split!r} of {environment!r}; there are: {', '.join(known) or 'none'}."
+                f"There is no split {split!r} of {environment!r}; there are: "
+                f"{', '.join(known) or 'none'}."
             )
         try:
             self.stdout.write(FreezeSplit(row.pk).apply("freeze_split").sentence)

@@ -1,4 +1,5 @@
-"""`manage.py import_tasks FILE --environment NAME --split NAME` imports a file of tasks into a split."""
+"""`manage.py import_tasks FILE --environment NAME --split NAME` imports a file of tasks into a
+split."""
 
 from __future__ import annotations
 
@@ -36,16 +37,23 @@ class Command(TerminalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="JSONL, JSON (an array), CSV or Parquet")
-        parser.add_argument("--environment", required=True, metavar="NAME", help="name of the environment")
-        parser.add_argument("--split", required=True, metavar="NAME", help="split to append the tasks to")
+        parser.add_argument(
+            "--environment", required=True, metavar="NAME", help="name of the environment"
+        )
+        parser.add_argument(
+            "--split", required=True, metavar="NAME", help="split to append the tasks to"
+        )
         parser.add_argument("--type", choices=TYPES, help="create the split, with this type")
         parser.add_argument("--format", choices=FORMATS, help="by default the file's extension")
         parser.add_argument("--dry-run", action="store_true", help="only report what would happen")
-        parser.add_argument("--skip-refused", action="store_true", help="skip rows that cannot be imported")
+        parser.add_argument(
+            "--skip-refused", action="store_true", help="skip rows that cannot be imported"
+        )
         parser.add_argument(
             "--superseded",
             choices=("edited", "file"),
-            help="what to serve where the content of a row was edited since: the edited task, or the file's content; "
+            help="what to serve where the content of a row was edited since: the edited task, or "
+            "the file's content; "
             "by default it asks, and --yes takes the edited tasks",
         )
         parser.add_argument("--yes", action="store_true", help="import without asking")
@@ -60,7 +68,9 @@ class Command(TerminalCommand):
 
     def _import(self, file: Path, options: dict[str, Any]) -> None:
         source = FileSource.of(file, options["format"])
-        target = ImportTarget.of(environment_named(options["environment"]), options["split"], options["type"])
+        target = ImportTarget.of(
+            environment_named(options["environment"]), options["split"], options["type"]
+        )
         with _progress("Reading") as progress:
             report = importing.dry_run(source, target, progress)
         self._print(report)
@@ -74,7 +84,9 @@ class Command(TerminalCommand):
             self.stdout.write("Nothing to import.")
             return
         if report.superseded and options["superseded"] is None and not options["yes"]:
-            as_written = self._confirms("Serve the content of the file instead of the edited tasks?")
+            as_written = self._confirms(
+                "Serve the content of the file instead of the edited tasks?"
+            )
         if options["yes"] or self._confirms("Import?"):
             with _progress("Importing") as progress:
                 done = importing.apply(
@@ -92,7 +104,8 @@ class Command(TerminalCommand):
         """Ask a question. Raises: CommandError without a terminal to ask in."""
         if not sys.stdin.isatty():
             raise CommandError(
-                "Cannot ask without a terminal; add --yes to import, or --dry-run to see only the report."
+                "Cannot ask without a terminal; add --yes to import, or --dry-run to see only the "
+                "report."
             )
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
@@ -109,8 +122,15 @@ class Command(TerminalCommand):
 @contextmanager
 def _progress(title: str) -> Iterator[jobs.Progress]:
     """Show a progress bar on standard error if that is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,4 +1,5 @@
-"""`manage.py new_environment name` writes a small environment to start from, with a test and a card."""
+"""`manage.py new_environment name` writes a small environment to start from, with a test and a
+card."""
 
 from __future__ import annotations
 
@@ -23,11 +24,16 @@ Play it, check it, and test it with pytest{where}:
 
 class Command(TerminalCommand):
     help = "Write a runnable environment, its test and its card, to start from."
-    requires_system_checks = []  # those checks are for developers (`manage.py check`) and take a second
+    # those checks are for developers (`manage.py check`) and take a second
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="name of the module and the environment, such as word_order")
-        parser.add_argument("--directory", type=Path, default=Path(), help="where to write (default: here)")
+        parser.add_argument(
+            "name", help="name of the module and the environment, such as word_order"
+        )
+        parser.add_argument(
+            "--directory", type=Path, default=Path(), help="where to write (default: here)"
+        )
 
     def handle(self, *, name: str, directory: Path, **options: Any) -> None:
         try:
@@ -40,7 +46,8 @@ class Command(TerminalCommand):
 
 
 def _next_steps(name: str, directory: Path, test: str) -> str:
-    """Return the next three commands, with full paths if the environment is not in the directory of manage.py."""
+    """Return the next three commands, with full paths if the environment is not in the directory of
+    manage.py."""
     target = f"{name}:{starter.class_name(name)}"
     where = "" if command_line.is_installed() else ", which `make venv` installs"
     where += "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"

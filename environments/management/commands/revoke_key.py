@@ -9,7 +9,9 @@ from environments.keys.making import find_key, revoke_key
 
 
 class Command(KeyCommand):
-    help = "Revoke an API key of the database. Its open sessions end as interrupted, within a second."
+    help = (
+        "Revoke an API key of the database. Its open sessions end as interrupted, within a second."
+    )
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         revoke_key(find_key(name), "revoke_key")

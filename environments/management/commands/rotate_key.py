@@ -10,7 +10,8 @@ from environments.keys.making import find_key, rotate_key
 
 class Command(KeyCommand):
     help = (
-        "Give an API key of the database another text and print it. The old one is refused within a second, and what "
+        "Give an API key of the database another text and print it. The old one is refused within "
+        "a second, and what "
         "is open with it ends within ten; name, rights, quotas, records and open sessions stay."
     )
 

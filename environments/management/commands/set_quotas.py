@@ -1,4 +1,5 @@
-"""`manage.py set_quotas NAME requests=600 …` changes the quotas of an API key; a running server follows in a second."""
+"""`manage.py set_quotas NAME requests=600 …` changes the quotas of an API key; a running server
+follows in a second."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from environments.keys.making import change_key, facts_of, find_key, quotas_in
 
 
 class Command(KeyCommand):
-    help = "Change quotas of an API key of the database. They are in force within a second, also for open sessions."
+    help = (
+        "Change quotas of an API key of the database. They are in force within a second, also for "
+        "open sessions."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

@@ -1,4 +1,5 @@
-"""`manage.py sync_environments [module:Class …]` writes environment classes and their tasks to the database."""
+"""`manage.py sync_environments [module:Class …]` writes environment classes and their tasks to the
+database."""
 
 from __future__ import annotations
 
@@ -18,14 +19,18 @@ from environments.tasks.sync_report import SyncReport
 
 
 class Command(TerminalCommand):
-    help = "Write environment classes and their tasks to the database, as the server does when it starts."
+    help = (
+        "Write environment classes and their tasks to the database, as the server does when it "
+        "starts."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "environments",
             nargs="*",
             metavar="[alias=]module:Class",
-            help="classes or URLs of remote environments; others are left alone. By default all: ORSWEB_ENVIRONMENTS, "
+            help="classes or URLs of remote environments; others are left alone. By default all: "
+            "ORSWEB_ENVIRONMENTS, "
             "or the bundled ones",
         )
 

@@ -21,12 +21,15 @@ class _SplitSuccess(NamedTuple):
 
 
 def _by_type(scope: DoctorScope) -> dict[str, list[_SplitSuccess]]:
-    """Return the successes on each split: of a run among its newest attempts, otherwise among all."""
+    """Return the successes on each split: of a run among its newest attempts, otherwise among
+    all."""
     found: dict[str, list[_SplitSuccess]] = defaultdict(list)
     splits = scope.environment.splits.filter(type__in=("train", "test"), is_curated=False)
     for split in splits.order_by("position", "name")[:MAX_SPLITS]:
         if scope.run:
-            wins = [one.is_success(scope.definition) for one in scope.attempts if one.split == split.pk]
+            wins = [
+                one.is_success(scope.definition) for one in scope.attempts if one.split == split.pk
+            ]
             counted = len(wins), sum(wins)
         else:
             points = curve(scope.part(split=split.name), scope.definition, points=1).points

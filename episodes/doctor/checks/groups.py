@@ -1,4 +1,5 @@
-"""Groups of a run without variance, from which a group-relative update learns nothing, and whether they get more."""
+"""Groups of a run without variance, from which a group-relative update learns nothing, and whether
+they get more."""
 
 from __future__ import annotations
 
@@ -7,35 +8,57 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from episodes.analytics.curve import CurvePoint, curve
-from episodes.doctor.findings import MAX_EVIDENCE, DoctorVerdict, Evidence, check, fine, problem, too_little
+from episodes.doctor.findings import (
+    MAX_EVIDENCE,
+    DoctorVerdict,
+    Evidence,
+    check,
+    fine,
+    problem,
+    too_little,
+)
 from episodes.doctor.scope import DoctorScope
 from episodes.filtering.parameters import WholeRange
 from episodes.models import Run
 
 MAX_POINTS = 120
-"""Parts of the training whose groups are counted; a part is a training step unless there are more."""
+"""Parts of the training whose groups are counted; a part is a training step unless there are
+more."""
 
 
 @check("Groups without variance", "flat", "flat_rise", "groups")
 def flat_groups(scope: DoctorScope) -> DoctorVerdict:
     if scope.run is None:
         runs = [Evidence(name, scope.address(run=name)) for name in scope.recent_runs]
-        return too_little("Groups are the rollouts of a run at one task in one training step; choose a run.", *runs)
+        return too_little(
+            "Groups are the rollouts of a run at one task in one training step; choose a run.",
+            *runs,
+        )
     points = curve(scope.episodes, scope.definition, "step", points=MAX_POINTS).points
     judged = [point for point in points if point.groups]
     groups, flat = _counts(judged)
     if groups < scope.thresholds.groups:
         needed = scope.thresholds.groups
-        return too_little(f"This needs {needed:,} groups of two returns or more and has {groups:,}.")
+        return too_little(
+            f"This needs {needed:,} groups of two returns or more and has {groups:,}."
+        )
     sentence = f"In {flat:,} of {groups:,} groups ({flat / groups:.0%}) all returns are equal"
     third, is_rising = len(judged) // 3, False
     if third:
-        early, late = (part[1] / part[0] for part in (_counts(judged[:third]), _counts(judged[-third:])))
-        sentence += f"; the share goes from {early:.0%} in the first third of training to {late:.0%} in the last"
+        early, late = (
+            part[1] / part[0] for part in (_counts(judged[:third]), _counts(judged[-third:]))
+        )
+        sentence += (
+            f"; the share goes from {early:.0%} in the first third of training to {late:.0%} in "
+            "the last"
+        )
         is_rising = late > early and late - early >= scope.thresholds.flat_rise
     if flat / groups < scope.thresholds.flat and not is_rising:
         return fine(f"{sentence}.")
-    return problem(f"{sentence}. An update that compares them learns nothing.", *_flattest(scope, scope.run, judged))
+    return problem(
+        f"{sentence}. An update that compares them learns nothing.",
+        *_flattest(scope, scope.run, judged),
+    )
 
 
 def _counts(points: Sequence[CurvePoint]) -> tuple[int, int]:
@@ -52,5 +75,7 @@ def _flattest(scope: DoctorScope, run: Run, points: Sequence[CurvePoint]) -> lis
             address = f"{reverse('run_groups', args=[run.pk])}?step={low}"
             found.append(Evidence(f"Groups of step {low}", address))
         else:
-            found.append(scope.listed(f"Attempts of steps {low} to {high}", step=WholeRange(low, high)))
+            found.append(
+                scope.listed(f"Attempts of steps {low} to {high}", step=WholeRange(low, high))
+            )
     return found

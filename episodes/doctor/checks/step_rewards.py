@@ -1,4 +1,5 @@
-"""Calls that are paid again and again, rewards of steps that outweigh the end, and outputs that a limit cut."""
+"""Calls that are paid again and again, rewards of steps that outweigh the end, and outputs that a
+limit cut."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ MAX_LONG_BYTES = 100_000
 def repeated_calls(scope: DoctorScope) -> DoctorVerdict:
     if verdict := lacking(scope, among=scope.steps_read):
         return verdict
-    # the same output means that the call changed nothing: steps through a maze are paid for where they lead
+    # the same output means that the call changed nothing: steps through a maze are paid for where
+    # they lead
     same = ("episode_id", "tool", "input", "input_blob", "output", "output_blob")
     paid = scope.steps.filter(status="ok", reward__gt=0).values(*same)
     paid = paid.annotate(times=Count("pk"), first=Min("index"), total=Sum("reward"))
@@ -48,16 +50,24 @@ def repeated_calls(scope: DoctorScope) -> DoctorVerdict:
     found = _kept(scope, list(rows.values_list("episode_id", "first", "tool", "times", "total")))
     count, read = len({row[0] for row in found}), len(scope.steps_read)
     times = scope.thresholds.repeats
-    sentence = f"In {count:,} of {read:,} attempts ({count / read:.0%}) the same call with the same output"
+    sentence = (
+        f"In {count:,} of {read:,} attempts ({count / read:.0%}) the same call with the same output"
+    )
     if not count or count / read < scope.thresholds.repeated:
         return fine(f"{sentence} is paid {times} times or more.")
-    links = [step_link(pk, first, f"{tool}, paid {many} times") for pk, first, tool, many, _ in found[:MAX_EVIDENCE]]
+    links = [
+        step_link(pk, first, f"{tool}, paid {many} times")
+        for pk, first, tool, many, _ in found[:MAX_EVIDENCE]
+    ]
     most = f"the most is {found[0][3]:,} times, for {plain(found[0][4], 3)} together"
     return problem(f"{sentence} is paid {times} times or more; {most}. Pay a call once.", *links)
 
 
-def _kept(scope: DoctorScope, found: list[tuple[int, int, str, int, float]]) -> list[tuple[int, int, str, int, float]]:
-    """Return those of which more than one payment was kept: a shaped reward takes back what going back had earned."""
+def _kept(
+    scope: DoctorScope, found: list[tuple[int, int, str, int, float]]
+) -> list[tuple[int, int, str, int, float]]:
+    """Return those of which more than one payment was kept: a shaped reward takes back what going
+    back had earned."""
     negative = scope.steps.filter(reward__lt=0, episode__in=[row[0] for row in found])
     costs = dict(negative.values_list("episode_id").annotate(cost=Sum("reward")))
     return [row for row in found if row[4] * (1 - 1 / row[3]) + costs.get(row[0], 0.0) > LEAST_KEPT]
@@ -67,7 +77,10 @@ def _kept(scope: DoctorScope, found: list[tuple[int, int, str, int, float]]) -> 
 def outweighing_steps(scope: DoctorScope) -> DoctorVerdict:
     definition, needed = scope.definition, scope.thresholds.attempts
     if definition.return_ != "sum":
-        return fine(f"The return is the {definition.return_} of the rewards, so rewards of steps do not add up to it.")
+        return fine(
+            f"The return is the {definition.return_} of the rewards, so rewards of steps "
+            "do not add up to it."
+        )
     wins = [one for one in scope.attempts if definition.is_success(one.sum)]
     if len(wins) < needed:
         return too_little(f"This needs {needed:,} successes and has {len(wins):,}.")
@@ -77,7 +90,10 @@ def outweighing_steps(scope: DoctorScope) -> DoctorVerdict:
     sentence = f"In {counts} the rewards before the last one are a success already"
     if share < scope.thresholds.outweigh or not before:
         return fine(f"{sentence}.")
-    links = [episode_link(one.id) for one in sorted(before, key=lambda one: (-one.sum, -one.id))[:MAX_EVIDENCE]]
+    links = [
+        episode_link(one.id)
+        for one in sorted(before, key=lambda one: (-one.sum, -one.id))[:MAX_EVIDENCE]
+    ]
     return problem(f"{sentence}. An agent does not need the end.", *links)
 
 
@@ -88,13 +104,20 @@ def cut_outputs(scope: DoctorScope) -> DoctorVerdict:
     short = steps.filter(status="ok", output_blob=None)
     marked = short.filter(reduce(or_, [Q(output__icontains=mark) for mark in CUT_MARKS]))
     long = steps.filter(output_blob__isnull=False, output_blob__size_bytes__lte=MAX_LONG_BYTES)
-    long_read = list(long.select_related("output_blob").order_by("-episode_id", "-index")[:MAX_LONG_OUTPUTS])
-    long_cut = [(one.episode_id, one.index, one.tool) for one in long_read if _is_cut(one.output_json)]
+    long_read = list(
+        long.select_related("output_blob").order_by("-episode_id", "-index")[:MAX_LONG_OUTPUTS]
+    )
+    long_cut = [
+        (one.episode_id, one.index, one.tool) for one in long_read if _is_cut(one.output_json)
+    ]
     read = short.count() + refused.count() + len(long_read)
     if read < scope.thresholds.calls:
         return too_little(f"This needs {scope.thresholds.calls:,} outputs and has {read:,}.")
     found = sorted([*(refused | marked).values_list(*place), *long_cut], reverse=True)
-    sentence = f"{len(found):,} of {read:,} outputs ({len(found) / read:.0%}) were cut or refused for their size"
+    sentence = (
+        f"{len(found):,} of {read:,} outputs ({len(found) / read:.0%}) were cut or refused for "
+        "their size"
+    )
     if not found or len(found) / read < scope.thresholds.cut:
         return fine(f"{sentence}.")
     links = [step_link(*one) for one in found[:MAX_EVIDENCE]]

@@ -15,7 +15,15 @@ from environments.models.viewer import visible_tasks
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import bucket_of
 from environments.tasks.task_facts import task_names
-from episodes.doctor.findings import MAX_EVIDENCE, DoctorVerdict, Evidence, check, fine, problem, too_little
+from episodes.doctor.findings import (
+    MAX_EVIDENCE,
+    DoctorVerdict,
+    Evidence,
+    check,
+    fine,
+    problem,
+    too_little,
+)
 from episodes.doctor.scope import DoctorScope
 
 MAX_TASKS = 20_000
@@ -40,12 +48,18 @@ class TaskAttempts(NamedTuple):
 
 
 def results_of(scope: DoctorScope) -> list[TaskAttempts]:
-    """Return the results of the tasks: of a whole environment from its statistics, else from the newest attempts."""
+    """Return the results of the tasks: of a whole environment from its statistics, else from the
+    newest attempts."""
     if scope.is_whole_environment and scope.definition == definition_of(scope.environment):
         seen = visible_tasks(scope.filter.viewer, "task__")
-        rows = TaskStatistics.objects.filter(seen, environment=scope.environment, by="all", attempts__gt=0)
+        rows = TaskStatistics.objects.filter(
+            seen, environment=scope.environment, by="all", attempts__gt=0
+        )
         columns = ("task_id", "attempts", "rate", "return_low", "return_high")
-        return [TaskAttempts(*row) for row in rows.order_by("-task_id").values_list(*columns)[:MAX_TASKS]]
+        return [
+            TaskAttempts(*row)
+            for row in rows.order_by("-task_id").values_list(*columns)[:MAX_TASKS]
+        ]
     found: dict[int, list[float | None]] = defaultdict(list)
     for one in scope.attempts:
         found[one.task].append(one.value)
@@ -55,7 +69,9 @@ def results_of(scope: DoctorScope) -> list[TaskAttempts]:
 def _counted(task: int, values: Sequence[float | None], bar: float) -> TaskAttempts:
     returns = [value for value in values if value is not None]
     rate = sum(value > bar for value in returns) / len(values)
-    return TaskAttempts(task, len(values), rate, min(returns, default=None), max(returns, default=None))
+    return TaskAttempts(
+        task, len(values), rate, min(returns, default=None), max(returns, default=None)
+    )
 
 
 def task_links(tasks: Sequence[int]) -> list[Evidence]:
@@ -73,11 +89,14 @@ def _lacking(scope: DoctorScope, judged: Sequence[TaskAttempts]) -> DoctorVerdic
     needed, attempts = scope.thresholds.tasks, conf.thresholds().attempts
     if len(judged) >= needed:
         return None
-    return too_little(f"This needs {needed:,} tasks with {attempts} attempts or more and has {len(judged):,}.")
+    return too_little(
+        f"This needs {needed:,} tasks with {attempts} attempts or more and has {len(judged):,}."
+    )
 
 
 def _share(scope: DoctorScope, bucket: str, words: str, most: float) -> DoctorVerdict:
-    """Return the verdict on the share of tasks in a bucket, whose limits are settings of the server."""
+    """Return the verdict on the share of tasks in a bucket, whose limits are settings of the
+    server."""
     limits, judged = conf.thresholds(), _judged(scope)
     if verdict := _lacking(scope, judged):
         return verdict
@@ -87,11 +106,15 @@ def _share(scope: DoctorScope, bucket: str, words: str, most: float) -> DoctorVe
     )
     share = len(inside) / len(judged)
     sentence = (
-        f"{words}: {len(inside):,} of {len(judged):,} tasks with {limits.attempts} attempts or more ({share:.0%})"
+        f"{words}: {len(inside):,} of {len(judged):,} tasks with {limits.attempts} attempts or "
+        f"more ({share:.0%})"
     )
     if share < most or not inside:
         return fine(f"{sentence}.")
-    return problem(f"{sentence}. There is nothing to learn from them.", *task_links([one.task for one in inside]))
+    return problem(
+        f"{sentence}. There is nothing to learn from them.",
+        *task_links([one.task for one in inside]),
+    )
 
 
 @check("Tasks that nobody solves", "unsolved", "tasks")
@@ -106,12 +129,17 @@ def solved_tasks(scope: DoctorScope) -> DoctorVerdict:
 
 @check("Scales that differ between tasks", "scale", "tasks")
 def differing_scales(scope: DoctorScope) -> DoctorVerdict:
-    judged = sorted((one for one in _judged(scope) if one.scale > 0), key=lambda one: (one.scale, one.task))
+    judged = sorted(
+        (one for one in _judged(scope) if one.scale > 0), key=lambda one: (one.scale, one.task)
+    )
     if verdict := _lacking(scope, judged):
         return verdict
     tenth = len(judged) // 10
     small, large = judged[tenth].scale, judged[-1 - tenth].scale
-    percentiles = f"{plain(small, 3)} at the 10th percentile of {len(judged):,} tasks and {plain(large, 3)} at the 90th"
+    percentiles = (
+        f"{plain(small, 3)} at the 10th percentile of {len(judged):,} tasks and {plain(large, 3)} "
+        "at the 90th"
+    )
     sentence = f"The largest return of a task is {percentiles}"
     if large / small < scope.thresholds.scale:
         return fine(f"{sentence}.")

@@ -19,7 +19,10 @@ def _lacking(scope: DoctorScope) -> DoctorVerdict | None:
     least = min((one.scored for one in thirds), default=0) if len(thirds) == 3 else 0
     if least >= needed:
         return None
-    return too_little(f"This needs {needed:,} attempts with a return in each third of the episodes; one has {least:,}.")
+    return too_little(
+        f"This needs {needed:,} attempts with a return in each third of the "
+        f"episodes; one has {least:,}."
+    )
 
 
 def _rise(scope: DoctorScope, thirds: Sequence[CurvePoint]) -> float | None:
@@ -29,11 +32,15 @@ def _rise(scope: DoctorScope, thirds: Sequence[CurvePoint]) -> float | None:
         return None
     width = scope.environment.reward_high - scope.environment.reward_low or 1.0
     rise, noise = last.mean - first.mean, math.hypot(first.error or 0.0, last.error or 0.0)
-    return rise if rise >= scope.thresholds.rise * width and rise > STANDARD_ERRORS * noise else None
+    return (
+        rise if rise >= scope.thresholds.rise * width and rise > STANDARD_ERRORS * noise else None
+    )
 
 
 def _no_rise(first: CurvePoint, last: CurvePoint) -> str:
-    return "rises too little to count" if (last.mean or 0.0) > (first.mean or 0.0) else "does not rise"
+    return (
+        "rises too little to count" if (last.mean or 0.0) > (first.mean or 0.0) else "does not rise"
+    )
 
 
 def _means(first: CurvePoint, last: CurvePoint) -> str:
@@ -50,10 +57,14 @@ def reward_without_success(scope: DoctorScope) -> DoctorVerdict:
         return fine(f"The mean return {_no_rise(first, last)}: it goes {_means(first, last)}.")
     before, after = first.success or 0.0, last.success or 0.0
     rates = f"success goes from {before:.0%} to {after:.0%}"
-    if after - before >= scope.thresholds.success_rise or before > 1 - scope.thresholds.success_rise:
+    if (
+        after - before >= scope.thresholds.success_rise
+        or before > 1 - scope.thresholds.success_rise
+    ):
         return fine(f"The mean return rises {_means(first, last)}, and {rates}.")
     return problem(
-        f"The mean return rises {_means(first, last)}, but {rates}. Agents may collect rewards without doing the task.",
+        f"The mean return rises {_means(first, last)}, but {rates}. Agents may collect rewards "
+        "without doing the task.",
         scope.of_third("The first third", first),
         scope.of_third("The last third", last),
     )
@@ -65,13 +76,18 @@ def length_with_reward(scope: DoctorScope) -> DoctorVerdict:
         return verdict
     first, last = scope.thirds[0], scope.thirds[-1]
     before, after = first.length_mean or 0.0, last.length_mean or 0.0
-    lengths = f"attempts have {before:.1f} steps in the first third of the episodes and {after:.1f} in the last"
+    lengths = (
+        f"attempts have {before:.1f} steps in the first third of the episodes and {after:.1f} in "
+        "the last"
+    )
     if _rise(scope, scope.thirds) is None:
         return fine(f"The mean return {_no_rise(first, last)}; {lengths}.")
     if after < scope.thresholds.growth * before or after <= before:
         return fine(f"The mean return rises, and {lengths}.")
     return problem(
         f"The mean return rises {_means(first, last)}, and {lengths}. Rewards may pay for length.",
-        scope.of_third("The longest of the last third", last, steps_from=math.floor(last.length_p90 or 0)),
+        scope.of_third(
+            "The longest of the last third", last, steps_from=math.floor(last.length_p90 or 0)
+        ),
         scope.of_third("The first third", first),
     )

@@ -1,4 +1,5 @@
-"""`manage.py export_episodes [--environment NAME …]` writes recorded episodes to a file or to standard output."""
+"""`manage.py export_episodes [--environment NAME …]` writes recorded episodes to a file or to
+standard output."""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
-from episodes.transfer.exporting import ENDINGS, FORMATS, IMPORTABLE, Format, exported, running_among, why_nothing
+from episodes.transfer.exporting import (
+    ENDINGS,
+    FORMATS,
+    IMPORTABLE,
+    Format,
+    exported,
+    running_among,
+    why_nothing,
+)
 from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
 from episodes.transfer.thresholds import narrowed
 from episodes.transfer.training import TrainingFile
@@ -39,28 +48,47 @@ class Command(TerminalCommand):
     help = HELP
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
-        parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- for standard output, the default")
         parser.add_argument(
-            "--min-return", type=finite(float), metavar="NUMBER", help="only episodes with at least this return"
+            "--format", choices=FORMATS, help="by default the extension of the output, or jsonl"
         )
-        parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
         parser.add_argument(
-            "--margin", type=finite(float), default=0.0, help="minimum difference of the returns of a pair"
+            "-o", "--output", default="-", metavar="FILE", help="- for standard output, the default"
+        )
+        parser.add_argument(
+            "--min-return",
+            type=finite(float),
+            metavar="NUMBER",
+            help="only episodes with at least this return",
+        )
+        parser.add_argument(
+            "--success-only", action="store_true", help="only attempts that count as success"
+        )
+        parser.add_argument(
+            "--margin",
+            type=finite(float),
+            default=0.0,
+            help="minimum difference of the returns of a pair",
         )
         training = parser.add_argument_group("training", "how messages and pairs are written")
         for name, choices in CHOICES.items():
             text = f"{OPTIONS_HELP[name]} (default: {choices[0]})"
-            training.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text)
+            training.add_argument(
+                f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
+            )
         add_filter(parser, PARAMETERS, "environment=math&since=7d")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
             asked = EpisodeFilter.parse(filter_in(options, PARAMETERS))
-            parsed = TrainingOptions.parse(options, definition=asked.asked, margin=options["margin"])
+            parsed = TrainingOptions.parse(
+                options, definition=asked.asked, margin=options["margin"]
+            )
             least, only_successes = options["min_return"], options["success_only"]
             episodes = narrowed(
-                episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=only_successes
+                episodes_of(asked, most_texts=None),
+                asked.asked,
+                least=least,
+                only_successes=only_successes,
             )
             format = options["format"] or _format_of(output)
             if not (total := episodes.count()):
@@ -88,7 +116,11 @@ class Command(TerminalCommand):
 
 def _still_running(count: int, format: Format) -> str:
     are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
-    refused = f", and import_episodes will refuse {them}: export {them} again later" if format in IMPORTABLE else ""
+    refused = (
+        f", and import_episodes will refuse {them}: export {them} again later"
+        if format in IMPORTABLE
+        else ""
+    )
     return f"{are} still running. The file contains {them} without an end{refused}."
 
 
@@ -102,19 +134,26 @@ def _left_out(count: int, format: Format) -> str:
     are, have = ("is", "has") if count == 1 else ("are", "have")
     whats = what if count == 1 else f"{what}s"
     return (
-        f"{count:,} {whats} {are} left out, because {'it' if count == 1 else 'they'} {have} a tool call whose input "
-        "isn't a JSON object that every reader decodes alike. --arguments string includes such calls."
+        f"{count:,} {whats} {are} left out, because {'it' if count == 1 else 'they'} {have} a tool "
+        "call whose input "
+        "isn't a JSON object that every reader decodes alike. --arguments string includes such "
+        "calls."
     )
 
 
 def _format_of(output: str) -> Format:
     """Return the format that the file's extension stands for. Raises: CommandError."""
-    by_length: list[Format] = sorted(FORMATS, key=lambda format: -len(ENDINGS[format]))  # pairs.jsonl before jsonl
-    if found := next((format for format in by_length if output.endswith(f".{ENDINGS[format]}")), None):
+    # pairs.jsonl before jsonl
+    by_length: list[Format] = sorted(FORMATS, key=lambda format: -len(ENDINGS[format]))
+    if found := next(
+        (format for format in by_length if output.endswith(f".{ENDINGS[format]}")), None
+    ):
         return found
     if output == "-":
         return "jsonl"
-    raise CommandError(f"{output}: the extension does not name a format; add --format {'|'.join(FORMATS)}.")
+    raise CommandError(
+        f"{output}: the extension does not name a format; add --format {'|'.join(FORMATS)}."
+    )
 
 
 @contextmanager
@@ -122,6 +161,8 @@ def _progress(total: int) -> Iterator[Any]:
     """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("Exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("Exporting", total=total)
         yield lambda done: bar.update(task, completed=done)

@@ -19,14 +19,21 @@ from episodes.transfer.training_options import CHOICES, HELP, TrainingOptions
 
 
 class Command(TerminalCommand):
-    help = "Export conversations that clients uploaded, as messages for fine-tuning. The server may be running."
+    help = (
+        "Export conversations that clients uploaded, as messages for fine-tuning. The server may "
+        "be running."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- for standard output, the default")
+        parser.add_argument(
+            "-o", "--output", default="-", metavar="FILE", help="- for standard output, the default"
+        )
         training = parser.add_argument_group("training", "how messages are written")
         for name, choices in CHOICES.items():
             text = f"{HELP[name]} (default: {choices[0]})"
-            training.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text)
+            training.add_argument(
+                f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
+            )
         add_filter(parser, NAMES, "run=grpo-3&joined=no", "a rollout")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
@@ -44,6 +51,8 @@ class Command(TerminalCommand):
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
         if training.left_out:
             self.stderr.write(
-                f"Rollouts that are left out: {training.left_out:,}. They have no message of the model, a result "
-                "without its call, or a call whose arguments aren't a JSON object (--arguments string includes those)."
+                f"Rollouts that are left out: {training.left_out:,}. They have no message of the "
+                "model, a result "
+                "without its call, or a call whose arguments aren't a JSON object (--arguments "
+                "string includes those)."
             )

@@ -1,8 +1,9 @@
-"""`manage.py rebuild_statistics [--environment NAME …]` counts statistics again from the recorded episodes.
+"""`manage.py rebuild_statistics [--environment NAME …]` counts statistics again from the recorded
+episodes.
 
-A server recounts tasks by itself when a definition of return or success changes; this command is for rows that were
-changed by hand. Without `--environment` it also rebuilds the rollups (curves, activity, tools). The server may be
-running.
+A server recounts tasks by itself when a definition of return or success changes; this command is
+for rows that were changed by hand. Without `--environment` it also rebuilds the rollups (curves,
+activity, tools). The server may be running.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from episodes.rollups.recount import rebuild
 
 
 class Command(TerminalCommand):
-    help = "Count statistics of tasks, curves, activity and tools again from the episodes. The server may be running."
+    help = (
+        "Count statistics of tasks, curves, activity and tools again from the episodes. The server "
+        "may be running."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--environment",
             action="append",
             metavar="NAME",
-            help="only this environment (repeatable); by default all, and also curves, activity and tools",
+            help="only this environment (repeatable); by default all, and also curves, activity "
+            "and tools",
         )
 
     def handle(self, *args: Any, environment: list[str] | None, **options: Any) -> None:

@@ -1,7 +1,8 @@
-"""`manage.py redact [--dry-run] [--reason TEXT] < FILE` replaces a text by stars in everything that is recorded.
+"""`manage.py redact [--dry-run] [--reason TEXT] < FILE` replaces a text by stars in everything that
+is recorded.
 
-The text is read from the standard input, without the line break at its end, so that it gets neither into the history of
-a shell nor into the list of processes. The server may be running.
+The text is read from the standard input, without the line break at its end, so that it gets neither
+into the history of a shell nor into the list of processes. The server may be running.
 """
 
 from __future__ import annotations
@@ -22,12 +23,24 @@ class Command(TerminalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only say where the text is")
-        parser.add_argument("--reason", default="", metavar="TEXT", help="why, for those who read the episodes")
+        parser.add_argument(
+            "--reason", default="", metavar="TEXT", help="why, for those who read the episodes"
+        )
 
     def handle(self, *args: Any, dry_run: bool, reason: str, **options: Any) -> None:
-        text = getpass.getpass("Text to redact: ") if sys.stdin.isatty() else sys.stdin.read().rstrip("\r\n")
+        text = (
+            getpass.getpass("Text to redact: ")
+            if sys.stdin.isatty()
+            else sys.stdin.read().rstrip("\r\n")
+        )
         try:
-            outcome = redact(text, f"command ({getpass.getuser()})", reason, dry_run=dry_run, progress=self._report)
+            outcome = redact(
+                text,
+                f"command ({getpass.getuser()})",
+                reason,
+                dry_run=dry_run,
+                progress=self._report,
+            )
         except OrsError as error:
             raise CommandError(str(error)) from None
         self.stdout.write(outcome.sentence)

@@ -1,4 +1,5 @@
-"""`manage.py reexecute --run NAME` plays recorded episodes with today's code and lists what differs."""
+"""`manage.py reexecute --run NAME` plays recorded episodes with today's code and lists what
+differs."""
 
 from __future__ import annotations
 
@@ -44,22 +45,28 @@ class Command(TerminalCommand):
             "environments",
             nargs="*",
             metavar="[alias=]module:Class",
-            help="classes or remote environments to play with; by default ORSWEB_ENVIRONMENTS, or the bundled ones",
+            help="classes or remote environments to play with; by default ORSWEB_ENVIRONMENTS, or "
+            "the bundled ones",
         )
         add_filter(parser, PARAMETERS, "environment=math&since=7d")
-        parser.add_argument("--limit", type=above_zero(int), metavar="NUMBER", help="only the newest episodes")
+        parser.add_argument(
+            "--limit", type=above_zero(int), metavar="NUMBER", help="only the newest episodes"
+        )
         parser.add_argument(
             "--secret",
             action="append",
             default=[],
             metavar="NAME",
-            help="pass the environment variable NAME to the environment as a secret; may be repeated",
+            help="pass the environment variable NAME to the environment as a secret; may be "
+            "repeated",
         )
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         try:
             episodes = _episodes(EpisodeFilter.parse(filter_in(options, PARAMETERS)))
-            ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"]])[::-1]
+            ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"]])[
+                ::-1
+            ]
             if not ids:
                 raise OrsError("No ended episodes match the filter, so there is nothing to play.")
             found = list(self._reported(environments, ids, _secrets(options["secret"])))
@@ -67,7 +74,9 @@ class Command(TerminalCommand):
             raise CommandError(str(error), returncode=NOT_PLAYED) from error
         self._summarize(found)
 
-    def _reported(self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]) -> Iterator[Reexecution]:
+    def _reported(
+        self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]
+    ) -> Iterator[Reexecution]:
         """Play the episodes, print what differs in each, and yield them. Raises: OrsError."""
         registry = load(environments or conf.specifications(), conf.loading())
         related = Episode.objects.select_related("environment", "task", "prompt")
@@ -78,7 +87,9 @@ class Command(TerminalCommand):
                 for pk in ids:
                     episode = related.get(pk=pk)
                     all_secrets = given.get(episode.environment.name, {}) | secrets
-                    again = runner.run(reexecute(host, episode, list(recorded_steps(episode)), all_secrets))
+                    again = runner.run(
+                        reexecute(host, episode, list(recorded_steps(episode)), all_secrets)
+                    )
                     self._print(again)
                     yield again
             finally:
@@ -88,12 +99,16 @@ class Command(TerminalCommand):
     def _print(self, again: Reexecution) -> None:
         name = f"episode {again.episode.pk} ({again.episode.environment.name})"
         if again.fault:
-            self.stdout.write(f"{name}: cannot be played: {shorten(again.fault, MAX_SHOWN_CHARACTERS)}")
+            self.stdout.write(
+                f"{name}: cannot be played: {shorten(again.fault, MAX_SHOWN_CHARACTERS)}"
+            )
         if again.has_other_prompt:
             self.stdout.write(f"{name}: the prompt differs")
         for one in again.steps:
             if not one.is_aside:
-                self.stdout.write(f"{name}, step {one.step.index}, {one.step.tool}: {_difference(one)}")
+                self.stdout.write(
+                    f"{name}, step {one.step.index}, {one.step.tool}: {_difference(one)}"
+                )
 
     def _summarize(self, found: Sequence[Reexecution]) -> None:
         failed = sum(bool(again.fault) for again in found)
@@ -140,7 +155,10 @@ def _difference(one: DifferingStep) -> str:
         "error": (then.error or "none", now.error or "none"),
         "reward": (str(then.reward), str(now.reward)),
         "finished": (str(then.finished), str(now.finished)),
-        "components": (json.dumps(components_in(then.output_json)), json.dumps(components_in(now.output_json))),
+        "components": (
+            json.dumps(components_in(then.output_json)),
+            json.dumps(components_in(now.output_json)),
+        ),
         "output": _around_difference(_said(then.output_json), _said(now.output_json)),
     }
     parts = []
@@ -155,7 +173,9 @@ def _said(output: str) -> str:
     """Return the blocks of an output as one text."""
     try:
         blocks = json.loads(output)["blocks"]
-        return "\n".join(block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks)
+        return "\n".join(
+            block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         return output or "none"
 
@@ -163,7 +183,9 @@ def _said(output: str) -> str:
 def _around_difference(then: str, now: str) -> tuple[str, str]:
     """Return both texts as JSON strings, from shortly before the first difference on."""
     pairs = enumerate(zip(then, now, strict=False))
-    start = next((place for place, (one, other) in pairs if one != other), 0) - SHOWN_BEFORE_CHARACTERS
+    start = (
+        next((place for place, (one, other) in pairs if one != other), 0) - SHOWN_BEFORE_CHARACTERS
+    )
     if start <= 0:
         return json.dumps(then, ensure_ascii=False), json.dumps(now, ensure_ascii=False)
     return tuple(json.dumps(f"…{text[start:]}", ensure_ascii=False) for text in (then, now))  # type: ignore[return-value]  # two

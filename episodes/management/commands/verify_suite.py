@@ -1,4 +1,5 @@
-"""`manage.py verify_suite NAME/vN` checks that a version's rows are what its hash identifies, and prints how."""
+"""`manage.py verify_suite NAME/vN` checks that a version's rows are what its hash identifies, and
+prints how."""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ from episodes.suites.versions import members_of, problems_of, version_named
 
 class Command(TerminalCommand):
     help = (
-        "Check the hash of a version of a suite: that of its document, the members in it, and the digest of each "
-        "member's tasks. Prints the document and the salt, with which the digests can be computed elsewhere."
+        "Check the hash of a version of a suite: that of its document, the members in it, and the "
+        "digest of each "
+        "member's tasks. Prints the document and the salt, with which the digests can be computed "
+        "elsewhere."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,7 +34,9 @@ class Command(TerminalCommand):
         self.stdout.write(f"sha256:{found.hash}  {found}\nsalt {found.salt}\n{found.document}")
         for member in members_of(found):
             now = "has changed since" if member.has_changed else "has the same tasks now"
-            self.stdout.write(f"{member.label}: {member.tasks_count} tasks, {member.tasks_hash}; the split {now}")
+            self.stdout.write(
+                f"{member.label}: {member.tasks_count} tasks, {member.tasks_hash}; the split {now}"
+            )
 
 
 def _version(text: str) -> SuitePart:

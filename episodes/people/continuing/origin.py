@@ -1,4 +1,5 @@
-"""The step of a recorded episode from which a person wants to continue, and whether that is possible."""
+"""The step of a recorded episode from which a person wants to continue, and whether that is
+possible."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from episodes.people.session_start import session_id
 from episodes.people.task_choice import why_unplayable
 
 NOT_RECORDED = '{"not recorded":'
-"""Prefix of the text that is recorded for an input without a JSON form (`environments/runtime/live_episode.py`)."""
+"""Prefix of the text that is recorded for an input without a JSON form
+(`environments/runtime/live_episode.py`)."""
 
 
 class CannotContinue(Exception):
-    """The episode can't be continued from that step. `instead` is the last step from which it can."""
+    """The episode can't be continued from that step. `instead` is the last step from which it
+    can."""
 
     def __init__(self, sentence: str, instead: int | None = None) -> None:
         super().__init__(sentence)
@@ -47,7 +50,8 @@ class Origin:
         return self.step + 1
 
     def session(self, seat: PlayerSeat, user_agent: str, once: str) -> SessionRequest:
-        """Return a session of the recorded task, whatever its splits contain now; `once` as in `session_id`."""
+        """Return a session of the recorded task, whatever its splits contain now; `once` as in
+        `session_id`."""
         return SessionRequest(
             sid=session_id(seat, once),
             owner=seat.owner,
@@ -60,18 +64,23 @@ class Origin:
 
 
 def origin_of(episode: Episode, index: str) -> Origin:
-    """Return the step from which to continue. `episode` has its environment and task; `index` comes from a form.
+    """Return the step from which to continue. `episode` has its environment and task; `index` comes
+    from a form.
 
     Raises: CannotContinue.
     """
     last = episode.steps.order_by("-index").values_list("index", flat=True).first()
     if last is None:
-        raise CannotContinue(f"No tool was called in episode {episode.pk}, so there is no step to continue from.")
+        raise CannotContinue(
+            f"No tool was called in episode {episode.pk}, so there is no step to continue from."
+        )
     if not index:
         raise CannotContinue(f"Choose the step to continue from: 0 to {last}.", last)
     step = index_in(index)
     if step is None or step > last:
-        raise CannotContinue(f"Episode {episode.pk} has no step {index[:40]!r}; it has steps 0 to {last}.", last)
+        raise CannotContinue(
+            f"Episode {episode.pk} has no step {index[:40]!r}; it has steps 0 to {last}.", last
+        )
     _check_playable(episode)
     _check_steps(episode, step)
     return Origin(episode, step, _masked(episode, step))
@@ -80,7 +89,9 @@ def origin_of(episode: Episode, index: str) -> Origin:
 def _check_playable(episode: Episode) -> None:
     environment = episode.environment
     if episode.status == "running":
-        raise CannotContinue(f"Episode {episode.pk} is still running. You can continue it once it has ended.")
+        raise CannotContinue(
+            f"Episode {episode.pk} is still running. You can continue it once it has ended."
+        )
     if not environment.is_hosted:
         how = f"serve its class again: {command_line.command(f'serve {environment.class_path}')}"
         raise CannotContinue(f"{environment.name} is no longer hosted here. To continue, {how}")
@@ -89,7 +100,11 @@ def _check_playable(episode: Episode) -> None:
     if STARS in episode.task.spec or json.loads(episode.task.spec) is None:
         raise CannotContinue(
             "This task wasn't recorded as it was played: "
-            + ("a secret in it was replaced by stars" if STARS in episode.task.spec else "it is null")
+            + (
+                "a secret in it was replaced by stars"
+                if STARS in episode.task.spec
+                else "it is null"
+            )
             + ". Play a task of the same split instead."
         )
 
@@ -98,13 +113,25 @@ def _check_steps(episode: Episode, step: int) -> None:
     steps = episode.steps.filter(index__lte=step).order_by("index")
     end = steps.filter(finished=True).values_list("index", flat=True).first()
     if end is not None:
-        instead = "Start the task again instead." if end == 0 else f"Continue from step {end - 1} instead."
-        raise CannotContinue(f"Step {end} ended the episode, so nothing can follow it. {instead}", _before(end))
-    unrecorded = steps.filter(input__startswith=NOT_RECORDED).values_list("index", flat=True).first()
+        instead = (
+            "Start the task again instead."
+            if end == 0
+            else f"Continue from step {end - 1} instead."
+        )
+        raise CannotContinue(
+            f"Step {end} ended the episode, so nothing can follow it. {instead}", _before(end)
+        )
+    unrecorded = (
+        steps.filter(input__startswith=NOT_RECORDED).values_list("index", flat=True).first()
+    )
     if unrecorded is not None:
         raise CannotContinue(
             f"The input of step {unrecorded} couldn't be recorded, so the step can't be run again. "
-            + (f"Continue from step {unrecorded - 1} instead." if unrecorded else "Start the task again instead."),
+            + (
+                f"Continue from step {unrecorded - 1} instead."
+                if unrecorded
+                else "Start the task again instead."
+            ),
             _before(unrecorded),
         )
 
@@ -116,7 +143,9 @@ def _before(index: int) -> int | None:
 def _masked(episode: Episode, step: int) -> list[int]:
     """Return the steps up to `step` whose tool or input has stars."""
     rows: Any = Step.objects.filter(episode=episode, index__lte=step).order_by("index")
-    short = rows.filter(Q(input__contains=STARS) | Q(tool__contains=STARS)).values_list("index", flat=True)
+    short = rows.filter(Q(input__contains=STARS) | Q(tool__contains=STARS)).values_list(
+        "index", flat=True
+    )
     large = rows.filter(input_blob__isnull=False).select_related("input_blob")
     found = {one.index for one in large.iterator(50) if STARS in one.input_json}
     return sorted({*short, *found})

@@ -1,7 +1,8 @@
-"""Pages for continuing a recorded episode: the question from which step, and the progress of running its steps again.
+"""Pages for continuing a recorded episode: the question from which step, and the progress of
+running its steps again.
 
-The steps up to the chosen one are run again in a new session, on the service's loop. When a result differs from the
-record, the person decides how to go on.
+The steps up to the chosen one are run again in a new session, on the service's loop. When a result
+differs from the record, the person decides how to go on.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ from episodes.transcript.steps import TranscriptView, line_of
 ANSWER_SECONDS = 5.0
 MAX_SHOWN_CHARACTERS = 2_000
 CHOICES = ("rest", "here", "stop")
-"""What a person can choose after a step with a different result: run the other steps, continue here, give up."""
+"""What a person can choose after a step with a different result: run the other steps, continue
+here, give up."""
 
 
-# --- the page that asks whether to continue ---------------------------------------------------------------------------
+# --- the page that asks whether to continue -------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -73,11 +75,14 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
 
 
 def _parent(seat: PlayerSeat, pk: int) -> Episode:
-    """Return the episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
+    """Return the episode to continue. Raises: Http404, also for guests, who may not continue
+    episodes."""
     rows = Episode.objects.seen_by(seat.viewer).select_related("environment", "split", "task")
     found = rows.filter(pk=pk).first() if seat.guest is None else None
     if found is None:
-        raise Http404(f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes.")
+        raise Http404(
+            f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes."
+        )
     name_tasks([found])
     return found
 
@@ -94,9 +99,13 @@ def _step(origin: Origin) -> dict[str, Any]:
 
 def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str, int]:
     """Start the play; return name and argument of the next page's address. Raises: NotStarted."""
-    session = origin.session(seat, request.headers.get("User-Agent", ""), request.POST.get("once", ""))
+    session = origin.session(
+        seat, request.headers.get("User-Agent", ""), request.POST.get("once", "")
+    )
     is_blind = request.POST.get("blind") == "on" or origin.episode.environment.is_blind
-    play = start_play(seat, session, is_blind=is_blind, continues=Continuation(origin.episode, origin.step))
+    play = start_play(
+        seat, session, is_blind=is_blind, continues=Continuation(origin.episode, origin.step)
+    )
 
     async def start(service: SessionService) -> bool:
         live = live_plays_of(service).find(session.sid, session.owner)
@@ -111,11 +120,13 @@ def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str,
     try:
         is_done = ask_service(start, VIEW_SECONDS + ANSWER_SECONDS)
     except (OrsError, TimeoutError) as error:
-        raise NotStarted("The server did not answer in time. Check its log, then try again.", play.pk) from error
+        raise NotStarted(
+            "The server did not answer in time. Check its log, then try again.", play.pk
+        ) from error
     return "player" if is_done else "play_again", play.pk
 
 
-# --- the page of the progress -----------------------------------------------------------------------------------------
+# --- the page of the progress ---------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -132,22 +143,32 @@ def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     progress = progress_of(facts)
     if progress is None or progress.state == "done":
         return _to_player(request, pk)
-    context = {"seat": seat, "play": facts.play, "progress": progress, **step_context(facts), **_sides(facts, progress)}
+    context = {
+        "seat": seat,
+        "play": facts.play,
+        "progress": progress,
+        **step_context(facts),
+        **_sides(facts, progress),
+    }
     is_partial = "HX-Request" in request.headers
     return render(
-        request, "people/continue_progress_state.html" if is_partial else "people/continue_progress.html", context
+        request,
+        "people/continue_progress_state.html" if is_partial else "people/continue_progress.html",
+        context,
     )
 
 
 def continued_elsewhere(request: HttpRequest, facts: PlayFacts) -> HttpResponse | None:
-    """Fetch the page from the server that runs the recorded steps again; None if that is this server."""
+    """Fetch the page from the server that runs the recorded steps again; None if that is this
+    server."""
     if facts.play.parent_step is None or facts.episode.status != "running":
         return None
     return remote_page(request, facts.episode.session_id)
 
 
 def progress_of(facts: PlayFacts) -> RerunProgress | None:
-    """Return the progress of the steps that this play runs again; None if there are none or the play has ended."""
+    """Return the progress of the steps that this play runs again; None if there are none or the
+    play has ended."""
     sid, owner = facts.episode.session_id, facts.episode.key_label
     if facts.play.parent_step is None:
         return None
@@ -172,12 +193,20 @@ def _sides(facts: PlayFacts, progress: RerunProgress) -> dict[str, Any]:
         return {}
     lines = (line_of(episode, differs.index, view_of(facts)) for episode in (parent, facts.episode))
     then, now = [*cards(facts, [line for line in lines if line]), None, None][:2]
-    return {"sides": (then, now), "now": now, "differing": [one for one in differs.differing if one != "components"]}
+    return {
+        "sides": (then, now),
+        "now": now,
+        "differing": [one for one in differs.differing if one != "components"],
+    }
 
 
 def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:
     """Do what the person chose after a difference; see CHOICES. Raises: Http404."""
-    choice, sid, owner = request.POST.get("choice", ""), facts.episode.session_id, facts.episode.key_label
+    choice, sid, owner = (
+        request.POST.get("choice", ""),
+        facts.episode.session_id,
+        facts.episode.key_label,
+    )
     if choice not in CHOICES:
         raise Http404(f"choice={choice[:40]!r} is unknown; use {', '.join(CHOICES)}.")
 
@@ -195,7 +224,9 @@ def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:
     with contextlib.suppress(OrsError, TimeoutError):  # the next page shows the state
         ask_service(choose, VIEW_SECONDS + ANSWER_SECONDS)
     if choice == "stop" and facts.play.parent_id is not None:
-        return HttpResponseRedirect(f"{reverse('episode', args=[facts.play.parent_id])}#step-{facts.play.parent_step}")
+        return HttpResponseRedirect(
+            f"{reverse('episode', args=[facts.play.parent_id])}#step-{facts.play.parent_step}"
+        )
     return redirect("play_again", facts.episode.pk)
 
 

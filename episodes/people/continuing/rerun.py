@@ -1,10 +1,12 @@
-"""Running the steps of a recorded episode again in a new session, and comparing each with the record.
+"""Running the steps of a recorded episode again in a new session, and comparing each with the
+record.
 
-Steps run one after the other in the order in which they were completed, refused ones included, so that the new
-transcript is like the recorded one. Values that the record cannot hold differ: NaN is null there, a secret is stars.
+Steps run one after the other in the order in which they were completed, refused ones included, so
+that the new transcript is like the recorded one. Values that the record cannot hold differ: NaN is
+null there, a secret is stars.
 
-Used on the service's event loop only. A LivePlay owns the `Rerun` and takes no other call before it is done; pages read
-its `progress`.
+Used on the service's event loop only. A LivePlay owns the `Rerun` and takes no other call before it
+is done; pages read its `progress`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ log = structlog.get_logger(__name__)
 MAX_WAIT_SECONDS = 3600.0
 CHUNK_STEPS = 50
 VIEW_SECONDS = 1.0
-"""A view waits this long. Most episodes are run again in less, so that people never see the progress page."""
+"""A view waits this long. Most episodes are run again in less, so that people never see the
+progress page."""
 
 
 class NotOnRecord(OrsError):
@@ -95,7 +98,9 @@ class RerunProgress:
 class Rerun:
     """Runs steps 0 to `last` of episode `parent` again in the session `sid`."""
 
-    def __init__(self, service: SessionService, sid: str, owner: str, parent: int, last: int) -> None:
+    def __init__(
+        self, service: SessionService, sid: str, owner: str, parent: int, last: int
+    ) -> None:
         self.progress = RerunProgress("running", last + 1)
         self._service, self._sid, self._owner, self._parent = service, sid, owner, parent
         self._accepts_differences = False
@@ -105,7 +110,8 @@ class Rerun:
         return self.progress.state == "done"
 
     async def run(self) -> None:
-        """Run the steps until all are done, or until one has a different result for the first time."""
+        """Run the steps until all are done, or until one has a different result for the first
+        time."""
         try:
             await self._run()
         except (OrsError, Error, ValueError) as error:
@@ -121,7 +127,8 @@ class Rerun:
         return True
 
     async def stop_here(self) -> None:
-        """Continue from the last step that was run again. Does nothing before the first one and while steps run."""
+        """Continue from the last step that was run again. Does nothing before the first one and
+        while steps run."""
         done = self.progress.done
         if done and self.progress.state in ("differs", "failed"):
             await self._note(parent_step=done - 1)
@@ -148,20 +155,23 @@ class Rerun:
         self.progress = replace(self.progress, **changes)  # type: ignore[arg-type]  # callers pass names of RerunProgress
 
 
-# --- steps, one after the other ---------------------------------------------------------------------------------------
+# --- steps, one after the other -------------------------------------------------------------------
 
 
 async def run_steps(
     service: SessionService, sid: str, owner: str, steps: AsyncIterable[Step]
 ) -> AsyncGenerator[RerunStep, None]:
-    """Call `steps` again in the session `sid`, in which only the steps before them were called. Yield each comparison.
+    """Call `steps` again in the session `sid`, in which only the steps before them were called.
+    Yield each comparison.
 
     Raises: OrsError once the session takes no calls.
     """
     async for step in steps:
         task_id = f"again-{step.index}"
         arguments = json.loads(step.input_json)
-        call = await service.call(sid, owner, None, wire.ToolCall(name=step.tool, input=arguments, task_id=task_id))
+        call = await service.call(
+            sid, owner, None, wire.ToolCall(name=step.tool, input=arguments, task_id=task_id)
+        )
         while not await call.wait(MAX_WAIT_SECONDS):
             pass
         call.is_delivered = True
@@ -186,7 +196,9 @@ def _chunk(episode: int, first: int, last: int) -> list[Step]:
 
 def _compared(then: Step, sid: str, task_id: str) -> RerunStep:
     """Compare a recorded step with its repetition in the session `sid`. Raises: NotOnRecord."""
-    rows = Step.objects.select_related("output_blob").filter(episode__session_id=sid, task_id=task_id)
+    rows = Step.objects.select_related("output_blob").filter(
+        episode__session_id=sid, task_id=task_id
+    )
     now = rows.first()
     if now is None:
         raise NotOnRecord

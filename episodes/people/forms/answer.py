@@ -1,11 +1,13 @@
-"""Answers to the messages that a form on the player's page sends over the socket (`static/people/form.js`).
+"""Answers to the messages that a form on the player's page sends over the socket
+(`static/people/form.js`).
 
-    {"type": "form", "id": 7, "tool": "move", "do": "add", "at": "/ppath", "state": {"v/pspeed": "2"}}
+    {"type": "form", "id": 7, "tool": "move", "do": "add", "at": "/ppath", "state": {"v/pspeed":
+    "2"}}
     {"type": "form", "id": 7, "html": "…", "focus": "/ppath/i1"}
 
-`do`: "show" (the empty form), "set" ("text": a value as JSON), "read" (the value in the controls), or an operation at
-the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw, form, reset, refresh.
-The answer has the `id` of the message and one of:
+`do`: "show" (the empty form), "set" ("text": a value as JSON), "read" (the value in the controls),
+or an operation at the slot named `at`: include, add, remove, up, down, choose ("choice": index of
+the branch), raw, form, reset, refresh. The answer has the `id` of the message and one of:
 
     "html", "focus"    the new HTML of the form, and the name of the slot that gets the focus, or null
     "input"            for "read": the value as JSON text, which keeps numbers that JavaScript would rewrite
@@ -36,8 +38,11 @@ Schemas = Mapping[str, Any]
 """Name of a tool -> schema of its input; None if the tool takes no input."""
 
 
-def answer_form(tools: Schemas, message: Mapping[str, Any], *, is_plain: bool = False) -> dict[str, Any]:
-    """Return the answer to one message of a form. Never raises. Takes milliseconds of CPU: too long for the loop.
+def answer_form(
+    tools: Schemas, message: Mapping[str, Any], *, is_plain: bool = False
+) -> dict[str, Any]:
+    """Return the answer to one message of a form. Never raises. Takes milliseconds of CPU: too long
+    for the loop.
 
     In a plain form, optional fields are folded, and nothing speaks of JSON.
     """
@@ -46,17 +51,29 @@ def answer_form(tools: Schemas, message: Mapping[str, Any], *, is_plain: bool = 
         return {**head, **_members_of_answer(tools, message, is_plain=is_plain)}
     except (Unworkable, TooLarge, RecursionError) as error:
         is_unworkable = isinstance(error, Unworkable)
-        return {**head, "error": str(error) if is_unworkable else "The form would be too large. Use the JSON view."}
+        return {
+            **head,
+            "error": str(error)
+            if is_unworkable
+            else "The form would be too large. Use the JSON view.",
+        }
 
 
 def check_input(schema: Any, value: Any) -> list[dict[str, Any]]:
-    """Return why a tool's schema refuses an input: [{"path": […], "message": "…"}], as the form shows it."""
-    return [_problem_json(one.path, one.message) for one in check(schema, value)] if schema is not None else []
+    """Return why a tool's schema refuses an input: [{"path": […], "message": "…"}], as the form
+    shows it."""
+    return (
+        [_problem_json(one.path, one.message) for one in check(schema, value)]
+        if schema is not None
+        else []
+    )
 
 
 def _html_of(form: Form) -> SafeString:
     """Return the controls of a form with a value. The page has the `<form>` around them."""
-    page = render_to_string("people/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
+    page = render_to_string(
+        "people/form.html", {"form": form, "slot": form.root, "prefix": form.prefix}
+    )
     return mark_safe(visible_html(page))  # nosec B308 # of our own template
 
 
@@ -64,10 +81,14 @@ def _problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:
     return {"path": list(path), "message": message}
 
 
-def _members_of_answer(tools: Schemas, message: Mapping[str, Any], *, is_plain: bool) -> dict[str, Any]:
+def _members_of_answer(
+    tools: Schemas, message: Mapping[str, Any], *, is_plain: bool
+) -> dict[str, Any]:
     name, state = message.get("tool"), _state(message.get("state"))
     if not isinstance(name, str) or name not in tools:
-        raise Unworkable(f"There is no tool {shown(name)}; the tools are {', '.join(map(shown, tools))}.")
+        raise Unworkable(
+            f"There is no tool {shown(name)}; the tools are {', '.join(map(shown, tools))}."
+        )
     form = Form(tools[name], _prefix(name), is_plain=is_plain)
     if message.get("do") == "read":
         return _read(form, state)
@@ -108,5 +129,6 @@ def _state(value: Any) -> State:
 
 
 def _prefix(name: str) -> str:
-    """Return the prefix of the ids in a tool's form. It is a hash, because a tool's name may contain any character."""
+    """Return the prefix of the ids in a tool's form. It is a hash, because a tool's name may
+    contain any character."""
     return f"form-{blake2s(name.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"

@@ -1,7 +1,7 @@
 """Finding the branch of a union to which a value belongs.
 
-The value is compared with each branch to a depth of _MAX_DEPTH. A complete check of recursive unions would take time
-exponential in their depth.
+The value is compared with each branch to a depth of _MAX_DEPTH. A complete check of recursive
+unions would take time exponential in their depth.
 """
 
 from __future__ import annotations
@@ -14,13 +14,20 @@ from episodes.people.forms.values import is_same
 
 _MAX_DEPTH = 3
 _TYPES: dict[str, tuple[type, ...]] = {
-    **{"string": (str,), "boolean": (bool,), "array": (list,), "object": (dict,), "null": (type(None),)},
+    **{
+        "string": (str,),
+        "boolean": (bool,),
+        "array": (list,),
+        "object": (dict,),
+        "null": (type(None),),
+    },
     **{"number": (int, float), "integer": (int,)},
 }
 
 
 def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _MAX_DEPTH) -> bool:
-    """Return whether `value` has the type, the constants and the members of `schema`, to the given depth."""
+    """Return whether `value` has the type, the constants and the members of `schema`, to the given
+    depth."""
     meaning = document.meaning(schema)
     if meaning.is_nullable and value is None:
         return True
@@ -43,7 +50,11 @@ def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _MAX
 def has_own_constant(document: SchemaDocument, schema: Any, value: Any) -> bool:
     """Return whether `value` has a constant member of this branch, such as `"kind": "circle"`."""
     members = _members(document.meaning(schema).schema)
-    constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
+    constants = {
+        name: one["const"]
+        for name, one in members.items()
+        if isinstance(one, dict) and "const" in one
+    }
     return isinstance(value, dict) and any(
         name in value and is_same(value[name], constants[name]) for name in constants
     )
@@ -56,15 +67,23 @@ def _has_type(kind: Any, value: Any) -> bool:
     return kind is None or any(isinstance(value, _TYPES.get(str(name), object)) for name in names)
 
 
-def _matches_object(document: SchemaDocument, expected: Schema, value: dict[str, Any], depth: int) -> bool:
+def _matches_object(
+    document: SchemaDocument, expected: Schema, value: dict[str, Any], depth: int
+) -> bool:
     members, required = _members(expected), expected.get("required")
-    if isinstance(required, list) and any(isinstance(name, str) and name not in value for name in required):
+    if isinstance(required, list) and any(
+        isinstance(name, str) and name not in value for name in required
+    ):
         return False
-    is_closed = expected.get("additionalProperties") is False and not expected.get("patternProperties")
+    is_closed = expected.get("additionalProperties") is False and not expected.get(
+        "patternProperties"
+    )
     if is_closed and value.keys() - members.keys():
         return False
     inner = [name for name in members if name in value]
-    return depth <= 0 or all(matches(document, members[name], value[name], depth - 1) for name in inner)
+    return depth <= 0 or all(
+        matches(document, members[name], value[name], depth - 1) for name in inner
+    )
 
 
 def _members(expected: Schema) -> dict[str, Any]:
@@ -72,6 +91,13 @@ def _members(expected: Schema) -> dict[str, Any]:
     return members if isinstance(members, dict) else {}
 
 
-def _matches_array(document: SchemaDocument, expected: Schema, value: list[Any], depth: int) -> bool:
+def _matches_array(
+    document: SchemaDocument, expected: Schema, value: list[Any], depth: int
+) -> bool:
     items = expected.get("items")
-    return depth <= 0 or not value or not isinstance(items, dict) or matches(document, items, value[0], depth - 1)
+    return (
+        depth <= 0
+        or not value
+        or not isinstance(items, dict)
+        or matches(document, items, value[0], depth - 1)
+    )

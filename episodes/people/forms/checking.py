@@ -1,7 +1,8 @@
-"""Checking a value against a tool's schema: each problem with the path of its member, in a sentence for players.
+"""Checking a value against a tool's schema: each problem with the path of its member, in a sentence
+for players.
 
-Checking a recursive union can take time exponential in its depth, and players decide on the depth. After MAX_REFERENCES
-the check stops without a problem, and the environment's own check decides.
+Checking a recursive union can take time exponential in its depth, and players decide on the depth.
+After MAX_REFERENCES the check stops without a problem, and the environment's own check decides.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ MAX_REFERENCES = 2_000
 """Maximum number of references that one check follows."""
 MAX_QUICK_CHARACTERS = 2_000
 """Characters of a schema or value that can be checked on the event loop."""
-_SLOW = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"pattern"', '"patternProperties"', '"uniqueItems"')
+_SLOW = (
+    '"$ref"',
+    '"$dynamicRef"',
+    '"$recursiveRef"',
+    '"pattern"',
+    '"patternProperties"',
+    '"uniqueItems"',
+)
 _left: ContextVar[int] = ContextVar("references that a check may still follow")
 _LIMITS = {
     "minimum": "{value} is too small; the minimum is {limit}",
@@ -73,7 +81,8 @@ _FORMATS: dict[str, tuple[Callable[[str], object], str]] = {
     "email": (_is_email, "an email address, such as name@example.org"),
     "uri": (_is_uri, "an address, such as https://example.org"),
 }
-"""Format -> what fails or returns False for a text that does not have it, and what is expected in words."""
+"""Format -> what fails or returns False for a text that does not have it, and what is expected in
+words."""
 
 
 class _TooMuch(Exception):
@@ -84,11 +93,13 @@ _SCHEMA_FAULTS = (
     *(jsonschema.exceptions.UnknownType, Unresolvable, RecursionError, re.error, ArithmeticError),
     *(AttributeError, LookupError, TypeError, ValueError, _TooMuch),
 )
-"""Raised by keywords with invalid values. The schema is not validated first, which takes seconds for a wide schema."""
+"""Raised by keywords with invalid values. The schema is not validated first, which takes seconds
+for a wide schema."""
 
 
 def check(schema: Any, value: Any) -> list[FormProblem]:
-    """Return the problems of `value` in the schema's order; empty if there are none or the schema is not checkable."""
+    """Return the problems of `value` in the schema's order; empty if there are none or the schema
+    is not checkable."""
     token = _left.set(MAX_REFERENCES)
     problems: dict[tuple[Path, str], FormProblem] = {}
     try:
@@ -108,17 +119,21 @@ def check(schema: Any, value: Any) -> list[FormProblem]:
 def is_quick(schema: Any, value: Any) -> bool:
     """Return whether a check takes less time than starting a thread for it.
 
-    True if both texts are short and the schema has no keyword whose cost grows faster than its length.
+    True if both texts are short and the schema has no keyword whose cost grows faster than its
+    length.
     """
     texts = json.dumps(schema), json.dumps(value)
-    return max(map(len, texts)) <= MAX_QUICK_CHARACTERS and not any(word in texts[0] for word in _SLOW)
+    return max(map(len, texts)) <= MAX_QUICK_CHARACTERS and not any(
+        word in texts[0] for word in _SLOW
+    )
 
 
 @lru_cache(maxsize=64)
 def _validator(text: str) -> Validator:
     schema = json.loads(text)
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return cast(Validator, _counting(cls)(schema, registry=DRAFTS))  # a registry that never retrieves schemas
+    # a registry that never retrieves schemas
+    return cast(Validator, _counting(cls)(schema, registry=DRAFTS))
 
 
 @lru_cache(maxsize=8)
@@ -154,12 +169,16 @@ def _problems_of(error: Error, root: Any) -> Iterator[FormProblem]:
         cast(Any, error.validator_value),
     )
     if word == "required" and isinstance(value, dict):
-        yield from (FormProblem((*path, name), "Required.") for name in expected if name not in value)
+        yield from (
+            FormProblem((*path, name), "Required.") for name in expected if name not in value
+        )
     elif word == "additionalProperties" and expected is False and isinstance(value, dict):
         named = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
         names = ", ".join(map(shown, list(named)[:12])) or "none"
         yield from (
-            FormProblem((*path, name), f"There is no member named {shown(name)}; the members are {names}.")
+            FormProblem(
+                (*path, name), f"There is no member named {shown(name)}; the members are {names}."
+            )
             for name in value
             if name not in named
         )
@@ -169,11 +188,21 @@ def _problems_of(error: Error, root: Any) -> Iterator[FormProblem]:
 
 def _sentence(error: Error, root: Any) -> str:
     word, value, expected = str(error.validator), error.instance, cast(Any, error.validator_value)
-    kind = kind_of(error.schema, root) if isinstance(error.schema, dict) and isinstance(root, dict) else "anything"
+    kind = (
+        kind_of(error.schema, root)
+        if isinstance(error.schema, dict) and isinstance(root, dict)
+        else "anything"
+    )
     if word in _LIMITS:
-        few = f"{len(value):,} {_COUNTED.get(word[3:], '')}" if isinstance(value, str | list | dict) else ""
+        few = (
+            f"{len(value):,} {_COUNTED.get(word[3:], '')}"
+            if isinstance(value, str | list | dict)
+            else ""
+        )
         count = f"{few} is" if few.startswith("1 ") else f"{few}s are"
-        limit = limit_shown(word, expected) + ((" is" if expected == 1 else " are") if word[3:] in _COUNTED else "")
+        limit = limit_shown(word, expected) + (
+            (" is" if expected == 1 else " are") if word[3:] in _COUNTED else ""
+        )
         if word == "pattern":
             limit = _form_of(expected, error.schema) or limit
         near = _multiples_near(cast(float, value), expected) if word == "multipleOf" else ""
@@ -185,18 +214,23 @@ def _sentence(error: Error, root: Any) -> str:
     elif word in ("type", "anyOf", "oneOf"):
         text = f"expected {kind}, not {shown(value)}"
     else:
-        text = error.message if len(error.message) <= 300 else f"{error.message[:299]}\N{HORIZONTAL ELLIPSIS}"
+        text = (
+            error.message
+            if len(error.message) <= 300
+            else f"{error.message[:299]}\N{HORIZONTAL ELLIPSIS}"
+        )
     return f"{text[:1].upper()}{text[1:]}"
 
 
-# --- unions -----------------------------------------------------------------------------------------------------------
+# --- unions ---------------------------------------------------------------------------------------
 
 
 def _meant(error: Error) -> Iterator[Error | FormProblem]:
     """Yield the problems of a value that no branch of a union accepts.
 
-    Where a constant member distinguishes the branches: the problems of the branch with the value's constant, or that no
-    branch has it. Otherwise the error that jsonschema finds most relevant, which may belong to another branch.
+    Where a constant member distinguishes the branches: the problems of the branch with the value's
+    constant, or that no branch has it. Otherwise the error that jsonschema finds most relevant,
+    which may belong to another branch.
     """
     if error.validator in ("anyOf", "oneOf") and error.context:
         branches = set(range(len(cast(list[Any], error.validator_value))))
@@ -214,7 +248,8 @@ def _meant(error: Error) -> Iterator[Error | FormProblem]:
 
 
 def _by_constant(errors: list[Error]) -> dict[Path, dict[Any, Error]]:
-    """Map the path of a member to the error of each branch that requires another constant there, by its index."""
+    """Map the path of a member to the error of each branch that requires another constant there, by
+    its index."""
     problems: dict[Path, dict[Any, Error]] = {}
     for one in errors:
         if one.validator == "const" and len(one.relative_path) == 1:
@@ -228,12 +263,26 @@ def _none_of(path: Path, refused: dict[Any, Error]) -> FormProblem:
     return FormProblem(path, f"{shown(cast(Any, errors[0].instance))} is not one of {names}.")
 
 
-# --- limits in words -------------------------------------------------------------------------------------------------
+# --- limits in words ------------------------------------------------------------------------------
 
 _SETS = {
-    **{"[a-z]": "small letter", "[A-Z]": "capital letter", "[A-Za-z]": "letter", "[a-zA-Z]": "letter"},
-    **{"[0-9]": "digit", r"\d": "digit", r"\w": "letter, digit or underscore", "[A-Za-z0-9]": "letter or digit"},
-    **{"[a-zA-Z0-9]": "letter or digit", "[a-z0-9]": "small letter or digit", "[A-Z0-9]": "capital letter or digit"},
+    **{
+        "[a-z]": "small letter",
+        "[A-Z]": "capital letter",
+        "[A-Za-z]": "letter",
+        "[a-zA-Z]": "letter",
+    },
+    **{
+        "[0-9]": "digit",
+        r"\d": "digit",
+        r"\w": "letter, digit or underscore",
+        "[A-Za-z0-9]": "letter or digit",
+    },
+    **{
+        "[a-zA-Z0-9]": "letter or digit",
+        "[a-z0-9]": "small letter or digit",
+        "[A-Z0-9]": "capital letter or digit",
+    },
 }
 _PIECE = re.compile(
     rf"(?P<set>{'|'.join(map(re.escape, _SETS))})(?P<count>\{{\d+(?:,\d*)?\}}|[+*?])?"
@@ -249,7 +298,8 @@ def _multiples_near(value: float, step: float) -> str:
 
 
 def _form_of(pattern: Any, schema: Any) -> str:
-    """Return a simple pattern in words, such as "3 capital letters, then "-""; of another its example, or nothing."""
+    """Return a simple pattern in words, such as "3 capital letters, then "-""; of another its
+    example, or nothing."""
     body = re.fullmatch(r"\^(.*)\$", str(pattern))
     parts, at = [], 0
     while body and at < len(body[1]) and (piece := _PIECE.match(body[1], at)):
@@ -275,4 +325,6 @@ def _piece_in_words(piece: re.Match[str]) -> str:
             if "," not in count
             else f"{least} to {most or 'any number of'} {many}"
         )
-    return {"+": f"one or more {many}", "*": f"any number of {many}", "?": f"perhaps a {name}"}[count]
+    return {"+": f"one or more {many}", "*": f"any number of {many}", "?": f"perhaps a {name}"}[
+        count
+    ]

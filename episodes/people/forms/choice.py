@@ -31,15 +31,26 @@ class Choice(Control):
     def options(self) -> list[str]:
         """Names of the branches, numbered where they are equal."""
         names = [self._name_of(branch) for branch in self.meaning.branches]
-        return [name if names.count(name) == 1 else f"{name} ({at + 1})" for at, name in enumerate(names)]
+        return [
+            name if names.count(name) == 1 else f"{name} ({at + 1})"
+            for at, name in enumerate(names)
+        ]
 
     @property
     def description(self) -> str:
-        return words(self.meaning.branches[self.chosen].schema, "description") if self.chosen is not None else ""
+        return (
+            words(self.meaning.branches[self.chosen].schema, "description")
+            if self.chosen is not None
+            else ""
+        )
 
     def fresh(self) -> None:
         """Choose the first branch that is not recursive, if there is one."""
-        inner = [index for index, one in enumerate(self.meaning.branches) if not one.refs & self.place.refs]
+        inner = [
+            index
+            for index, one in enumerate(self.meaning.branches)
+            if not one.refs & self.place.refs
+        ]
         if inner:
             self._take(inner[0]).fresh()
 
@@ -47,8 +58,13 @@ class Choice(Control):
         branches = self.meaning.branches
         document = self.place.maker.document
         matching = [at for at, one in enumerate(branches) if matches(document, one.schema, value)]
-        by_constant = [at for at, one in enumerate(branches) if has_own_constant(document, one.schema, value)]
-        return any(self._take(index).fill(value) for index in [*matching, *by_constant, *range(len(branches))])
+        by_constant = [
+            at for at, one in enumerate(branches) if has_own_constant(document, one.schema, value)
+        ]
+        return any(
+            self._take(index).fill(value)
+            for index in [*matching, *by_constant, *range(len(branches))]
+        )
 
     def load(self, state: State) -> None:
         chosen = state.get(f"c{self.name}", "")
@@ -57,7 +73,10 @@ class Choice(Control):
 
     def state(self) -> dict[str, str]:
         chosen = "" if self.chosen is None else str(self.chosen)
-        return {f"c{self.name}": chosen, **(self.branch_control.state() if self.branch_control else {})}
+        return {
+            f"c{self.name}": chosen,
+            **(self.branch_control.state() if self.branch_control else {}),
+        }
 
     def parts(self) -> Sequence[FormPart]:
         return self.branch_control.parts() if self.branch_control else []
@@ -77,7 +96,8 @@ class Choice(Control):
             self._carry(control, value)
 
     def _carry(self, control: Control, value: Any) -> None:
-        """Take what fits of `value`: members by name, also within members, items of a list, and text as a number."""
+        """Take what fits of `value`: members by name, also within members, items of a list, and
+        text as a number."""
         document = self.place.maker.document
         if isinstance(value, dict) and isinstance(control, Members):
             for name, slot in zip(control.named, control.slots, strict=True):
@@ -97,7 +117,10 @@ class Choice(Control):
 
     def _take(self, index: int) -> Control:
         branch = self.meaning.branches[index]
-        self.chosen, self.branch_control = index, self.make(self.place.branch(index, branch.refs), branch)
+        self.chosen, self.branch_control = (
+            index,
+            self.make(self.place.branch(index, branch.refs), branch),
+        )
         return self.branch_control
 
     def _name_of(self, branch: Meaning) -> str:
@@ -109,7 +132,13 @@ class Choice(Control):
             if isinstance(member, dict) and "const" in member:
                 return f"{name}: {shown(member['const'], 40)}"[:60]
         kind = (
-            kind_of(schema, self.place.maker.document.root) if isinstance(self.place.maker.document.root, dict) else ""
+            kind_of(schema, self.place.maker.document.root)
+            if isinstance(self.place.maker.document.root, dict)
+            else ""
         )
-        named = f" with {', '.join(members)}" if kind == "object" and isinstance(members, dict) and members else ""
+        named = (
+            f" with {', '.join(members)}"
+            if kind == "object" and isinstance(members, dict) and members
+            else ""
+        )
         return f"{kind or 'anything'}{named}"[:60]

@@ -1,8 +1,9 @@
-"""Base class of the controls with which people enter the parts of a value, and the interfaces between parts of a form.
+"""Base class of the controls with which people enter the parts of a value, and the interfaces
+between parts of a form.
 
-A control gets its content in one of three ways: as an empty control (`fresh`), from a value (`fill`) or from a page's
-state (`load`). Then it has a `value` and can be rendered by its template. `fields`, `groups` and `choice` have a class
-for each kind of control.
+A control gets its content in one of three ways: as an empty control (`fresh`), from a value
+(`fill`) or from a page's state (`load`). Then it has a `value` and can be rendered by its template.
+`fields`, `groups` and `choice` have a class for each kind of control.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class FormPlace:
 
     maker: Maker
     name: str = ""
-    """From the outside in: `/pNAME` a member, `/i3` an item, `/e0` a member with an entered name, `/b1` a branch."""
+    """From the outside in: `/pNAME` a member, `/i3` an item, `/e0` a member with an entered name,
+    `/b1` a branch."""
     path: Path = ()
     label: str = ""
     depth: int = 0
@@ -82,7 +84,9 @@ class FormPlace:
         return replace(self, name=f"{self.name}/b{index}", refs=self.refs | refs)
 
     def _within(self, step: str, part: str | int, label: str) -> FormPlace:
-        return replace(self, name=self.name + step, path=(*self.path, part), label=label, depth=self.depth + 1)
+        return replace(
+            self, name=self.name + step, path=(*self.path, part), label=label, depth=self.depth + 1
+        )
 
 
 class Control(ABC):
@@ -122,7 +126,8 @@ class Control(ABC):
 
     @abstractmethod
     def value(self, problems: list[FormProblem]) -> Any:
-        """Return the JSON value. Without a valid one, add a problem to `problems` and return NOTHING or the text."""
+        """Return the JSON value. Without a valid one, add a problem to `problems` and return
+        NOTHING or the text."""
 
     def problem(self, message: str) -> FormProblem:
         return FormProblem(self.place.path, message)

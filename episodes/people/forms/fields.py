@@ -1,4 +1,5 @@
-"""Controls without parts: text, number, text or number, boolean, a list of options, a constant, JSON."""
+"""Controls without parts: text, number, text or number, boolean, a list of options, a constant,
+JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +36,18 @@ _LONG_NAMES = {
     "patch",
     "diff",
 }
-_LONG_NAMES |= {"essay", "explanation", "message", "document", "file_text", "new_str", "old_str", "sql", "tex", "latex"}
+_LONG_NAMES |= {
+    "essay",
+    "explanation",
+    "message",
+    "document",
+    "file_text",
+    "new_str",
+    "old_str",
+    "sql",
+    "tex",
+    "latex",
+}
 _LONG_FORMATS = {"multiline", "textarea", "text", "markdown", "html", "code", "json"}
 _NATIVE = {
     "date": ("date", re.compile(r"\d{4}-\d\d-\d\d")),
@@ -74,14 +86,25 @@ class TextControl(Control):
     @property
     def placeholder(self) -> str:
         examples = self.schema.get("examples")
-        first = examples[0] if isinstance(examples, list) and examples else _EXAMPLES.get(words(self.schema, "format"))
-        return f"e.g. {first}" if isinstance(first, str | int | float) and is_plain(str(first)) else ""
+        first = (
+            examples[0]
+            if isinstance(examples, list) and examples
+            else _EXAMPLES.get(words(self.schema, "format"))
+        )
+        return (
+            f"e.g. {first}" if isinstance(first, str | int | float) and is_plain(str(first)) else ""
+        )
 
     @property
     def input_type(self) -> str:
-        """Return the type of the browser's field for the format, such as "date"; empty if it can't show the text."""
+        """Return the type of the browser's field for the format, such as "date"; empty if it can't
+        show the text."""
         native, texts = _NATIVE.get(words(self.schema, "format"), ("", re.compile("")))
-        return native if native and (not self.text or texts.fullmatch(self.text)) and "\n" not in self.text else ""
+        return (
+            native
+            if native and (not self.text or texts.fullmatch(self.text)) and "\n" not in self.text
+            else ""
+        )
 
     @property
     def is_utc(self) -> bool:
@@ -210,7 +233,10 @@ class OptionsControl(Control):
 
     @property
     def is_segmented(self) -> bool:
-        return len(self.options) <= _MAX_SEGMENTS and sum(map(len, self.options)) <= _MAX_SEGMENT_CHARACTERS
+        return (
+            len(self.options) <= _MAX_SEGMENTS
+            and sum(map(len, self.options)) <= _MAX_SEGMENT_CHARACTERS
+        )
 
     def fill(self, value: Any) -> bool:
         options = enumerate(self.schema["enum"])
@@ -289,8 +315,14 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_word(value: Any) -> bool:
-    """Return whether `value` is a text that cannot be mistaken for other JSON when it is shown without quotes."""
-    if not isinstance(value, str) or not value.strip() == value != "" or not is_plain(value) or len(value) > 60:
+    """Return whether `value` is a text that cannot be mistaken for other JSON when it is shown
+    without quotes."""
+    if (
+        not isinstance(value, str)
+        or not value.strip() == value != ""
+        or not is_plain(value)
+        or len(value) > 60
+    ):
         return False
     try:
         json.loads(value)

@@ -1,4 +1,5 @@
-"""A form: a tool's input as controls, made from its schema, filled with a value or a page's state, and read as JSON.
+"""A form: a tool's input as controls, made from its schema, filled with a value or a page's state,
+and read as JSON.
 
     form = Form(schema)            the schema of a tool's input
     form.fill(value)               or form.fresh(), or form.load(state)
@@ -39,7 +40,7 @@ class Form:
         self.slots: list[Slot] = []
         self.root = self.slot(FormPlace(self, refs=frozenset(["#"])), self.document.root)
 
-    # --- the Maker of its parts --------------------------------------------------------------------------------------
+    # --- the Maker of its parts -------------------------------------------------------------------
 
     def slot(self, place: FormPlace, schema: Any, *, is_optional: bool = False) -> Slot:
         slot = Slot(self, place, schema, is_optional=is_optional)
@@ -52,7 +53,7 @@ class Form:
             raise TooLarge
         return len(self.slots)
 
-    # --- content -----------------------------------------------------------------------------------------------------
+    # --- content ----------------------------------------------------------------------------------
 
     def fresh(self) -> None:
         """Become the form before anybody has used it."""
@@ -71,7 +72,8 @@ class Form:
             self._only_raw(value)
 
     def take(self, value: Any) -> bool:
-        """Take exactly `value`; False if it had to be entered as JSON, because the controls cannot represent it."""
+        """Take exactly `value`; False if it had to be entered as JSON, because the controls cannot
+        represent it."""
         self.fill(value)
         return not self.root.is_raw
 
@@ -84,10 +86,11 @@ class Form:
         self._clear()
         self.root.take_raw(value)
 
-    # --- reading -----------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def value(self) -> tuple[Any, list[FormProblem]]:
-        """Return the value and its problems. With problems, the value is the best approximation, or NOTHING."""
+        """Return the value and its problems. With problems, the value is the best approximation, or
+        NOTHING."""
         problems: list[FormProblem] = []
         return self.root.value(problems), problems
 

@@ -1,4 +1,5 @@
-"""Controls with parts: `Array`, a slot for each item, and `Members`, a slot for each member of an object."""
+"""Controls with parts: `Array`, a slot for each item, and `Members`, a slot for each member of an
+object."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from episodes.people.forms.control import Control, FormPart, FormPlace, FormProblem, State, whole_number
+from episodes.people.forms.control import (
+    Control,
+    FormPart,
+    FormPlace,
+    FormProblem,
+    State,
+    whole_number,
+)
 from episodes.people.forms.schema import Meaning
 from episodes.people.forms.values import NOTHING, is_plain, shown
 
@@ -28,16 +36,21 @@ class Array(Control):
     def __init__(self, place: FormPlace, meaning: Meaning) -> None:
         super().__init__(place, meaning)
         items = self.schema.get("items", True)
-        prefix = items if isinstance(items, list) else self.schema.get("prefixItems")  # a list in draft 7 and earlier
+        # a list in draft 7 and earlier
+        prefix = items if isinstance(items, list) else self.schema.get("prefixItems")
         self.prefix: list[Any] = prefix[:MAX_ITEMS] if isinstance(prefix, list) else []
-        self.rest: Any = self.schema.get("additionalItems", True) if isinstance(items, list) else items
+        self.rest: Any = (
+            self.schema.get("additionalItems", True) if isinstance(items, list) else items
+        )
         self.slots: list[FormPart] = []
 
     @property
     def can_add(self) -> bool:
         most = whole_number(self.schema, "maxItems")
         allowed = MAX_ITEMS if most is None else min(most, MAX_ITEMS)
-        return len(self.slots) < (allowed if self.rest is not False else min(allowed, len(self.prefix)))
+        return len(self.slots) < (
+            allowed if self.rest is not False else min(allowed, len(self.prefix))
+        )
 
     @property
     def can_remove(self) -> bool:
@@ -122,12 +135,17 @@ class Members(Control):
     def can_add(self) -> bool:
         """Return whether members that the schema does not name can be added.
 
-        It has to allow them, or to say nothing about members. A tool whose schema says nothing has no fields.
+        It has to allow them, or to say nothing about members. A tool whose schema says nothing has
+        no fields.
         """
         others = self.schema.get("additionalProperties")
         is_silent = "properties" not in self.schema and not self.named and self.place.depth > 0
         is_free = bool(self.schema.keys() & set(_FREE)) or is_silent
-        return (others not in (None, False) or is_free) and len(self.entries) < MAX_ENTRIES and not self._is_closed
+        return (
+            (others not in (None, False) or is_free)
+            and len(self.entries) < MAX_ENTRIES
+            and not self._is_closed
+        )
 
     @property
     def has_optional(self) -> bool:
@@ -136,7 +154,10 @@ class Members(Control):
 
     @property
     def _is_closed(self) -> bool:
-        return self.schema.get("additionalProperties") is False and "patternProperties" not in self.schema
+        return (
+            self.schema.get("additionalProperties") is False
+            and "patternProperties" not in self.schema
+        )
 
     def fresh(self) -> None:
         self.slots = [self._slot(name) for name in self.named]
@@ -144,8 +165,14 @@ class Members(Control):
             slot.fresh()
 
     def fill(self, value: Any) -> bool:
-        others = [name for name in value if name not in self.named] if isinstance(value, dict) else []
-        if not isinstance(value, dict) or len(others) > MAX_ENTRIES or not all(map(is_plain, others)):
+        others = (
+            [name for name in value if name not in self.named] if isinstance(value, dict) else []
+        )
+        if (
+            not isinstance(value, dict)
+            or len(others) > MAX_ENTRIES
+            or not all(map(is_plain, others))
+        ):
             return False
         self.slots = [self._slot(name) for name in self.named]
         for slot, name in zip(self.slots, self.named, strict=True):
@@ -159,7 +186,9 @@ class Members(Control):
         self.slots = [self._slot(name) for name in self.named]
         count = state.get(f"n{self.name}", "0")
         count = count if count.isdecimal() and len(count) < 5 else "0"
-        names = [state.get(f"k{self.name}/e{index}", "") for index in range(min(int(count), MAX_ENTRIES))]
+        names = [
+            state.get(f"k{self.name}/e{index}", "") for index in range(min(int(count), MAX_ENTRIES))
+        ]
         self.entries = [self._entry(index, name) for index, name in enumerate(names)]
         for slot in self.parts():
             slot.load(state)
@@ -169,10 +198,16 @@ class Members(Control):
         return {f"n{self.name}": str(len(self.entries)), **names}
 
     def value(self, problems: list[FormProblem]) -> Any:
-        found = {name: slot.value(problems) for name, slot in zip(self.named, self.slots, strict=True)}
+        found = {
+            name: slot.value(problems) for name, slot in zip(self.named, self.slots, strict=True)
+        }
         for entry in self.entries:
             if entry.name in found:
-                problems.append(entry.slot.problem(f"There is another member named {shown(entry.name)}. Rename one."))
+                problems.append(
+                    entry.slot.problem(
+                        f"There is another member named {shown(entry.name)}. Rename one."
+                    )
+                )
             found[entry.name] = entry.slot.value(problems)
         return {name: value for name, value in found.items() if value is not NOTHING}
 
@@ -188,16 +223,22 @@ class Members(Control):
         return self.entries[-1].slot
 
     def _slot(self, name: str) -> FormPart:
-        return self.place.maker.slot(self.place.member(name), self.named[name], is_optional=name not in self.required)
+        return self.place.maker.slot(
+            self.place.member(name), self.named[name], is_optional=name not in self.required
+        )
 
     def _entry(self, index: int, name: str) -> Entry:
-        return Entry(name, self.place.maker.slot(self.place.entry(index, name), self._schema_of(name)))
+        return Entry(
+            name, self.place.maker.slot(self.place.entry(index, name), self._schema_of(name))
+        )
 
     def _schema_of(self, name: str) -> Any:
         """Return the schema of a member that `properties` does not name."""
         patterns = self.schema.get("patternProperties")
         found = (
-            [one for pattern, one in patterns.items() if _matches(pattern, name)] if isinstance(patterns, dict) else []
+            [one for pattern, one in patterns.items() if _matches(pattern, name)]
+            if isinstance(patterns, dict)
+            else []
         )
         if not found:
             others = self.schema.get("additionalProperties", True)

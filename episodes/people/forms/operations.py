@@ -1,6 +1,8 @@
-"""Operations that a page requests on a form: adding and moving items, choosing a branch, switching to JSON and back.
+"""Operations that a page requests on a form: adding and moving items, choosing a branch, switching
+to JSON and back.
 
-`answer.py` calls them. Items are removed and moved by name in the state that the page sent, before the form loads it.
+`answer.py` calls them. Items are removed and moved by name in the state that the page sent, before
+the form loads it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from episodes.people.forms.values import parsed_json
 
 
 class Unworkable(ValueError):
-    """The operation is impossible: the page is out of date, or the message is faulty. The text is for players."""
+    """The operation is impossible: the page is out of date, or the message is faulty. The text is
+    for players."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class Operation:
     """An operation at the slot named `at`."""
 
     do: str
-    """Name of the operation: show, include, add, remove, up, down, choose, raw, form, reset, refresh, set."""
+    """Name of the operation: show, include, add, remove, up, down, choose, raw, form, reset,
+    refresh, set."""
     at: str = ""
     choice: int = 0
     """Index of the branch, for `choose`."""
@@ -75,7 +79,7 @@ def _set(form: Form, text: str) -> FormOutcome:
     return FormOutcome([], focus="")
 
 
-# --- operations at a slot --------------------------------------------------------------------------------------------
+# --- operations at a slot -------------------------------------------------------------------------
 
 
 def _include(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
@@ -113,7 +117,9 @@ def _form(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
     if slot.take(value):
         return FormOutcome([], focus=slot.place.name)
     limits = f" ({slot.hint})" if slot.hint else ""
-    return FormOutcome([slot.problem(f"The form has no field for this value{limits}. Change it, or reset it.")])
+    return FormOutcome(
+        [slot.problem(f"The form has no field for this value{limits}. Change it, or reset it.")]
+    )
 
 
 def _reset(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
@@ -127,7 +133,8 @@ def _refresh(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
 
 def _unknown(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
     raise Unworkable(
-        f"Unknown operation {operation.do[:40]!r}; use {', '.join(_ACTIONS)}, show, set, remove, up or down."
+        f"Unknown operation {operation.do[:40]!r}; use {', '.join(_ACTIONS)}, show, set, remove, "
+        "up or down."
     )
 
 
@@ -137,7 +144,7 @@ _ACTIONS: Mapping[str, Callable[[Form, Slot, Operation], FormOutcome]] = {
 }
 
 
-# --- moving items ----------------------------------------------------------------------------------------------------
+# --- moving items ---------------------------------------------------------------------------------
 
 _LAST = re.compile(r"(.*)/([ie])([0-9]{1,4})", re.DOTALL)
 
@@ -151,7 +158,9 @@ def _shift(form: Form, state: State, operation: Operation) -> FormOutcome:
     count = _count(state, holder)
     other = index + _NEIGHBOUR.get(operation.do, 0)
     if not (0 <= index < count and 0 <= other < count):
-        raise Unworkable("This item can't be moved further." if index < count else "This item no longer exists.")
+        raise Unworkable(
+            "This item can't be moved further." if index < count else "This item no longer exists."
+        )
     if operation.do == "remove":
         places = {at: at - 1 if at > index else at for at in range(count) if at != index}
         state = {**_with_moved(state, before, places), f"n{holder}": str(count - 1)}
@@ -164,7 +173,8 @@ def _shift(form: Form, state: State, operation: Operation) -> FormOutcome:
 
 
 def _with_moved(state: State, before: str, places: dict[int, int]) -> dict[str, str]:
-    """Return `state` with the items below `before` at the indexes in `places` (old -> new); others are dropped."""
+    """Return `state` with the items below `before` at the indexes in `places` (old -> new); others
+    are dropped."""
     moved: dict[str, str] = {}
     for key, text in state.items():
         name, slash, rest = key[1 + len(before) :].partition("/")
@@ -181,5 +191,6 @@ def _count(state: State, holder: str) -> int:
 
 
 def _slot_name(name: str) -> str:
-    """Return the name of the slot of a control; for a branch of a choice, the slot of the choice."""
+    """Return the name of the slot of a control; for a branch of a choice, the slot of the
+    choice."""
     return re.sub(r"(?:/b[0-9]+)+\Z", "", name)

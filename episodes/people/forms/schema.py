@@ -1,8 +1,9 @@
-"""A tool's JSON Schema as a form reads it: the kind of control of each part. Used by slots and choices.
+"""A tool's JSON Schema as a form reads it: the kind of control of each part. Used by slots and
+choices.
 
-Schemas come from authors of environments. References can be broken or circular, `allOf` can double at every level, an
-enumeration can have a million entries. Anything that is not supported or too large gets the kind "raw": JSON in a text
-field.
+Schemas come from authors of environments. References can be broken or circular, `allOf` can double
+at every level, an enumeration can have a million entries. Anything that is not supported or too
+large gets the kind "raw": JSON in a text field.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from episodes.people.forms.schema_merge import Contradiction, Schema, merged, ty
 from episodes.people.forms.values import is_plain
 
 Kind = Literal[
-    "text", "number", "boolean", "options", "constant", "scalar", "array", "object", "choice", "nothing", "raw"
+    "text",
+    "number",
+    "boolean",
+    "options",
+    "constant",
+    "scalar",
+    "array",
+    "object",
+    "choice",
+    "nothing",
+    "raw",
 ]
 
 MAX_SCHEMAS = 2_000
@@ -24,11 +35,35 @@ MAX_OPTIONS = 500
 MAX_BRANCHES = 40
 MAX_MEMBERS = 200
 """Maximum number of members of an object; required ones count twice."""
-_ANNOTATIONS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
+_ANNOTATIONS = (
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+)
 _UNIONS = ("oneOf", "anyOf")
-_CONDITIONS = {"required", "not", "minProperties", "maxProperties", "dependentRequired", "if", "then", "else"}
+_CONDITIONS = {
+    "required",
+    "not",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "if",
+    "then",
+    "else",
+}
 _KEYWORDS_OF_TYPE = {
-    "object": ("properties", "patternProperties", "additionalProperties", "required", "propertyNames"),
+    "object": (
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "required",
+        "propertyNames",
+    ),
     "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "string": ("minLength", "maxLength", "pattern", "format", "contentMediaType"),
@@ -64,7 +99,12 @@ class SchemaDocument:
         """Return the meaning of `schema`, a part of this document. Never raises."""
         try:
             return _Reading(self._references).meaning(schema)
-        except (Contradiction, RecursionError, TypeError, ValueError):  # any keyword can have any value
+        except (
+            Contradiction,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ):  # any keyword can have any value
             return Meaning("raw", _annotations(schema))
 
 
@@ -92,7 +132,9 @@ class _Reading:
             return Meaning(_kind(one), one, is_nullable, refs=refs | others[0].refs)
         if _is_scalar([one.schema for one in others]):
             return Meaning(
-                "scalar", {**_scalar([branch.schema for branch in others]), **_annotations(own)}, is_nullable
+                "scalar",
+                {**_scalar([branch.schema for branch in others]), **_annotations(own)},
+                is_nullable,
             )
         if len(others) > MAX_BRANCHES:
             return Meaning("raw", own)
@@ -122,14 +164,16 @@ class _Reading:
         return flat
 
     def _found(self, target: Any) -> Any:
-        """Return the schema at a reference. Raises: Contradiction for a broken one and for one to another document."""
+        """Return the schema at a reference. Raises: Contradiction for a broken one and for one to
+        another document."""
         try:
             return self.references.target(target)
         except LookupError as error:
             raise Contradiction from error
 
     def _branches(self, flat: Schema) -> list[Meaning]:
-        """Return the alternatives for a value, each a complete schema; empty if there is only one."""
+        """Return the alternatives for a value, each a complete schema; empty if there is only
+        one."""
         base = {key: value for key, value in flat.items() if key not in _ANNOTATIONS}
         union = next((key for key in _UNIONS if key in flat), None)
         if union:
@@ -138,11 +182,16 @@ class _Reading:
                 for branch, refs in self._spliced(flat[union], frozenset())
             ]
         else:
-            branches = [(branch, frozenset[str]()) for branch in _by_type(base)] if _has_types(flat) else []
+            branches = (
+                [(branch, frozenset[str]()) for branch in _by_type(base)]
+                if _has_types(flat)
+                else []
+            )
         return [Meaning(_kind(branch), branch, refs=refs) for branch, refs in branches]
 
     def _spliced(self, branches: Any, trail: frozenset[str]) -> list[tuple[Schema, frozenset[str]]]:
-        """Return the branches without references and inner unions, each with the references followed for it."""
+        """Return the branches without references and inner unions, each with the references
+        followed for it."""
         found: list[tuple[Schema, frozenset[str]]] = []
         for branch in [branch for branch in _list(branches) if branch is not False]:
             try:
@@ -155,7 +204,11 @@ class _Reading:
     def _unfolded(self, flat: Schema, trail: frozenset[str]) -> list[tuple[Schema, frozenset[str]]]:
         union = next((key for key in _UNIONS if key in flat), None)
         if union:
-            base = {key: value for key, value in _without_unions(flat).items() if key not in _ANNOTATIONS}
+            base = {
+                key: value
+                for key, value in _without_unions(flat).items()
+                if key not in _ANNOTATIONS
+            }
             return [(merged(base, one), refs) for one, refs in self._spliced(flat[union], trail)]
         return [(one, frozenset()) for one in (_by_type(flat) if _has_types(flat) else [flat])]
 
@@ -188,7 +241,14 @@ def _kind(schema: Schema) -> Kind:
 
 def _guessed_type(schema: Schema) -> str | None:
     """Return the type that the keywords of a schema without `type` suggest."""
-    return next((kind for kind, words in _KEYWORDS_OF_TYPE.items() if any(word in schema for word in words)), None)
+    return next(
+        (
+            kind
+            for kind, words in _KEYWORDS_OF_TYPE.items()
+            if any(word in schema for word in words)
+        ),
+        None,
+    )
 
 
 def _is_plain_object(schema: Schema) -> bool:
@@ -199,7 +259,8 @@ def _is_plain_object(schema: Schema) -> bool:
 
 
 def _are_conditions(branches: Any) -> bool:
-    """Return whether a union only restricts which members go together. The check of the value enforces that."""
+    """Return whether a union only restricts which members go together. The check of the value
+    enforces that."""
     return isinstance(branches, list) and all(
         isinstance(branch, dict) and branch.keys() <= _CONDITIONS for branch in branches
     )
@@ -219,7 +280,9 @@ def _by_type(schema: Schema) -> list[Schema]:
 
 def _is_null(schema: Schema) -> bool:
     return (
-        schema.get("type") == "null" or ("const" in schema and schema["const"] is None) or schema.get("enum") == [None]
+        schema.get("type") == "null"
+        or ("const" in schema and schema["const"] is None)
+        or schema.get("enum") == [None]
     )
 
 
@@ -232,11 +295,18 @@ def _is_scalar(branches: list[Schema]) -> bool:
 def _scalar(branches: list[Schema]) -> Schema:
     types = [str(branch.get("type") or _guessed_type(branch)) for branch in branches]
     text = branches[[_kind(branch) for branch in branches].index("text")]
-    return {**text, "type": [name for name in dict.fromkeys(types) if name in ("string", "number", "integer")]}
+    return {
+        **text,
+        "type": [name for name in dict.fromkeys(types) if name in ("string", "number", "integer")],
+    }
 
 
 def _annotations(schema: Any) -> Schema:
-    return {key: schema[key] for key in _ANNOTATIONS if key in schema} if isinstance(schema, dict) else {}
+    return (
+        {key: schema[key] for key in _ANNOTATIONS if key in schema}
+        if isinstance(schema, dict)
+        else {}
+    )
 
 
 def _list(value: Any) -> list[Any]:

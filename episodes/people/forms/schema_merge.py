@@ -1,6 +1,7 @@
 """Merging two schemas for one value into one, for `allOf` and for keywords next to a `$ref`.
 
-Only the keywords that shape a control have to be right. The check of the whole value uses the original schema.
+Only the keywords that shape a control have to be right. The check of the whole value uses the
+original schema.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ class Contradiction(Exception):
 
 
 def merged(inner: Schema, outer: Schema) -> Schema:
-    """Return both schemas as one. Annotations such as a description are those of `outer`. Raises: Contradiction."""
+    """Return both schemas as one. Annotations such as a description are those of `outer`. Raises:
+    Contradiction."""
     both = {**inner, **outer}
     for key in inner.keys() & outer.keys():
         both[key] = _both(key, inner[key], outer[key])
-    if "const" in both and isinstance(both.get("enum"), list) and not _has(both["enum"], both["const"]):
+    if (
+        "const" in both
+        and isinstance(both.get("enum"), list)
+        and not _has(both["enum"], both["const"])
+    ):
         raise Contradiction
     return both
 
@@ -34,7 +40,11 @@ def _both(key: str, one: Any, other: Any) -> Any:
         return _type(one, other)
     if key in _MINIMUMS + _MAXIMUMS and _is_number(one) and _is_number(other):
         return max(one, other) if key in _MINIMUMS else min(one, other)
-    if key in ("properties", "patternProperties", "$defs") and isinstance(one, dict) and isinstance(other, dict):
+    if (
+        key in ("properties", "patternProperties", "$defs")
+        and isinstance(one, dict)
+        and isinstance(other, dict)
+    ):
         shared = {name: {"allOf": [one[name], other[name]]} for name in one if name in other}
         return {**one, **other, **shared}
     if key == "required" and isinstance(one, list) and isinstance(other, list):

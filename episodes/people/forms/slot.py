@@ -1,4 +1,5 @@
-"""The slot of one value in a form: whether the value is given, null, left out or folded, and its control.
+"""The slot of one value in a form: whether the value is given, null, left out or folded, and its
+control.
 
 For environments, absent, null and empty are three different values, so forms keep them apart.
 """
@@ -11,7 +12,15 @@ from typing import Any, Literal, get_args
 from environments.display.schema_fields import kind_of, limits_of
 from episodes.people.forms.choice import Choice
 from episodes.people.forms.control import Control, FormPlace, FormProblem, Maker, State, words
-from episodes.people.forms.fields import Boolean, Constant, NumberControl, OptionsControl, Raw, Scalar, TextControl
+from episodes.people.forms.fields import (
+    Boolean,
+    Constant,
+    NumberControl,
+    OptionsControl,
+    Raw,
+    Scalar,
+    TextControl,
+)
 from episodes.people.forms.groups import Array, Members
 from episodes.people.forms.schema import Kind, Meaning
 from episodes.people.forms.values import NOTHING
@@ -20,7 +29,13 @@ Presence = Literal["given", "null", "absent", "folded"]
 MAX_DEPTH = 16
 """Levels of a form. Deeper values are entered as JSON."""
 _CLASSES: dict[Kind, type[Control]] = {
-    **{"text": TextControl, "number": NumberControl, "scalar": Scalar, "boolean": Boolean, "options": OptionsControl},
+    **{
+        "text": TextControl,
+        "number": NumberControl,
+        "scalar": Scalar,
+        "boolean": Boolean,
+        "options": OptionsControl,
+    },
     **{"constant": Constant, "nothing": Constant, "array": Array, "object": Members, "raw": Raw},
 }
 _CHOICES = {"given": "send", "null": "null", "absent": "leave out"}
@@ -30,7 +45,9 @@ _HOLD_NULL = ("options", "constant", "nothing", "raw")
 class Slot:
     """One value in a form. `control` is None while a value with parts is not given."""
 
-    def __init__(self, maker: Maker, place: FormPlace, schema: Any, *, is_optional: bool = False) -> None:
+    def __init__(
+        self, maker: Maker, place: FormPlace, schema: Any, *, is_optional: bool = False
+    ) -> None:
         self.maker = maker
         self.place = place
         self.is_optional = is_optional
@@ -39,12 +56,15 @@ class Slot:
         self.presence: Presence = "given"
         self.control: Control | None = None
         self.id = f"{maker.number()}"
-        self.inner = FormPlace(maker, place.name, place.path, place.label, place.depth, place.refs | meaning.refs)
+        self.inner = FormPlace(
+            maker, place.name, place.path, place.label, place.depth, place.refs | meaning.refs
+        )
 
-    # --- content -----------------------------------------------------------------------------------------------------
+    # --- content ----------------------------------------------------------------------------------
 
     def fresh(self) -> None:
-        """Take the schema's default, or be empty: an optional value is left out, a recursive one is folded."""
+        """Take the schema's default, or be empty: an optional value is left out, a recursive one is
+        folded."""
         default = self.meaning.schema.get("default", NOTHING)
         if default is not NOTHING and default is not None and self._try(default):
             return
@@ -90,7 +110,7 @@ class Slot:
         if self.control:
             self.control.load(state)
 
-    # --- reading and switching to JSON -------------------------------------------------------------------------------
+    # --- reading and switching to JSON ------------------------------------------------------------
 
     def value(self, problems: list[FormProblem]) -> Any:
         """Return the JSON value, or NOTHING; problems are added to `problems`."""
@@ -110,7 +130,8 @@ class Slot:
             self.control.fill(value)
 
     def take(self, value: Any) -> bool:
-        """Take `value` in the control of the schema. Returns False and changes nothing if that cannot represent it."""
+        """Take `value` in the control of the schema. Returns False and changes nothing if that
+        cannot represent it."""
         before = self.presence, self.control
         if value is None and self.meaning.kind not in _HOLD_NULL:
             self._without("null")
@@ -133,7 +154,7 @@ class Slot:
     def _new_control(self) -> Control:
         return control_of(self.inner, self.meaning)
 
-    # --- rendering ---------------------------------------------------------------------------------------------------
+    # --- rendering --------------------------------------------------------------------------------
 
     @property
     def is_group(self) -> bool:
@@ -146,9 +167,14 @@ class Slot:
 
     @property
     def has_label(self) -> bool:
-        """Return whether a label can point at the element. Groups of buttons and constants have no such element."""
+        """Return whether a label can point at the element. Groups of buttons and constants have no
+        such element."""
         is_buttons = isinstance(self.control, OptionsControl) and self.control.is_segmented
-        return (not self.is_group or self.is_raw) and not is_buttons and not isinstance(self.control, Constant)
+        return (
+            (not self.is_group or self.is_raw)
+            and not is_buttons
+            and not isinstance(self.control, Constant)
+        )
 
     @property
     def path_text(self) -> str:
@@ -187,7 +213,9 @@ class Slot:
         root, schema = self.maker.document.root, self.meaning.schema
         kind = kind_of(schema, root if isinstance(root, dict) else {})
         is_shown = self.meaning.kind in ("number", "text", "array", "scalar") and kind != "text"
-        limits = limits_of({key: schema[key] for key in schema if not self._is_visible_otherwise(key)})
+        limits = limits_of(
+            {key: schema[key] for key in schema if not self._is_visible_otherwise(key)}
+        )
         return ", ".join(part for part in (kind if is_shown else "", limits) if part)
 
     def _is_visible_otherwise(self, key: str) -> bool:

@@ -1,7 +1,8 @@
-"""Exact conversion between JSON values and the texts that people type, with errors that name line and column.
+"""Exact conversion between JSON values and the texts that people type, with errors that name line
+and column.
 
-Controls contain text. A text that a page's field would change (with a carriage return, NUL or half of a surrogate pair)
-is not plain and is shown as JSON, which escapes it.
+Controls contain text. A text that a page's field would change (with a carriage return, NUL or half
+of a surrogate pair) is not plain and is shown as JSON, which escapes it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def parsed_number(text: str) -> int | float:
     text = text.strip()
     if not NUMBER.fullmatch(text):
         raise ValueError(
-            f"{shown(text)} is not a number. Enter digits, such as 42 or 0.75." if text else "Enter a number."
+            f"{shown(text)} is not a number. Enter digits, such as 42 or 0.75."
+            if text
+            else "Enter a number."
         )
     try:
         value = int(text) if _WHOLE.fullmatch(text) else float(text)
@@ -70,21 +73,27 @@ def parsed_number(text: str) -> int | float:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as indented JSON that a page can show, with unescaped non-ASCII characters where possible."""
+    """Return `value` as indented JSON that a page can show, with unescaped non-ASCII characters
+    where possible."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if is_plain(text) else json.dumps(value, indent=2)
 
 
 def parsed_json(text: str) -> Any:
-    """Return the JSON value in `text`. Raises: ValueError, with a sentence that names line and column."""
+    """Return the JSON value in `text`. Raises: ValueError, with a sentence that names line and
+    column."""
     if not text.strip():
         raise ValueError('Enter JSON, such as 42, "text", [1, 2] or {"name": true}.')
     try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=parsed_number, parse_int=parsed_number)
+        value = json.loads(
+            text, parse_constant=_refuse, parse_float=parsed_number, parse_int=parsed_number
+        )
         check_depth(value)
     except json.JSONDecodeError as error:
         found = f"{error.msg[:1].lower()}{error.msg[1:]}"
-        raise ValueError(f"This is not JSON: line {error.lineno}, column {error.colno}: {found}.") from None
+        raise ValueError(
+            f"This is not JSON: line {error.lineno}, column {error.colno}: {found}."
+        ) from None
     except RecursionError:
         raise ValueError("The JSON is nested too deeply.") from None
     return value
@@ -107,5 +116,12 @@ def kind_named(value: Any) -> str:
     """Return the type of a JSON value in words, such as "a list" or "a number"."""
     if value is None:
         return "null"
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    names = {
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+    }
     return names.get(type(value), type(value).__name__)

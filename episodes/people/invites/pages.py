@@ -1,7 +1,8 @@
-"""The page that an invite's link opens, where strangers become guests, and the list where accounts manage invites.
+"""The page that an invite's link opens, where strangers become guests, and the list where accounts
+manage invites.
 
-An invite's page says only what the invite is for and asks for a name, because it is open to strangers. Its address is a
-secret that no other page learns.
+An invite's page says only what the invite is for and asks for a name, because it is open to
+strangers. Its address is a secret that no other page learns.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from episodes.people.player_identity import GUEST_KEY, PlayerSeat, for_accounts,
 from episodes.people.questions import question
 
 REFERRER_POLICY = "strict-origin"
-"""Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF
-check of Django refuses.
+"""Requests from the page tell only the server's name. `no-referrer` would make the form's Origin
+null, which the CSRF check of Django refuses.
 """
 UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
 MAX_INVITE_DAYS = 365
@@ -56,13 +57,14 @@ MAX_SHOWN = 200
 """Maximum number of invites that are listed: the newest ones."""
 
 
-# --- the page of an invite, for strangers -----------------------------------------------------------------------------
+# --- the page of an invite, for strangers ---------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def invite(request: HttpRequest, token: str) -> HttpResponse:
-    """Return the page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
+    """Return the page of the invite whose secret is `token`. A POST with a `name` makes the browser
+    its guest."""
     try:
         found = invite_of(token)
         guest = _guest_at_end(request, found)
@@ -95,8 +97,8 @@ def leave(request: HttpRequest) -> HttpResponse:
 
 
 def _guest_at_end(request: HttpRequest, found: Invite) -> Guest | None:
-    """Return who may see the end of a study by a link that is not open any more: the guest of a personal link, or of
-    this browser; None if there is none, or if the link is open.
+    """Return who may see the end of a study by a link that is not open any more: the guest of a
+    personal link, or of this browser; None if there is none, or if the link is open.
     """
     if state_of(found) == "open" or not shows_end(found) or SESSION_KEY in request.session:
         return None
@@ -119,16 +121,21 @@ def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     try:
         guest = add_guest(found, request.POST.get("name", ""))
     except ValueError as error:
-        return _invite_page(request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422)
+        return _invite_page(
+            request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422
+        )
     return _enter(request, found, guest)
 
 
 def _form_with_id(request: HttpRequest, found: Invite) -> HttpResponse:
-    """Return the form, with the `id` of the address filled in. Recruiting sites and mails add other parameters."""
+    """Return the form, with the `id` of the address filled in. Recruiting sites and mails add other
+    parameters."""
     ids = dict.fromkeys(request.GET.getlist("id"))
     try:
         if len(ids) > 1:
-            raise ValueError(f"This link has more than one ID: {', '.join(ids)}. Enter the one that is yours.")
+            raise ValueError(
+                f"This link has more than one ID: {', '.join(ids)}. Enter the one that is yours."
+            )
         return _invite_page(request, found, {"name": "".join(map(person_name, ids))})
     except ValueError as error:
         return _invite_page(request, found, {"error": str(error)}, status=422)
@@ -143,10 +150,14 @@ def _enter(request: HttpRequest, found: Invite, guest: Guest) -> HttpResponse:
 
 
 def _for_account(request: HttpRequest, found: Invite, seat: PlayerSeat) -> HttpResponse:
-    """Let somebody who is logged in play what the invite is for. In a study they would not be a guest."""
+    """Let somebody who is logged in play what the invite is for. In a study they would not be a
+    guest."""
     if found.study_id is None:
         return redirect(_chooser(found))
-    sentence = f"You're logged in as {seat.name}, but studies are for guests. Open this link in a private window."
+    sentence = (
+        f"You're logged in as {seat.name}, but studies are for guests. Open this link in a private "
+        "window."
+    )
     return render(request, "people/invite_closed.html", {"sentence": sentence}, status=409)
 
 
@@ -165,11 +176,13 @@ def _invite_page(
 def _chooser(found: Invite) -> str:
     if found.study_id is not None:
         return reverse("study_home")
-    choice = {"environment": found.environment.name} | ({"split": found.split.name} if found.split else {})
+    choice = {"environment": found.environment.name} | (
+        {"split": found.split.name} if found.split else {}
+    )
     return f"{reverse('play')}?{urlencode(choice)}"
 
 
-# --- the list of invites, for accounts --------------------------------------------------------------------------------
+# --- the list of invites, for accounts ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +208,8 @@ class InviteLine:
 
 
 class InviteForm(forms.Form):
-    """The form of a new invite. `place` is the id of an environment, or ids of environment and split: "3" or "3/7"."""
+    """The form of a new invite. `place` is the id of an environment, or ids of environment and
+    split: "3" or "3/7"."""
 
     place = forms.ChoiceField(label="For")
     name = forms.CharField(max_length=100, label="Name of the invite")
@@ -203,15 +217,26 @@ class InviteForm(forms.Form):
     unit = forms.ChoiceField(choices=[(unit, unit) for unit in UNITS], initial="days", label="Unit")
     is_blind = forms.BooleanField(required=False, label="Blind")
 
-    def __init__(self, viewer: Viewer, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, viewer: Viewer, data: Any = None, *, initial: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(data, initial=initial)
         self.fields["place"].choices = list(_places(viewer))  # type: ignore[attr-defined]  # it is a ChoiceField
-        self.fields["place"].error_messages["invalid_choice"] = "This choice doesn't exist. Choose another one."
+        self.fields["place"].error_messages["invalid_choice"] = (
+            "This choice doesn't exist. Choose another one."
+        )
 
     def clean(self) -> dict[str, Any] | None:
         given = super().clean() or {}
-        if "lasts" in given and "unit" in given and given["lasts"] > timedelta(MAX_INVITE_DAYS) / UNITS[given["unit"]]:
-            self.add_error("lasts", f"An invite can last at most {MAX_INVITE_DAYS} days. Enter a smaller number.")
+        if (
+            "lasts" in given
+            and "unit" in given
+            and given["lasts"] > timedelta(MAX_INVITE_DAYS) / UNITS[given["unit"]]
+        ):
+            self.add_error(
+                "lasts",
+                f"An invite can last at most {MAX_INVITE_DAYS} days. Enter a smaller number.",
+            )
         return given
 
     def invite(self, author: str) -> tuple[Invite, str]:
@@ -228,12 +253,17 @@ class InviteForm(forms.Form):
 @for_accounts
 @takes("place")
 def invites(request: HttpRequest) -> HttpResponse:
-    """Return the list of invites. A POST makes one and returns the page itself, as its link is shown only once."""
+    """Return the list of invites. A POST makes one and returns the page itself, as its link is
+    shown only once."""
     viewer = viewer_of(request.user)
     if request.method != "POST":
         initial = {"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"}
-        if initial["place"] and initial["place"] not in {key for _, places in _places(viewer) for key, _ in places}:
-            raise cannot_be_used("place", str(initial["place"]), "the form offers no such environment or split")
+        if initial["place"] and initial["place"] not in {
+            key for _, places in _places(viewer) for key, _ in places
+        }:
+            raise cannot_be_used(
+                "place", str(initial["place"]), "the form offers no such environment or split"
+            )
         return _invites_page(request, InviteForm(viewer, initial=initial))
     form = InviteForm(viewer, request.POST)
     if not form.is_valid():
@@ -260,7 +290,8 @@ def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
 def question_to_revoke(request: HttpRequest, found: Invite, back: str) -> HttpResponse | None:
     """Return the page that asks whether to revoke a link; None if the form has the answer."""
     sentence = (
-        "The link ends for good, and with it what people who entered by it are playing now. What was played is kept."
+        "The link ends for good, and with it what people who entered by it are playing now. What "
+        "was played is kept."
     )
     return question(request, f"Revoke “{found.name}”?", sentence, "Revoke for good", back)
 
@@ -279,14 +310,20 @@ def _invites_page(
 
 
 def _places(viewer: Viewer) -> Iterator[tuple[str, Any]]:
-    """Yield the groups of options: environments with their served splits, whose tasks the person may read."""
+    """Yield the groups of options: environments with their served splits, whose tasks the person
+    may read."""
     sealed = set(viewer.sealed_splits.values())
     served = Split.objects.seen_by(viewer).filter(is_served=True).order_by("position", "name")
     rows = Environment.objects.seen_by(viewer).filter(is_hosted=True).only("name", "position")
     for environment in rows.prefetch_related(Prefetch("splits", queryset=served)):
-        whole = [] if environment.pk in sealed else [(f"{environment.pk}", f"{environment.name}: every split")]
+        whole = (
+            []
+            if environment.pk in sealed
+            else [(f"{environment.pk}", f"{environment.name}: every split")]
+        )
         splits = [
-            (f"{environment.pk}/{one.pk}", f"{environment.name} / {one.name}") for one in environment.splits.all()
+            (f"{environment.pk}/{one.pk}", f"{environment.name} / {one.name}")
+            for one in environment.splits.all()
         ]
         yield environment.name, [*whole, *splits]
 
@@ -295,8 +332,13 @@ def _lines(viewer: Viewer) -> Iterator[InviteLine]:
     """Yield the lines of the newest MAX_SHOWN invites. Three queries."""
     played = Count("plays", filter=Q(plays__episode__is_probe=False))
     guests = Guest.objects.annotate(played=played).order_by("pk")
-    rows = Invite.objects.filter(visible_environments(viewer), study=None).select_related("environment", "split")
+    rows = Invite.objects.filter(visible_environments(viewer), study=None).select_related(
+        "environment", "split"
+    )
     rows = rows.prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
-        found = [InvitedGuest(guest.name, guest.label, guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
+        found = [
+            InvitedGuest(guest.name, guest.label, guest.played)  # type: ignore[attr-defined]
+            for guest in invite.guests.all()
+        ]
         yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))

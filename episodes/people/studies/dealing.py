@@ -1,11 +1,13 @@
 """Which task a guest of a study plays next, and how far they are.
 
-A task is done by a guest once they have used up an attempt at it. Who gives a task up, or leaves it for longer than the
-study allows, has had an attempt, even without a tool call. An episode that ended because the server or the environment
-failed uses up none: the guest gets the task again. Where tasks are dealt out so that
-each gets k people, a place that somebody has left for an hour, or whose attempt does not count, goes to somebody else;
-so does that of a person who was excluded.
-Quarantined tasks are not dealt out any longer; edits change nothing, because the list of a study has contents.
+A task is done by a guest once they have used up an attempt at it. Who gives a task up, or leaves it
+for longer than the study allows, has had an attempt, even without a tool call. An episode that
+ended because the server or the environment failed uses up none: the guest gets the task again.
+Where tasks are dealt out so that
+each gets k people, a place that somebody has left for an hour, or whose attempt does not count,
+goes to somebody else; so does that of a person who was excluded.
+Quarantined tasks are not dealt out any longer; edits change nothing, because the list of a study
+has contents.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ HELD = timedelta(hours=1)
 STARTING = timedelta(seconds=30)
 """How long another tab of the same guest waits for a session that is being started."""
 USES_ATTEMPT = (
-    Q(episode__status="ended") & ~Q(episode__cause__in=FAILURES) & (Q(episode__is_probe=False) | Q(episode__cause=LEFT))
+    Q(episode__status="ended")
+    & ~Q(episode__cause__in=FAILURES)
+    & (Q(episode__is_probe=False) | Q(episode__cause=LEFT))
 )
 """Condition on the plays that use up an attempt."""
 FINISHES = Q(episode__cause="finished") | Q(episode__cause=RAN_OUT, episode__steps_count__gt=0)
-"""Condition on those of them that finish their task: to its end, or as far as its time allowed. Who waits until the
-time is over without a single step has not finished it.
+"""Condition on those of them that finish their task: to its end, or as far as its time allowed. Who
+waits until the time is over without a single step has not finished it.
 """
 Outcome = Literal["completed", "incomplete", "no task"]
 """What a person has come to who has nothing left to play; each has a code of its own."""
@@ -47,7 +51,8 @@ class GuestDeck:
     study: Study
     guest: Guest
     dealt: tuple[int, ...]
-    """Ids of the tasks that the guest was dealt and that are not quarantined, in the order of dealing."""
+    """Ids of the tasks that the guest was dealt and that are not quarantined, in the order of
+    dealing."""
     used: Counter[int]
     """Attempts that the guest has used up, by task."""
     finished: int
@@ -70,7 +75,8 @@ class GuestDeck:
 
     @property
     def next(self) -> int | None:
-        """The task that the guest plays next, apart from further attempts; None if there is none."""
+        """The task that the guest plays next, apart from further attempts; None if there is
+        none."""
         return self.fresh if self.open is None else self.open
 
     @property
@@ -114,14 +120,15 @@ class GuestDeck:
 
     @property
     def needed(self) -> int:
-        """How many tasks the guest has to finish to complete the study; never more than they got."""
+        """How many tasks the guest has to finish to complete the study; never more than they
+        got."""
         least = self.study.least_finished
         return self.done if least is None else min(least, self.done)
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the guest has come to; None as long as there is something to play, and if a closed study has taken that
-        away from a guest who had not finished enough.
+        """What the guest has come to; None as long as there is something to play, and if a closed
+        study has taken that away from a guest who had not finished enough.
         """
         if self.running is not None:
             return None
@@ -155,15 +162,23 @@ def deck_of(guest: Guest) -> GuestDeck:
 
 
 def decks_of(study: Study, guests: Sequence[Guest]) -> Iterator[GuestDeck]:
-    """Yield the tasks of each of some guests of a study. Four queries at most, however many they are."""
-    rows = SuiteTask.objects.filter(member=study.member_id, task__state="active").order_by("position")
+    """Yield the tasks of each of some guests of a study. Four queries at most, however many they
+    are."""
+    rows = SuiteTask.objects.filter(member=study.member_id, task__state="active").order_by(
+        "position"
+    )
     tasks = list(rows.values_list("task", flat=True))
-    given, plays = defaultdict[int, list[int]](list), defaultdict[int | None, list[_PlayedTask]](list)
+    given, plays = (
+        defaultdict[int, list[int]](list),
+        defaultdict[int | None, list[_PlayedTask]](list),
+    )
     for pk, task in DealtTask.objects.filter(guest__in=guests).values_list("guest", "task"):
         given[pk].append(task)
     played = Play.objects.filter(guest__in=guests).order_by("episode__ended", "pk")
     finishes = ExpressionWrapper(USES_ATTEMPT & FINISHES, BooleanField())
-    played = played.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField()), finishes=finishes)
+    played = played.annotate(
+        uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField()), finishes=finishes
+    )
     names = ("pk", "episode__task", "episode__status", "uses_attempt", "finishes")
     for pk, *values in played.values_list("guest", *names):
         plays[pk].append(_PlayedTask(*values))
@@ -188,8 +203,8 @@ def _deck(
     plays: Sequence[_PlayedTask],
     taken: Mapping[int, int],
 ) -> GuestDeck:
-    """Return the tasks of a guest. `tasks`: those of the study; `given`: those that the guest was dealt; `taken`: how
-    many people have each task.
+    """Return the tasks of a guest. `tasks`: those of the study; `given`: those that the guest was
+    dealt; `taken`: how many people have each task.
     """
     order = list(tasks)
     if study.is_shuffled:
@@ -221,13 +236,16 @@ def deal(guest: Guest, *, again: bool = False) -> DealtTask | None:
     """
     assert guest.invite.study_id is not None
     with transaction.atomic():
-        # the write makes everybody who is dealt a task of this study wait for each other, also on SQLite
+        # the write makes everybody who is dealt a task of this study wait for each other, also on
+        # SQLite
         Study.objects.filter(pk=guest.invite.study_id).update(attempts=F("attempts"))
         deck = deck_of(guest)
         task = deck.again if again else deck.next
         if task is None:
             return None
-        row, _ = DealtTask.objects.get_or_create(guest=guest, task_id=task, defaults={"study": deck.study})
+        row, _ = DealtTask.objects.get_or_create(
+            guest=guest, task_id=task, defaults={"study": deck.study}
+        )
         now = timezone.now()
         if deck.running is not None or (row.starting is not None and row.starting > now - STARTING):
             raise AlreadyStarting
@@ -246,12 +264,17 @@ def note_started(row: DealtTask) -> None:
 
 
 def _fresh(study: Study, tasks: Sequence[int], had: int, taken: Mapping[int, int]) -> int | None:
-    """Return which of `tasks`, in the order of the guest, is dealt next. `had`: how many the guest had so far."""
+    """Return which of `tasks`, in the order of the guest, is dealt next. `had`: how many the guest
+    had so far."""
     if study.tasks_per_person is not None and had >= study.tasks_per_person:
         return None
     if (most := study.people_per_task) is None:
         return next(iter(tasks), None)
-    return min((task for task in tasks if taken.get(task, 0) < most), key=lambda task: taken.get(task, 0), default=None)
+    return min(
+        (task for task in tasks if taken.get(task, 0) < most),
+        key=lambda task: taken.get(task, 0),
+        default=None,
+    )
 
 
 def _people_by_task(study: Study) -> dict[int, int]:

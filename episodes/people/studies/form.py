@@ -42,16 +42,20 @@ _TEXT: Any = {"required": False, "max_length": MAX_TEXT_CHARACTERS, "widget": fo
 
 
 class StudyForm(forms.Form):
-    """The form of a new study. `tasks` is `split/3` or `member/5`: the id of a split, or of a member of a suite."""
+    """The form of a new study. `tasks` is `split/3` or `member/5`: the id of a split, or of a
+    member of a suite."""
 
     name = forms.CharField(max_length=MAX_NAME_CHARACTERS)
     tasks = forms.ChoiceField()
     numbers = forms.CharField(required=False, max_length=10_000)
     search = forms.CharField(required=False, max_length=200)
-    bucket = forms.ChoiceField(required=False, choices=[("", "any"), *((name, name) for name in BUCKETS)])
+    bucket = forms.ChoiceField(
+        required=False, choices=[("", "any"), *((name, name) for name in BUCKETS)]
+    )
     at_random = WholeNumberField(required=False, min_value=1, max_value=MAX_TASKS)
     is_shuffled = forms.ChoiceField(
-        choices=[("", "the same for everybody"), ("yes", "shuffled for each person")], required=False
+        choices=[("", "the same for everybody"), ("yes", "shuffled for each person")],
+        required=False,
     )
     people_per_task = WholeNumberField(required=False, min_value=1, max_value=10_000)
     tasks_per_person = WholeNumberField(required=False, min_value=1, max_value=MAX_TASKS)
@@ -70,13 +74,21 @@ class StudyForm(forms.Form):
 
     def __init__(self, viewer: Viewer, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.splits = {f"split/{one.pk}": one for one in splits_for_suites(viewer) if not one.is_generated}
+        self.splits = {
+            f"split/{one.pk}": one for one in splits_for_suites(viewer) if not one.is_generated
+        }
         members = members_for_studies(viewer)[:MAX_MEMBERS_OFFERED]
         self.members: dict[str, SuiteMember] = {f"member/{one.pk}": one for one in members}
         field: Any = self.fields["tasks"]
         field.choices = [
-            ("Splits, frozen as they are now", [(key, _split_label(one)) for key, one in self.splits.items()]),
-            ("Versions of suites", [(key, _member_label(one)) for key, one in self.members.items()]),
+            (
+                "Splits, frozen as they are now",
+                [(key, _split_label(one)) for key, one in self.splits.items()],
+            ),
+            (
+                "Versions of suites",
+                [(key, _member_label(one)) for key, one in self.members.items()],
+            ),
         ]
 
     def clean_name(self) -> str:
@@ -92,27 +104,44 @@ class StudyForm(forms.Form):
         narrows = [name for name in ("numbers", "search", "bucket", "at_random") if given.get(name)]
         if given.get("tasks") in self.members and narrows:
             self.add_error(
-                "tasks", "The tasks of a suite are taken as they are. Remove the conditions, or choose a split."
+                "tasks",
+                "The tasks of a suite are taken as they are. Remove the conditions, or "
+                "choose a split.",
             )
         most, least = given.get("tasks_per_person"), given.get("least_finished")
         if most is not None and least is not None and least > most:
-            self.add_error("least_finished", f"A person gets at most {most}. Enter {most} or fewer.")
+            self.add_error(
+                "least_finished", f"A person gets at most {most}. Enter {most} or fewer."
+            )
         for number, name in enumerate(CODES):
             if given.get(name) and visible(given[name]) != given[name]:
-                self.add_error(name, "The code has characters that people can't see or copy. Use others.")
+                self.add_error(
+                    name, "The code has characters that people can't see or copy. Use others."
+                )
             others = [same_name(given[other]) for other in CODES[:number] if given.get(other)]
             if given.get(name) and same_name(given[name]) in others:
-                self.add_error(name, f"Another outcome has this code. {ALIKE} Enter a different one.")
+                self.add_error(
+                    name, f"Another outcome has this code. {ALIKE} Enter a different one."
+                )
         return given
 
     def leaks(self) -> list[str]:
-        """Return what to know of the tasks before the study is made. Call `is_valid` first. Raises: OrsError."""
+        """Return what to know of the tasks before the study is made. Call `is_valid` first. Raises:
+        OrsError."""
         return leaks_of_study(self._tasks())
 
     def save(self, author: str) -> Study:
         """Return the new study. Call `is_valid` first. Raises: OrsError."""
         given = self.cleaned_data
-        names = ("name", "people_per_task", "tasks_per_person", "attempts", "is_blind", "counts_left", "least_finished")
+        names = (
+            "name",
+            "people_per_task",
+            "tasks_per_person",
+            "attempts",
+            "is_blind",
+            "counts_left",
+            "least_finished",
+        )
         texts = ("instructions", "consent", "completion", *CODES)
         study = Study(author=author[:150], **{name: given[name] for name in (*names, *texts)})
         limit, pause = given["limit_minutes"], given["pause_minutes"]
@@ -141,7 +170,9 @@ def study_new(request: HttpRequest) -> HttpResponse:
         asked = {name: request.GET.get(name, "") for name in PRESET}
         form = StudyForm(viewer, initial={"attempts": 1, **asked})
         if asked["tasks"] and asked["tasks"] not in {**form.splits, **form.members}:
-            raise cannot_be_used("tasks", asked["tasks"], "the form offers no such split or member of a suite")
+            raise cannot_be_used(
+                "tasks", asked["tasks"], "the form offers no such split or member of a suite"
+            )
         if asked["bucket"] and asked["bucket"] not in BUCKETS:
             raise cannot_be_used("bucket", asked["bucket"], f"allowed are {', '.join(BUCKETS)}")
         return render(request, "people/study_form.html", {"form": form})
@@ -159,7 +190,10 @@ def study_new(request: HttpRequest) -> HttpResponse:
 
 
 def _split_label(split: Split) -> str:
-    return f"{split.environment.name} / {split.name} ({split.size:,} task{'' if split.size == 1 else 's'})"
+    return (
+        f"{split.environment.name} / {split.name} ({split.size:,} "
+        f"task{'' if split.size == 1 else 's'})"
+    )
 
 
 def _member_label(member: SuiteMember) -> str:

@@ -1,7 +1,7 @@
 """Making a study. Its tasks are a member of a suite's version.
 
-Either a suite has the member already, or a suite with the name of the study is published for it. So the list is frozen,
-has a hash, and models that play the same tasks have a leaderboard.
+Either a suite has the member already, or a suite with the name of the study is published for it. So
+the list is frozen, has a hash, and models that play the same tasks have a leaderboard.
 """
 
 from __future__ import annotations
@@ -53,16 +53,24 @@ class TaskSelection:
         if not (self.numbers or self.search or self.bucket or self.at_random):
             return None
         ids = list(served(self.split).order_by("position").values_list("task", flat=True))
-        chosen = [ids[number] for number in _numbers(self.numbers, len(ids))] if self.numbers else ids
+        chosen = (
+            [ids[number] for number in _numbers(self.numbers, len(ids))] if self.numbers else ids
+        )
         if self.search or self.bucket:
-            filters = Filters(split=self.split.pk, state="served", search=self.search, bucket=self.bucket)
+            filters = Filters(
+                split=self.split.pk, state="served", search=self.search, bucket=self.bucket
+            )
             found = set(Task.objects.filter(filters.condition()).values_list("pk", flat=True))
             chosen = [pk for pk in chosen if pk in found]
         if not chosen:
-            raise StudyRefused(f"No task of {self.split} meets all of these conditions. Remove one of them.")
+            raise StudyRefused(
+                f"No task of {self.split} meets all of these conditions. Remove one of them."
+            )
         if self.at_random is not None:
             if self.at_random > len(chosen):
-                raise StudyRefused(f"{self.at_random:,} tasks can't be drawn of {len(chosen):,}. Draw fewer.")
+                raise StudyRefused(
+                    f"{self.at_random:,} tasks can't be drawn of {len(chosen):,}. Draw fewer."
+                )
             chosen = random.SystemRandom().sample(chosen, self.at_random)
         return frozenset(chosen)
 
@@ -88,7 +96,8 @@ def check_study_name(name: str) -> None:
 
 
 def leaks_of_study(tasks: SuiteMember | TaskSelection) -> list[str]:
-    """Return what to know of the tasks of a study before it is made. Of a random draw, all are looked at.
+    """Return what to know of the tasks of a study before it is made. Of a random draw, all are
+    looked at.
 
     Raises: StudyRefused.
     """
@@ -105,7 +114,9 @@ def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:
         return
     split = tasks.split
     member = MemberAsked(split, definition_of(split.environment), only=tasks.tasks())
-    suite = Suite(name=study.name, author=study.author, description=f"The tasks of the study {study.name}.")
+    suite = Suite(
+        name=study.name, author=study.author, description=f"The tasks of the study {study.name}."
+    )
     with transaction.atomic():
         version = publish(suite, SuiteAsked("success", [member]), study.author)
         study.suite = version.suite
@@ -117,7 +128,8 @@ def _save(study: Study, member: SuiteMember) -> None:
     if study.least_finished is not None and study.least_finished > member.tasks_count:
         count = f"{member.tasks_count:,} task{'' if member.tasks_count == 1 else 's'}"
         raise StudyRefused(
-            f"Nobody can finish {study.least_finished:,} tasks of a study that has {count}. Enter fewer."
+            f"Nobody can finish {study.least_finished:,} tasks of a study that has {count}. Enter "
+            "fewer."
         )
     study.member, study.environment = member, member.environment
     study.save(force_insert=True)
@@ -128,7 +140,9 @@ def _numbers(text: str, count: int) -> list[int]:
     found = set[int]()
     for low, high in _ranges(text):
         if high >= count:
-            raise StudyRefused(f"There is no task {high}; the split has tasks 0 to {count - 1} now.")
+            raise StudyRefused(
+                f"There is no task {high}; the split has tasks 0 to {count - 1} now."
+            )
         found.update(range(low, high + 1))
     return sorted(found)
 
@@ -139,5 +153,7 @@ def _ranges(text: str) -> Iterator[tuple[int, int]]:
             continue
         match = _RANGE.fullmatch(written)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise StudyRefused(f"{part.strip()[:40]!r} is no number or range of tasks. Write them as 0, 3, 5-9.")
+            raise StudyRefused(
+                f"{part.strip()[:40]!r} is no number or range of tasks. Write them as 0, 3, 5-9."
+            )
         yield int(match[1]), int(match[2] or match[1])

@@ -1,4 +1,5 @@
-"""The pages of the people who run studies: the list, one study with its links and results, and its results as CSV."""
+"""The pages of the people who run studies: the list, one study with its links and results, and its
+results as CSV."""
 
 from __future__ import annotations
 
@@ -79,22 +80,30 @@ COLUMNS = (
 class LinksForm(forms.Form):
     """The form of further links: one for everybody, or one for each of the names."""
 
-    names = forms.CharField(required=False, widget=forms.Textarea, max_length=MAX_LINKS * (MAX_NAME_CHARACTERS + 2))
+    names = forms.CharField(
+        required=False, widget=forms.Textarea, max_length=MAX_LINKS * (MAX_NAME_CHARACTERS + 2)
+    )
     days = WholeNumberField(min_value=1, max_value=MAX_DAYS, initial=30)
 
     def clean_names(self) -> list[str]:
         try:
-            lines = [person_name(line) for line in self.cleaned_data["names"].replace("\r\n", "\n").split("\n")]
+            lines = [
+                person_name(line)
+                for line in self.cleaned_data["names"].replace("\r\n", "\n").split("\n")
+            ]
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
         names = list(dict.fromkeys(filter(None, lines)))
         if len(names) > MAX_LINKS:
-            raise forms.ValidationError(f"There are {len(names)} names; at most {MAX_LINKS} are allowed at once.")
+            raise forms.ValidationError(
+                f"There are {len(names)} names; at most {MAX_LINKS} are allowed at once."
+            )
         spellings = dict[str, str]()
         for name in names:
             if (other := spellings.setdefault(same_name(name), name)) != name:
                 raise forms.ValidationError(
-                    f"{name!r} and {other!r} are the same name. {ALIKE} Each person needs another one."
+                    f"{name!r} and {other!r} are the same name. {ALIKE} Each person needs another "
+                    "one."
                 )
         return names
 
@@ -105,8 +114,14 @@ class LinksForm(forms.Form):
 @takes()
 def studies(request: HttpRequest) -> HttpResponse:
     """Return the list of studies."""
-    rows = studies_seen(viewer_of(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
-    return render(request, "people/studies.html", {"studies": rows, "may_make": request.user.has_perm(MAKE_STUDIES)})
+    rows = studies_seen(viewer_of(request.user)).annotate(people=Count("invites__guests"))[
+        :MAX_STUDIES
+    ]
+    return render(
+        request,
+        "people/studies.html",
+        {"studies": rows, "may_make": request.user.has_perm(MAKE_STUDIES)},
+    )
 
 
 @require_safe
@@ -134,18 +149,27 @@ def study_csv(request: HttpRequest, name: str) -> HttpResponse:
 @for_accounts
 @takes()
 def study_links(request: HttpRequest, name: str) -> HttpResponse:
-    """Make one link for everybody, whose page shows it once, or personal links, as a CSV file. Raises: Http404."""
+    """Make one link for everybody, whose page shows it once, or personal links, as a CSV file.
+    Raises: Http404."""
     found = _study(request, name)
     form = LinksForm(request.POST)
     if found.closed is not None:
         form.add_error("names", "The study is closed, so it takes nobody in.")
     elif (kind := request.POST.get("kind", "")) not in ("shared", "personal"):
-        form.add_error("names", f"kind={kind[:40]!r} is no kind of links. Choose shared or personal.")
+        form.add_error(
+            "names", f"kind={kind[:40]!r} is no kind of links. Choose shared or personal."
+        )
     elif kind == "shared" and request.POST.get("names", "").strip():
-        form.add_error("names", "The link for everybody is for no names. Make personal links of them.")
+        form.add_error(
+            "names", "The link for everybody is for no names. Make personal links of them."
+        )
     elif kind == "personal" and form.is_valid():
         names = form.cleaned_data["names"]
-        if trouble := listed_already(found, names) if names else "Enter a name for each link, one per line.":
+        if (
+            trouble := listed_already(found, names)
+            if names
+            else "Enter a name for each link, one per line."
+        ):
             form.add_error("names", trouble)
     if not form.is_valid():
         return _page(request, found, form, status=422)
@@ -182,14 +206,19 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def study_close(request: HttpRequest, name: str) -> HttpResponse:
     """End all links of a study for good, after a question. Raises: Http404."""
     found = _study(request, name)
-    sentence = "All links end for good, and with them the tasks that people are playing now. What was played is kept."
+    sentence = (
+        "All links end for good, and with them the tasks that people are playing now. What was "
+        "played is kept."
+    )
     back = reverse("study", args=[found.name])
     if asking := question(request, "Close this study?", sentence, "Close for good", back):
         return asking
     now = timezone.now()
     if Study.objects.filter(pk=found.pk, closed=None).update(closed=now):
         found.invites.filter(revoked=None).update(revoked=now)
-        security_log.note("study_changed", f"study {found.name}", detail="closed, with all of its links")
+        security_log.note(
+            "study_changed", f"study {found.name}", detail="closed, with all of its links"
+        )
     end_plays(found.invites.all(), request, CLOSED)
     return redirect("study", found.name)
 
@@ -198,11 +227,15 @@ def study_close(request: HttpRequest, name: str) -> HttpResponse:
 @for_accounts
 @takes()
 def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
-    """Exclude a person from a study for a `reason`, or with `include` count them again. Raises: Http404."""
+    """Exclude a person from a study for a `reason`, or with `include` count them again. Raises:
+    Http404."""
     found = _study(request, name)
     guest = Guest.objects.select_related("invite__study").filter(invite__study=found, pk=pk).first()
     if guest is None:
-        raise Http404(f"Nobody with the number {pk} takes part in the study {found.name}. Its page lists everybody.")
+        raise Http404(
+            f"Nobody with the number {pk} takes part in the study {found.name}. Its page "
+            "lists everybody."
+        )
     reason = " ".join(request.POST.get("reason", "").split())
     if "include" in request.POST:
         include(guest)
@@ -210,9 +243,12 @@ def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         exclude(guest, reason, request.user.get_username())
     else:
         sentence = (
-            f"Enter why {guest.name} is excluded, in at most {MAX_REASON_CHARACTERS} characters that can be seen."
+            f"Enter why {guest.name} is excluded, in at most {MAX_REASON_CHARACTERS} characters "
+            "that can be seen."
         )
-        return _page(request, found, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422)
+        return _page(
+            request, found, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422
+        )
     return redirect("study", found.name)
 
 
@@ -225,7 +261,11 @@ def _study(request: HttpRequest, name: str) -> Study:
 
 
 def _page(
-    request: HttpRequest, found: Study, form: LinksForm, more: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest,
+    found: Study,
+    form: LinksForm,
+    more: dict[str, Any] | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     results = results_of(found)
     links = found.invites.annotate(people=Count("guests"))[:MAX_LINKS]
@@ -252,7 +292,11 @@ def _page(
 
 def _texts(found: Study) -> Iterator[tuple[str, str]]:
     """Yield the titles and the HTML of what guests read."""
-    for title, text in (("Instructions", found.instructions), ("Consent", found.consent), ("End", found.completion)):
+    for title, text in (
+        ("Instructions", found.instructions),
+        ("Consent", found.consent),
+        ("End", found.completion),
+    ):
         if text:
             yield title, rendered(text, "markdown")
     codes = (
@@ -273,7 +317,10 @@ def _per_person(found: Study, results: StudyResults) -> int | None:
 
 
 def _shares(results: StudyResults) -> dict[str, Any]:
-    return {"counted": len(results.counted), "played": sum(bool(one.attempt) for one in results.plays)}
+    return {
+        "counted": len(results.counted),
+        "played": sum(bool(one.attempt) for one in results.plays),
+    }
 
 
 def _invite(found: Study, name: str, author: str, *, is_personal: bool = False) -> Invite:
@@ -299,9 +346,24 @@ def _lines(found: Study) -> Iterator[str]:
 def _cells(found: Study, one: StudyPlay) -> list[Any]:
     episode, guest = one.episode, one.play.guest
     return [
-        *((found.name, guest.name, guest.pk, guest.invite.name) if guest else (found.name, "", "", "")),
-        *(one.number, episode.task_id, one.attempt or None, "yes" if one.counts else "no", episode.pk),
-        *(episode.status, episode.cause, one.return_, {True: "yes", False: "no", None: ""}[one.is_success]),
+        *(
+            (found.name, guest.name, guest.pk, guest.invite.name)
+            if guest
+            else (found.name, "", "", "")
+        ),
+        *(
+            one.number,
+            episode.task_id,
+            one.attempt or None,
+            "yes" if one.counts else "no",
+            episode.pk,
+        ),
+        *(
+            episode.status,
+            episode.cause,
+            one.return_,
+            {True: "yes", False: "no", None: ""}[one.is_success],
+        ),
         *(episode.steps_count, one.seconds, one.play.paused_seconds),
         *(_time(episode.created), _time(episode.ended)),
         *("yes" if one.play.is_blind else "no", guest.exclusion if guest else ""),

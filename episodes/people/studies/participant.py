@@ -1,4 +1,5 @@
-"""The pages of a guest in a study: instructions and consent, how far they are, the next task, and the end."""
+"""The pages of a guest in a study: instructions and consent, how far they are, the next task, and
+the end."""
 
 from __future__ import annotations
 
@@ -38,14 +39,18 @@ from episodes.rendering.kinds import rendered
 RETURN_SALT = "orsweb.study.return"
 ASK_SECONDS = 5.0
 """Time within which the service says how long a task is kept."""
-NOT_PLAYABLE = "Tasks can't be started at the moment. What you have done is saved. Try again later with the same link."
+NOT_PLAYABLE = (
+    "Tasks can't be started at the moment. What you have done is saved. Try again later with the "
+    "same link."
+)
 
 
 @require_safe
 @never_cache
 @takes()
 def study_home(request: HttpRequest) -> HttpResponse:
-    """Return where the guest is in the study: before the first task, between two tasks, or at the end.
+    """Return where the guest is in the study: before the first task, between two tasks, or at the
+    end.
 
     The end, with its code, stays when the study is closed and when the link has expired.
     """
@@ -68,7 +73,9 @@ def _elsewhere(request: HttpRequest, guest: Guest) -> HttpResponse | None:
     """Fetch the page from the server that plays the running task; None if that is this server."""
     if not conf.is_one_of_several() or (running := deck_of(guest).running) is None:
         return None
-    return remote_page(request, Episode.objects.values_list("session_id", flat=True).get(pk=running))
+    return remote_page(
+        request, Episode.objects.values_list("session_id", flat=True).get(pk=running)
+    )
 
 
 @require_POST
@@ -112,8 +119,14 @@ def _returning(token: str) -> Guest:
     try:
         pk = signing.loads(token, salt=RETURN_SALT)
     except signing.BadSignature as error:
-        raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404) from error
-    guest = Guest.objects.select_related("invite__study").filter(pk=pk, invite__study__isnull=False).first()
+        raise InviteRefused(
+            "This link isn't valid. Check that you copied the whole link.", 404
+        ) from error
+    guest = (
+        Guest.objects.select_related("invite__study")
+        .filter(pk=pk, invite__study__isnull=False)
+        .first()
+    )
     if guest is None:
         raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404)
     if not shows_end(guest.invite):
@@ -139,7 +152,12 @@ def _next(request: HttpRequest, seat: PlayerSeat, guest: Guest) -> HttpResponse:
         deck = deck_of(guest)
         if deck.running is not None:
             return redirect("player", deck.running)
-        return _page(request, deck, {"error": "This task is being started in another tab. Reload this page."}, 409)
+        return _page(
+            request,
+            deck,
+            {"error": "This task is being started in another tab. Reload this page."},
+            409,
+        )
     if row is None:
         return redirect("study_home")
     try:
@@ -167,7 +185,9 @@ def _session(seat: PlayerSeat, study: Study, task: Task, user_agent: str) -> Ses
     )
 
 
-def _page(request: HttpRequest, deck: GuestDeck, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, deck: GuestDeck, more: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
     guest = deck.guest
     link = reverse("study_return", args=[signing.dumps(guest.pk, salt=RETURN_SALT)])
     context = {
@@ -181,12 +201,14 @@ def _page(request: HttpRequest, deck: GuestDeck, more: dict[str, Any] | None = N
         "return_link": request.build_absolute_uri(link),
         **(more or {}),
     }
-    return render(request, "people/study_home.html", {**context, "seat": seat_for(guest)}, status=status)
+    return render(
+        request, "people/study_home.html", {**context, "seat": seat_for(guest)}, status=status
+    )
 
 
 def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
-    """Return for how many seconds the running task is kept and may be played, whether a page shows it, and whether its
-    clock stands still; None if it isn't played here any more.
+    """Return for how many seconds the running task is kept and may be played, whether a page shows
+    it, and whether its clock stands still; None if it isn't played here any more.
     """
     sid = Episode.objects.values_list("session_id", flat=True).get(pk=running)
 
@@ -204,7 +226,8 @@ def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
 
 
 def _how_the_last_was_left(guest: Guest) -> str:
-    """Return a sentence for a guest whose last task ended while they were away; empty for others."""
+    """Return a sentence for a guest whose last task ended while they were away; empty for
+    others."""
     last = Episode.objects.filter(play__guest=guest, status="ended").order_by("ended", "pk").last()
     if last is None:
         return ""
@@ -217,4 +240,7 @@ def _how_the_last_was_left(guest: Guest) -> str:
 
 def _texts(deck: GuestDeck) -> dict[str, Any]:
     names = ("instructions", "consent", "completion")
-    return {name: rendered(text, "markdown") if (text := getattr(deck.study, name)) else "" for name in names}
+    return {
+        name: rendered(text, "markdown") if (text := getattr(deck.study, name)) else ""
+        for name in names
+    }

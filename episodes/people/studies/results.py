@@ -1,8 +1,10 @@
-"""What people have played in a study: every episode with whether it counts, and how far each person is.
+"""What people have played in a study: every episode with whether it counts, and how far each person
+is.
 
-A person can be excluded, with a reason: no figure counts what they played, or play from then on. Their episodes stay,
-marked, and so do they in the list of people. Figures that are read from episodes follow the mark at once. Of what the
-follower derives, only the counts of activity have people's plays by kind of ending.
+A person can be excluded, with a reason: no figure counts what they played, or play from then on.
+Their episodes stay, marked, and so do they in the list of people. Figures that are read from
+episodes follow the mark at once. Of what the follower derives, only the counts of activity have
+people's plays by kind of ending.
 """
 
 from __future__ import annotations
@@ -42,14 +44,16 @@ class StudyPlay:
     attempt: int
     """Which attempt of the person at the task it is, from 1; 0 if it uses up none."""
     counts: bool
-    """Whether it is in the figures, by the rule of attempts: a first attempt that ended as the study asks."""
+    """Whether it is in the figures, by the rule of attempts: a first attempt that ended as the
+    study asks."""
     return_: float | None
     is_success: bool | None
     """None if it does not count or has no return."""
 
     @property
     def seconds(self) -> float | None:
-        """Time from the start to the last answer, without pauses; the whole time for the task where it ran out."""
+        """Time from the start to the last answer, without pauses; the whole time for the task where
+        it ran out."""
         limit = self.study.limit_seconds
         return limit if limit is not None and self.episode.cause == RAN_OUT else self.play.seconds
 
@@ -84,7 +88,8 @@ class StudyResults:
     tasks: int
     """Tasks of the study."""
     complete: int
-    """Tasks with as many counted people as the study asks for; with one at least where it asks for no number."""
+    """Tasks with as many counted people as the study asks for; with one at least where it asks for
+    no number."""
 
     @property
     def counted(self) -> list[StudyPlay]:
@@ -114,7 +119,9 @@ class StudyResults:
 def results_of(study: Study) -> StudyResults:
     """Return the results of a study, which has its environment. Seven queries."""
     plays = list(plays_of(study))
-    newest = Guest.objects.filter(invite__study=study).select_related("invite__study").order_by("-pk")
+    newest = (
+        Guest.objects.filter(invite__study=study).select_related("invite__study").order_by("-pk")
+    )
     guests = list(newest[:MAX_GUESTS])
     by_guest = defaultdict[int | None, list[StudyPlay]](list)
     for one in plays:
@@ -137,8 +144,12 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
     definition = definition_of(study.environment)
     treatments = definition.convention.treatments
     attempts = Counter[tuple[int | None, int]]()
-    rows = Play.objects.filter(guest__invite__study=study).select_related("episode", "guest__invite")
-    for play in rows.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField())).order_by("pk"):
+    rows = Play.objects.filter(guest__invite__study=study).select_related(
+        "episode", "guest__invite"
+    )
+    for play in rows.annotate(
+        uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField())
+    ).order_by("pk"):
         episode = play.episode
         key = (play.guest_id, episode.task_id)
         uses = bool(play.uses_attempt)
@@ -146,10 +157,14 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
         counts = uses and attempts[key] == 1 and treatments[kind_of(episode)] != "out"
         value = episode.returns[definition.return_]
         if counts:
-            value = next(iter(returns_counted([(episode.cause, value)], definition.convention)), None)
+            value = next(
+                iter(returns_counted([(episode.cause, value)], definition.convention)), None
+            )
         is_success = definition.is_success(value) if counts and value is not None else None
         attempt = attempts[key] if uses else 0
-        yield StudyPlay(study, play, numbers.get(episode.task_id), attempt, counts, value, is_success)
+        yield StudyPlay(
+            study, play, numbers.get(episode.task_id), attempt, counts, value, is_success
+        )
 
 
 def _line(deck: GuestDeck, plays: Sequence[StudyPlay]) -> GuestLine:
@@ -176,17 +191,22 @@ def exclude(guest: Guest, reason: str, author: str) -> None:
     """Exclude a person, or give another reason. `guest` has its invite with its study."""
     note = f"{reason} ({author})"[:300]
     _mark(guest, is_excluded=True, excluded=guest.excluded or timezone.now(), exclusion=note)
-    security_log.note("study_changed", f"study {guest.invite.study}", detail=f"excluded {guest.label}: {note}")
+    security_log.note(
+        "study_changed", f"study {guest.invite.study}", detail=f"excluded {guest.label}: {note}"
+    )
 
 
 def include(guest: Guest) -> None:
     """Count a person again who was excluded."""
     _mark(guest, is_excluded=False, excluded=None, exclusion="")
-    security_log.note("study_changed", f"study {guest.invite.study}", detail=f"counts {guest.label} again")
+    security_log.note(
+        "study_changed", f"study {guest.invite.study}", detail=f"counts {guest.label} again"
+    )
 
 
 def _mark(guest: Guest, *, is_excluded: bool, **values: object) -> None:
-    numbered = Episode.objects.filter(play__guest=guest, end_number__isnull=False)  # the follower reads no others
+    # the follower reads no others
+    numbered = Episode.objects.filter(play__guest=guest, end_number__isnull=False)
     with transaction.atomic(), counted_anew(numbered, [ActivityPart()]):
         Play.objects.filter(guest=guest).update(is_excluded=is_excluded)
         Guest.objects.filter(pk=guest.pk).update(**values)

@@ -1,11 +1,12 @@
 """Steps of a trajectory, made from an uploaded conversation and the recorded tool calls.
 
-One turn of the model (reasoning, text, tool calls and their results) is one step. A tool call of the conversation and
-the recorded step that it became are one tool call of the trajectory, with the recorded input and output. Recorded steps
-that the conversation lacks keep their place in the order of steps.
+One turn of the model (reasoning, text, tool calls and their results) is one step. A tool call of
+the conversation and the recorded step that it became are one tool call of the trajectory, with the
+recorded input and output. Recorded steps that the conversation lacks keep their place in the order
+of steps.
 
-`extra.orsweb.messages` of a step has what ATIF lacks of each message. A text stands there only if it differs from what
-`derived_text` makes of the step.
+`extra.orsweb.messages` of a step has what ATIF lacks of each message. A text stands there only if
+it differs from what `derived_text` makes of the step.
 """
 
 from __future__ import annotations
@@ -21,21 +22,49 @@ from environments.wire import value_json
 from episodes.models import RolloutMessage
 from episodes.transfer.atif.metrics import metrics_of
 from episodes.transfer.atif.schema import AtifStepFields, own_fields
-from episodes.transfer.atif.steps import EXTRA, CallDraft, Content, StepDraft, arguments_text, recorded_call
+from episodes.transfer.atif.steps import (
+    EXTRA,
+    CallDraft,
+    Content,
+    StepDraft,
+    arguments_text,
+    recorded_call,
+)
 from episodes.transfer.chat_messages import IMAGE
 from episodes.transfer.export_source import ExportedStep
 from episodes.uploads.matching import call_key
 
 SOURCES = {"system_message": "system", "user_message": "user"}
 AGENT_KINDS = frozenset(("reasoning", "assistant_message", "tool_call", "tool_result"))
-"""Types of messages that can belong to one turn of the model; messages of other types are steps of the system."""
+"""Types of messages that can belong to one turn of the model; messages of other types are steps of
+the system."""
 STEP_FIELDS = ("model_name", "reasoning_effort", "is_copied_context", "llm_call_count")
-_MESSAGE_FACTS = ("event_id", "index", "name", "call_id", "summary", "reward", "is_finished", "sent_ms", "problem")
-_DEFAULTS = {"name": "", "call_id": "", "summary": "", "reward": None, "is_finished": False, "problem": ""}
+_MESSAGE_FACTS = (
+    "event_id",
+    "index",
+    "name",
+    "call_id",
+    "summary",
+    "reward",
+    "is_finished",
+    "sent_ms",
+    "problem",
+)
+_DEFAULTS = {
+    "name": "",
+    "call_id": "",
+    "summary": "",
+    "reward": None,
+    "is_finished": False,
+    "problem": "",
+}
 
 
-def conversation_steps(messages: Sequence[RolloutMessage], steps: Iterable[ExportedStep]) -> Iterator[StepDraft]:
-    """Yield the steps of the trajectory. `steps` are held in memory, because they are compared with the messages."""
+def conversation_steps(
+    messages: Sequence[RolloutMessage], steps: Iterable[ExportedStep]
+) -> Iterator[StepDraft]:
+    """Yield the steps of the trajectory. `steps` are held in memory, because they are compared with
+    the messages."""
     recorded = list(steps)
     places = _places(messages, recorded)
     turn: _Turn | None = None
@@ -46,7 +75,8 @@ def conversation_steps(messages: Sequence[RolloutMessage], steps: Iterable[Expor
             turn = None
         place = places.get(message.pk)
         if place is not None and place > done:
-            if turn is not None and not turn.has_calls:  # what the model said before a call that was not reported
+            # what the model said before a call that was not reported
+            if turn is not None and not turn.has_calls:
                 yield turn.finished()
                 turn = None
             yield from (_unreported(step) for step in recorded[done:place])
@@ -60,11 +90,14 @@ def conversation_steps(messages: Sequence[RolloutMessage], steps: Iterable[Expor
 
 def _unreported(step: ExportedStep) -> StepDraft:
     extra = {EXTRA: {"is_reported": False}}
-    return StepDraft("agent", timestamp=step.started.isoformat(), calls=[recorded_call(step)], extra=extra)
+    return StepDraft(
+        "agent", timestamp=step.started.isoformat(), calls=[recorded_call(step)], extra=extra
+    )
 
 
 def _places(messages: Sequence[RolloutMessage], steps: Sequence[ExportedStep]) -> dict[int, int]:
-    """Return the position of the step that each tool call of the conversation became, in ascending order."""
+    """Return the position of the step that each tool call of the conversation became, in ascending
+    order."""
     keys = [call_key(step.tool, step.input) for step in steps]
     found: dict[int, int] = {}
     start = 0
@@ -73,7 +106,9 @@ def _places(messages: Sequence[RolloutMessage], steps: Sequence[ExportedStep]) -
             continue
         key = call_key(message.name, message.text)
         later = range(start, len(steps))
-        place = next((n for n in later if message.call_id and steps[n].task_id == message.call_id), None)
+        place = next(
+            (n for n in later if message.call_id and steps[n].task_id == message.call_id), None
+        )
         place = next((n for n in later if keys[n] == key), None) if place is None else place
         if place is not None:
             found[message.pk], start = place, place + 1
@@ -92,7 +127,9 @@ class _Turn:
         self._messages = list[tuple[RolloutMessage, int | None]]()  # with the position of its call
         if source == "agent":
             values = {name: getattr(self._own, name) for name in STEP_FIELDS}
-            self._draft.fields = {name: value for name, value in values.items() if value is not None}
+            self._draft.fields = {
+                name: value for name, value in values.items() if value is not None
+            }
 
     @property
     def has_calls(self) -> bool:
@@ -131,8 +168,16 @@ class _Turn:
     def finished(self) -> StepDraft:
         draft = self._draft
         calls = [(call.arguments, call.content) for call in draft.calls]
-        view = StepTexts(draft.message, draft.reasoning or "", calls, [one.get("content") for one in draft.results])
-        facts = [_facts(message, place, derived_text(message.kind, place, view)) for message, place in self._messages]
+        view = StepTexts(
+            draft.message,
+            draft.reasoning or "",
+            calls,
+            [one.get("content") for one in draft.results],
+        )
+        facts = [
+            _facts(message, place, derived_text(message.kind, place, view))
+            for message, place in self._messages
+        ]
         draft.extra = self._own.extra | {EXTRA: {"messages": facts}}
         return draft
 
@@ -141,7 +186,9 @@ class _Turn:
             call = recorded_call(step)
         else:
             call = CallDraft(
-                message.call_id or f"message-{message.index}", message.name, arguments_text(message.text)[0]
+                message.call_id or f"message-{message.index}",
+                message.name,
+                arguments_text(message.text)[0],
             )
         if call.call_id in {one.call_id for one in self._draft.calls}:
             call.call_id = f"{call.call_id}-{message.index}"
@@ -149,9 +196,12 @@ class _Turn:
         return len(self._draft.calls) - 1
 
     def _add_result(self, message: RolloutMessage) -> int | None:
-        """Add a result to its call, or to the last call if it names none. Return the position of the call."""
+        """Add a result to its call, or to the last call if it names none. Return the position of
+        the call."""
         self._has_results = True
-        ids = {one.call_id: place for one, place in self._messages if place is not None and one.call_id}
+        ids = {
+            one.call_id: place for one, place in self._messages if place is not None and one.call_id
+        }
         place = ids.get(message.call_id, len(self._draft.calls) - 1)
         if place < 0:
             self._draft.results.append({"content": _content(message)})
@@ -196,7 +246,11 @@ def plain_text(content: Content | None) -> str:
 def _content(message: RolloutMessage) -> Content:
     """Return the content of a message; an import of parts stores them as metadata."""
     parts = own_step(message).parts
-    return storable(message.text) if parts is None else [part.model_dump(exclude_none=True) for part in parts]
+    return (
+        storable(message.text)
+        if parts is None
+        else [part.model_dump(exclude_none=True) for part in parts]
+    )
 
 
 def own_step(message: RolloutMessage) -> AtifStepFields:
@@ -205,11 +259,21 @@ def own_step(message: RolloutMessage) -> AtifStepFields:
 
 
 def _facts(message: RolloutMessage, place: int | None, derived: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {"kind": message.kind} if place is None else {"kind": message.kind, "call": place}
-    values = {name: message.summary_text if name == "summary" else getattr(message, name) for name in _MESSAGE_FACTS}
-    facts |= {name: value for name, value in values.items() if name not in _DEFAULTS or value != _DEFAULTS[name]}
+    facts: dict[str, Any] = (
+        {"kind": message.kind} if place is None else {"kind": message.kind, "call": place}
+    )
+    values = {
+        name: message.summary_text if name == "summary" else getattr(message, name)
+        for name in _MESSAGE_FACTS
+    }
+    facts |= {
+        name: value
+        for name, value in values.items()
+        if name not in _DEFAULTS or value != _DEFAULTS[name]
+    }
     facts["received"] = message.received.isoformat()
-    if extra := json.loads(message.extra_json or "{}"):  # as it is stored, with what pages cannot show
+    # as it is stored, with what pages cannot show
+    if extra := json.loads(message.extra_json or "{}"):
         facts["extra"] = value_json(extra)
     if message.text != derived:
         facts["content"] = message.text
@@ -218,6 +282,10 @@ def _facts(message: RolloutMessage, place: int | None, derived: str) -> dict[str
 
 def _time(milliseconds: int | None) -> str | None:
     try:
-        return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
+        return (
+            None
+            if milliseconds is None
+            else datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
+        )
     except (OverflowError, OSError, ValueError):
         return None

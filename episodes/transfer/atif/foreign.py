@@ -1,11 +1,12 @@
 """Makes an episode of a trajectory that another program wrote.
 
-Each tool call becomes a step. ATIF has no rewards: the reward of a trial is in Harbor's `result.json` next to the
-trajectory, other programs may name it in `extra.reward` or `final_metrics.extra.reward`. It becomes the reward of the
-last step. A trajectory without one says nothing about success, so its episode is a probe, which no figure counts.
+Each tool call becomes a step. ATIF has no rewards: the reward of a trial is in Harbor's
+`result.json` next to the trajectory, other programs may name it in `extra.reward` or
+`final_metrics.extra.reward`. It becomes the reward of the last step. A trajectory without one says
+nothing about success, so its episode is a probe, which no figure counts.
 
-The conversation becomes a rollout that is joined with the episode by the id of its session. Each message has the number
-of its step in its metadata, so that an export has the same steps again.
+The conversation becomes a rollout that is joined with the episode by the id of its session. Each
+message has the number of its step in its metadata, so that an export has the same steps again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ NO_REWARD = "The trajectory names no reward."
 _KINDS = {source: kind for kind, source in SOURCES.items()}
 
 
-def foreign_episode(trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts) -> ImportedEpisode:
+def foreign_episode(
+    trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts
+) -> ImportedEpisode:
     """Return the episode and the conversations of a trajectory. Raises: BadRow."""
     reader = _Reader(trajectory, folder, trial)
     line = reader.line()
@@ -55,7 +58,9 @@ def foreign_episode(trajectory: AtifTrajectory, folder: Folder, trial: TrialFact
     return ImportedEpisode(line, rollouts, is_foreign=True)
 
 
-def _subagents(trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, parent: str) -> Iterator[ImportedRollout]:
+def _subagents(
+    trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, parent: str
+) -> Iterator[ImportedRollout]:
     """Yield the conversations of embedded subagents: they play no episode of their own."""
     for one in trajectory.subagent_trajectories or ():
         reader = _Reader(one, folder, trial, parent)
@@ -66,14 +71,21 @@ def _subagents(trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, pa
 class _Reader:
     """Makes one trajectory an episode and a rollout."""
 
-    def __init__(self, trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, parent: str = "") -> None:
+    def __init__(
+        self, trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, parent: str = ""
+    ) -> None:
         self._trajectory, self._folder, self._trial = trajectory, folder, trial
-        self._times = [time for step in trajectory.steps if (time := _time(step.timestamp)) is not None]
+        self._times = [
+            time for step in trajectory.steps if (time := _time(step.timestamp)) is not None
+        ]
         self._is_dated = bool(self._times or trial.started)
-        self._created = min([*self._times, *([trial.started] if trial.started else [])], default=datetime.now(UTC))
+        self._created = min(
+            [*self._times, *([trial.started] if trial.started else [])], default=datetime.now(UTC)
+        )
         self.identity = f"{parent}/{trajectory.trajectory_id}" if parent else _identity(trajectory)
         if trial.step and not parent:
-            self.identity += f"~{trial.step}"  # an agent may go on with its session in the next step
+            # an agent may go on with its session in the next step
+            self.identity += f"~{trial.step}"
         self._contents = dict[int, Content]()
 
     # --- the episode
@@ -117,21 +129,35 @@ class _Reader:
         """Refuse a trajectory whose only reward stands where none is read. Raises: BadRow."""
         trajectory, trial = self._trajectory, self._trial.trial
         totals = trajectory.final_metrics.extra if trajectory.final_metrics else None
-        places = {"extra": trajectory.extra, "agent.extra": trajectory.agent.extra, "final_metrics.extra": totals}
-        found = [(place, extra or {}, name) for place, extra in places.items() for name in reward_names(extra or {})]
+        places = {
+            "extra": trajectory.extra,
+            "agent.extra": trajectory.agent.extra,
+            "final_metrics.extra": totals,
+        }
+        found = [
+            (place, extra or {}, name)
+            for place, extra in places.items()
+            for name in reward_names(extra or {})
+        ]
         parts = dict[str, Any]()
         for n, step in enumerate(trajectory.steps):
-            parts |= {f"steps.{n}.extra": step.extra, f"steps.{n}.metrics.extra": step.metrics and step.metrics.extra}
+            parts |= {
+                f"steps.{n}.extra": step.extra,
+                f"steps.{n}.metrics.extra": step.metrics and step.metrics.extra,
+            }
             for m, result in enumerate(step.observation.results if step.observation else ()):
                 parts[f"steps.{n}.observation.results.{m}.extra"] = result.extra
         # a score may be anything there, such as how well a document matches
         found += [
-            (place, extra, name) for place, extra in parts.items() for name in reward_names(extra or {}, _STEP_NAMES)
+            (place, extra, name)
+            for place, extra in parts.items()
+            for name in reward_names(extra or {}, _STEP_NAMES)
         ]
         for place, extra, name in found:
             whose = f"belongs to trial {shorten(repr(trial), 60)} and " if trial else ""
             raise BadRow(
-                f"{whose}has {place}.{name}, which is {shorten(repr(extra[name]), 40)}; a trajectory's reward is read "
+                f"{whose}has {place}.{name}, which is {shorten(repr(extra[name]), 40)}; a "
+                "trajectory's reward is read "
                 "only in extra.reward and final_metrics.extra.reward"
             )
 
@@ -144,8 +170,12 @@ class _Reader:
     def _spec(self) -> dict[str, Any]:
         """Return the task: what Harbor calls it, or else what the agent was told to do."""
         if self._trial.task:
-            return {"task_name": self._trial.task} | ({"step_name": self._trial.step} if self._trial.step else {})
-        told = [step for step in self._trajectory.steps if step.source == "user"] or self._trajectory.steps[:1]
+            return {"task_name": self._trial.task} | (
+                {"step_name": self._trial.step} if self._trial.step else {}
+            )
+        told = [
+            step for step in self._trajectory.steps if step.source == "user"
+        ] or self._trajectory.steps[:1]
         return {"instruction": plain_text(self._content(told[0]))}
 
     def _labels(self) -> dict[str, str]:
@@ -170,12 +200,21 @@ class _Reader:
         return {"cause": "finished", "detail": storable(detail), **probe}
 
     def _episode_times(self) -> dict[str, Any]:
-        acted = [time for step in self._trajectory.steps if step.tool_calls and (time := _time(step.timestamp))]
-        ended = max([*self._times, *([self._trial.finished] if self._trial.finished else [])], default=self._created)
+        acted = [
+            time
+            for step in self._trajectory.steps
+            if step.tool_calls and (time := _time(step.timestamp))
+        ]
+        ended = max(
+            [*self._times, *([self._trial.finished] if self._trial.finished else [])],
+            default=self._created,
+        )
         times = {"created": self._created, "ready": self._created, "ended": ended}
         times |= {"first_acted": min(acted), "last_acted": max(acted)} if acted else {}
         duration = (max(acted) - self._created).total_seconds() if acted else None
-        return {name: time.isoformat() for name, time in times.items()} | {"duration_seconds": duration}
+        return {name: time.isoformat() for name, time in times.items()} | {
+            "duration_seconds": duration
+        }
 
     def _prompt(self) -> str:
         """Return what the agent was told before its first turn, as recorded blocks."""
@@ -184,7 +223,11 @@ class _Reader:
             if step.source == "agent":
                 break
             content = self._content(step)
-            blocks += json.loads(output_text(content, None, None, is_finished=False))["blocks"] if content else []
+            blocks += (
+                json.loads(output_text(content, None, None, is_finished=False))["blocks"]
+                if content
+                else []
+            )
         return value_json(blocks) if blocks else ""
 
     def _steps(self) -> Iterator[dict[str, Any]]:
@@ -195,32 +238,52 @@ class _Reader:
             results = _results(step)
             for call in step.tool_calls or ():
                 task_id = storable_id(call.tool_call_id or f"call-{index}", TASK_ID_LENGTH)
-                task_id = task_id if task_id not in taken else storable_id(f"{task_id}#{index}", TASK_ID_LENGTH)
+                task_id = (
+                    task_id
+                    if task_id not in taken
+                    else storable_id(f"{task_id}#{index}", TASK_ID_LENGTH)
+                )
                 taken.add(task_id)
                 yield self._step(index, task_id, step, call, results.get(call.tool_call_id))
                 index += 1
 
-    def _step(self, index: int, task_id: str, step: AtifStep, call: AtifToolCall, content: Any) -> dict[str, Any]:
-        part: dict[str, Any] = {"index": index, "tool": storable(call.function_name, 200), "task_id": task_id}
+    def _step(
+        self, index: int, task_id: str, step: AtifStep, call: AtifToolCall, content: Any
+    ) -> dict[str, Any]:
+        part: dict[str, Any] = {
+            "index": index,
+            "tool": storable(call.function_name, 200),
+            "task_id": task_id,
+        }
         part |= {"input": value_json(call.arguments), "duration_ms": 0.0}
         part["started"] = (_time(step.timestamp) or self._created).isoformat()
         if content is None:
             return part | {"status": "failed", "reason": "no_result", "error": NO_RESULT}
-        return part | {"status": "ok", "output": loaded(_plain(content), self._folder, must_exist=False)}
+        return part | {
+            "status": "ok",
+            "output": loaded(_plain(content), self._folder, must_exist=False),
+        }
 
     def _finish_outputs(self, steps: list[dict[str, Any]]) -> None:
         """Make the content of each result the text of an output, with the reward of the step."""
         answered = [step for step in steps if "output" in step]
         for step in answered:
-            components = {name: value for name, value in self._trial.components.items() if value is not None}
-            metadata = {COMPONENT_MEMBERS[0]: components} if components and step is answered[-1] else None
+            components = {
+                name: value for name, value in self._trial.components.items() if value is not None
+            }
+            metadata = (
+                {COMPONENT_MEMBERS[0]: components} if components and step is answered[-1] else None
+            )
             finished = step.get("finished", False)
-            step["output"] = output_text(step["output"], metadata, step.get("reward"), is_finished=finished)
+            step["output"] = output_text(
+                step["output"], metadata, step.get("reward"), is_finished=finished
+            )
 
     # --- the conversation
 
     def rollout(self, line: EpisodeLine | None) -> ImportedRollout:
-        """Return the conversation. `line`: its episode; None for a subagent's, which belongs to none."""
+        """Return the conversation. `line`: its episode; None for a subagent's, which belongs to
+        none."""
         trial, agent = self._trial, self._trajectory.agent
         own = {METADATA: self._fields()} | ({"session_id": line.session_id} if line else {})
         event = {"eventType": "rollout", "eventId": self.identity, "metadata": own}
@@ -240,8 +303,11 @@ class _Reader:
         return ImportedRollout(facts, list(self._messages()))
 
     def _fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that no column holds, so that an export has them again."""
-        return self._trajectory.model_dump(exclude_none=True, exclude={"steps", "subagent_trajectories"})
+        """Return the fields of the trajectory that no column holds, so that an export has them
+        again."""
+        return self._trajectory.model_dump(
+            exclude_none=True, exclude={"steps", "subagent_trajectories"}
+        )
 
     def _info(self) -> dict[str, Any]:
         """Return what the page of the rollout shows."""
@@ -260,10 +326,20 @@ class _Reader:
                 metadata: dict[str, Any] = {METADATA: own}
                 if place == 0:
                     own |= _step_fields(step)
-                    metadata |= {USAGE: step.metrics.model_dump(exclude_none=True)} if step.metrics else {}
+                    metadata |= (
+                        {USAGE: step.metrics.model_dump(exclude_none=True)} if step.metrics else {}
+                    )
                 time = _time(step.timestamp)
-                facts: dict[str, Any] = {"kind": kind, "event_id": f"{step.step_id}.{place}", "index": index}
-                facts |= {"content": text, "extra": value_json({"metadata": metadata}), "received": self._created}
+                facts: dict[str, Any] = {
+                    "kind": kind,
+                    "event_id": f"{step.step_id}.{place}",
+                    "index": index,
+                }
+                facts |= {
+                    "content": text,
+                    "extra": value_json({"metadata": metadata}),
+                    "received": self._created,
+                }
                 facts["sent_ms"] = None if time is None else int(time.timestamp() * 1000)
                 yield MessagePart(**facts, **further)
                 index += 1
@@ -284,14 +360,22 @@ class _Reader:
             }
             found.append(("tool_call", value_json(call.arguments), names))
         for result in step.observation.results if step.observation else ():
-            answer = loaded(_plain(result.content), self._folder, must_exist=False) if result.content else ""
-            further = _parts(answer) | {"call_id": storable_id(result.source_call_id or "", CALL_ID_LENGTH)}
+            answer = (
+                loaded(_plain(result.content), self._folder, must_exist=False)
+                if result.content
+                else ""
+            )
+            further = _parts(answer) | {
+                "call_id": storable_id(result.source_call_id or "", CALL_ID_LENGTH)
+            }
             found.append(("tool_result", plain_text(answer), further))
         return found
 
     def _content(self, step: AtifStep) -> Content:
         if step.step_id not in self._contents:
-            self._contents[step.step_id] = loaded(_plain(step.message), self._folder, must_exist=False)
+            self._contents[step.step_id] = loaded(
+                _plain(step.message), self._folder, must_exist=False
+            )
         return self._contents[step.step_id]
 
 
@@ -301,7 +385,11 @@ def _parts(content: Content) -> dict[str, Any]:
 
 def _plain(content: Any) -> Content:
     """Return content without pydantic's types."""
-    return content if isinstance(content, str) else [part.model_dump(exclude_none=True) for part in content or ()]
+    return (
+        content
+        if isinstance(content, str)
+        else [part.model_dump(exclude_none=True) for part in content or ()]
+    )
 
 
 def _step_fields(step: AtifStep) -> dict[str, Any]:
@@ -310,16 +398,20 @@ def _step_fields(step: AtifStep) -> dict[str, Any]:
 
 
 def _results(step: AtifStep) -> dict[str, Any]:
-    """Return the content of the result of each call. A single result that names no call is that of a single call."""
+    """Return the content of the result of each call. A single result that names no call is that of
+    a single call."""
     results = step.observation.results if step.observation else []
     calls = step.tool_calls or []
     if len(calls) == len(results) == 1 and results[0].source_call_id is None:
         return {calls[0].tool_call_id: results[0].content or ""}
-    return {one.source_call_id: one.content or "" for one in results if one.source_call_id is not None}
+    return {
+        one.source_call_id: one.content or "" for one in results if one.source_call_id is not None
+    }
 
 
 def _identity(trajectory: AtifTrajectory) -> str:
-    """Return what tells a trajectory from all others. Continuations share the id of their session."""
+    """Return what tells a trajectory from all others. Continuations share the id of their
+    session."""
     if trajectory.trajectory_id:
         return trajectory.trajectory_id
     digest = digest_of(trajectory.model_dump_json().encode())
@@ -349,7 +441,10 @@ def _reward(trajectory: AtifTrajectory) -> float | None:
             continue
         number = double_of(value) if type(value) in (int, float) else math.nan
         if not math.isfinite(number):
-            raise BadRow(f"{place}.reward is {shorten(repr(value), 40)}; it has to be a finite number, or null")
+            raise BadRow(
+                f"{place}.reward is {shorten(repr(value), 40)}; it has to be a finite "
+                "number, or null"
+            )
         return number
     return None
 

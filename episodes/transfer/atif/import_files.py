@@ -1,7 +1,8 @@
-"""Finds what can be imported in the files that a command names: lines, single trajectories, directories and zips.
+"""Finds what can be imported in the files that a command names: lines, single trajectories,
+directories and zips.
 
-A directory or zip is searched for `agent/trajectory.json`, as Harbor's jobs and trials have them. Harbor's files next
-to a trajectory say what was played and how it was rewarded.
+A directory or zip is searched for `agent/trajectory.json`, as Harbor's jobs and trials have them.
+Harbor's files next to a trajectory say what was played and how it was rewarded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from environments.errors import shorten
 from environments.transfer.json_lines import Lines
 from environments.transfer.rows import BadRow, Unreadable
 from environments.wire import RepeatedKey, distinct_members, json_problem
-from episodes.attempts.components import COMPONENT_MEMBERS, MAX_COMPONENTS, MAX_NAME_CHARACTERS, components_of
+from episodes.attempts.components import (
+    COMPONENT_MEMBERS,
+    MAX_COMPONENTS,
+    MAX_NAME_CHARACTERS,
+    components_of,
+)
 from episodes.transfer.atif.imported import Folder, TrialFacts, reward_names
 
 MAX_ITEM_BYTES = 512 * 1024 * 1024
@@ -29,7 +35,9 @@ TRAJECTORY = "trajectory.json"
 TOO_LONG = f"is longer than {MAX_ITEM_BYTES // 2**20} MB"
 _FIRST_BYTES = 4096
 _SHOWN_CHARACTERS = 100
-_WANTED = "export_episodes --format jsonl, atif or harbor writes what can be imported, and so does Harbor"
+_WANTED = (
+    "export_episodes --format jsonl, atif or harbor writes what can be imported, and so does Harbor"
+)
 
 
 class FoundItem(NamedTuple):
@@ -70,7 +78,9 @@ def source_of(path: Path) -> EpisodeSource:
             raise Unreadable(f"{path.name} does not start with a line of JSON; {_WANTED}.")
         return _Single(path) if _is_single(path) else _LineFile(path)
     except (OSError, zipfile.BadZipFile) as error:
-        raise Unreadable(f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise Unreadable(
+            f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
 
 
 def _is_single(path: Path) -> bool:
@@ -78,7 +88,9 @@ def _is_single(path: Path) -> bool:
     if path.stat().st_size > MAX_ITEM_BYTES:
         return False
     with path.open("rb") as file:
-        first = next((line for line in Lines(file, MAX_ITEM_BYTES) if line is None or line.strip()), None)
+        first = next(
+            (line for line in Lines(file, MAX_ITEM_BYTES) if line is None or line.strip()), None
+        )
         if first is None or _is_json(first) or not file.read(1):
             return False
     return _is_json(path.read_bytes())
@@ -106,7 +118,11 @@ class _Files:
     def read(self, name: str) -> bytes | None:
         try:
             path = (self._folder / name).resolve()
-            if not path.is_relative_to(self._root) or not path.is_file() or path.stat().st_size > MAX_ITEM_BYTES:
+            if (
+                not path.is_relative_to(self._root)
+                or not path.is_file()
+                or path.stat().st_size > MAX_ITEM_BYTES
+            ):
                 return None
             return path.read_bytes()
         except (OSError, ValueError):
@@ -124,7 +140,8 @@ def _around(path: Path) -> Folder:
 
 
 def _step_of(folder: PurePath, files: Folder) -> str:
-    """Return the step of which Harbor has moved the agent's files to `folder`, `TRIAL/steps/STEP/agent`."""
+    """Return the step of which Harbor has moved the agent's files to `folder`,
+    `TRIAL/steps/STEP/agent`."""
     is_step = folder.name == "agent" and folder.parent.parent.name == "steps"
     return folder.parent.name if is_step and files.read("../result.json") is None else ""
 
@@ -187,7 +204,9 @@ class _Archive:
             for entry in file.infolist():
                 self._entries.setdefault(str(PurePosixPath(entry.filename)), []).append(entry)
         names = sorted(name for name in self._entries if PurePosixPath(name).name == TRAJECTORY)
-        self._found = [name for name in names if PurePosixPath(name).parent.name == "agent"] or names
+        self._found = [
+            name for name in names if PurePosixPath(name).parent.name == "agent"
+        ] or names
         self.size_bytes = sum(self._size_bytes(name) for name in self._found)
         if not self._found:
             raise Unreadable(f"{path.name} has no agent/{TRAJECTORY} in it; {_WANTED}.")
@@ -239,7 +258,8 @@ class _Entries:
             return None
         if len(entries) > 1:
             raise BadRow(
-                f"is ambiguous: the zip has {len(entries)} files {path!r}; give each trial a directory of its own"
+                f"is ambiguous: the zip has {len(entries)} files {path!r}; give each trial a "
+                "directory of its own"
             )
         if entries[0].file_size > MAX_ITEM_BYTES:
             raise BadRow(f"cannot be read: {path!r} {TOO_LONG}")
@@ -252,11 +272,12 @@ class _Entries:
             raise BadRow(f"cannot be read: {path!r} is damaged ({error})") from error
 
 
-# --- what Harbor's files say ------------------------------------------------------------------------------------------
+# --- what Harbor's files say ----------------------------------------------------------------------
 
 
 def trial_facts(folder: Folder) -> TrialFacts:
-    """Return what the `result.json` of a trial says about the trajectory in `folder`, or else its verifier's files.
+    """Return what the `result.json` of a trial says about the trajectory in `folder`, or else its
+    verifier's files.
 
     Raises: BadRow.
     """
@@ -270,7 +291,9 @@ def trial_facts(folder: Folder) -> TrialFacts:
     if not result.keys() & {"task_name", "verifier_result"}:
         rewards = trial.rewards()
         return TrialFacts(reward=rewards.total, components=rewards.components, step=folder.step)
-    job = _text(_dict(_parsed(folder.read(f"{up}/../config.json") or b"{}", "config.json")).get("job_name"))
+    job = _text(
+        _dict(_parsed(folder.read(f"{up}/../config.json") or b"{}", "config.json")).get("job_name")
+    )
     return trial.facts()._replace(run=job or _job_of(result))
 
 
@@ -329,14 +352,18 @@ class _TrialResult:
         )
 
     def _own_part(self) -> tuple[dict[str, Any], str]:
-        """Return what the file says about the trajectory, and its place: of the trial, or of one of its steps."""
+        """Return what the file says about the trajectory, and its place: of the trial, or of one of
+        its steps."""
         if not self._step:
             return self._values, ""
-        place = next((n for n, part in enumerate(self._steps) if part.get("step_name") == self._step), None)
+        place = next(
+            (n for n, part in enumerate(self._steps) if part.get("step_name") == self._step), None
+        )
         return ({}, "") if place is None else (self._steps[place], f"step_results.{place}.")
 
     def rewards(self) -> _Rewards:
-        """Return the rewards: the total is the one that is named `reward`, or the only one. Raises: BadRow."""
+        """Return the rewards: the total is the one that is named `reward`, or the only one. Raises:
+        BadRow."""
         part, prefix = self._own_part()
         verdict, place = part.get("verifier_result"), f"{prefix}verifier_result"
         if isinstance(verdict, dict):
@@ -347,7 +374,9 @@ class _TrialResult:
         if not isinstance(verdict, dict):
             rewards = _Rewards(self._number(verdict, place))
         else:
-            numbers = {name: self._number(value, f"{place}.{name}") for name, value in verdict.items()}
+            numbers = {
+                name: self._number(value, f"{place}.{name}") for name, value in verdict.items()
+            }
             total = "reward" if "reward" in numbers or len(numbers) != 1 else next(iter(numbers))
             components = {name: value for name, value in numbers.items() if name != total}
             if numbers.get(total, 0) is None and (components or total != "reward"):
@@ -358,34 +387,45 @@ class _TrialResult:
         return rewards
 
     def _check_components(self, components: Mapping[str, float | None], place: str) -> None:
-        kept = components_of({COMPONENT_MEMBERS[0]: {name: value or 0.0 for name, value in components.items()}})
+        kept = components_of(
+            {COMPONENT_MEMBERS[0]: {name: value or 0.0 for name, value in components.items()}}
+        )
         if lost := [name for name in components if name not in kept]:
             shown = shorten(repr(lost[0]), _SHOWN_CHARACTERS)
             raise self._refusal(
-                f"{place} has {shown}, which cannot be a component: those are at most {MAX_COMPONENTS}, "
+                f"{place} has {shown}, which cannot be a component: those are at most "
+                f"{MAX_COMPONENTS}, "
                 f"with names of 1 to {MAX_NAME_CHARACTERS} characters without NUL"
             )
 
     def _check_other_places(self, rewards: _Rewards, read_place: str) -> None:
-        """Refuse a trial with a reward where none is read, unless it repeats the total. Raises: BadRow."""
+        """Refuse a trial with a reward where none is read, unless it repeats the total. Raises:
+        BadRow."""
         part, prefix = self._own_part()
         parts = {prefix: part}
         if not rewards.has_number and not prefix:
             steps = {f"step_results.{n}.": step for n, step in enumerate(self._steps)}
             parts |= {"": self._values} if self._step else steps
         for prefix, part in list(parts.items()):
-            parts |= {f"{prefix}{name}.": _dict(part.get(name)) for name in ("verifier_result", "extra")}
+            parts |= {
+                f"{prefix}{name}.": _dict(part.get(name)) for name in ("verifier_result", "extra")
+            }
         for prefix, part in parts.items():
             for name in reward_names(part):
                 if (place := f"{prefix}{name}") != read_place and part[name] != rewards.total:
                     shown = f"{place} is {shorten(repr(part[name]), _SHOWN_CHARACTERS)}"
                     whose = (
-                        f" of step {shorten(repr(self._step), _SHOWN_CHARACTERS)} in step_results" if self._step else ""
+                        f" of step {shorten(repr(self._step), _SHOWN_CHARACTERS)} in step_results"
+                        if self._step
+                        else ""
                     )
-                    raise self._refusal(f"{shown}; a reward is read only in verifier_result.rewards{whose}")
+                    raise self._refusal(
+                        f"{shown}; a reward is read only in verifier_result.rewards{whose}"
+                    )
 
     def _written(self) -> tuple[Any, str]:
-        """Return what the verifier wrote, in the file that Harbor reads first, and its name; None if there is none."""
+        """Return what the verifier wrote, in the file that Harbor reads first, and its name; None
+        if there is none."""
         has_failed = bool((self._own_part()[0] or self._values).get("exception_info"))
         for name in ("verifier/reward.json", "verifier/reward.txt"):
             content = self._folder.read(f"../{name}")
@@ -405,7 +445,9 @@ class _TrialResult:
     def _number(self, value: Any, place: str) -> float | None:
         number = double_of(value) if type(value) in (int, float) else math.nan
         if value is not None and not math.isfinite(number):
-            shown = f"{shorten(place, _SHOWN_CHARACTERS)} is {shorten(repr(value), _SHOWN_CHARACTERS)}"
+            shown = (
+                f"{shorten(place, _SHOWN_CHARACTERS)} is {shorten(repr(value), _SHOWN_CHARACTERS)}"
+            )
             raise self._refusal(f"{shown}; a reward has to be a finite number, or null")
         return None if value is None else number
 

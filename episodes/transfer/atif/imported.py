@@ -29,7 +29,8 @@ class Folder(Protocol):
         """The step of Harbor's trial that the trajectory tells; empty for that of a whole trial."""
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file by its path relative to the trajectory; None if there is none."""
+        """Return the content of a file by its path relative to the trajectory; None if there is
+        none."""
 
 
 class ImportedRollout(NamedTuple):
@@ -46,7 +47,8 @@ class ImportedEpisode:
     line: EpisodeLine
     rollouts: list[ImportedRollout] = field(default_factory=list)
     is_foreign: bool = False
-    """Whether another program wrote it: it has no id here, and its session id alone identifies it."""
+    """Whether another program wrote it: it has no id here, and its session id alone identifies
+    it."""
 
 
 class TrialFacts(NamedTuple):
@@ -70,13 +72,18 @@ class TrialFacts(NamedTuple):
 
 def reward_names(part: Mapping[str, Any], names: Sequence[str] = REWARD_NAMES) -> list[str]:
     """Return the members that may hold a reward, without empty ones."""
-    return [name for name, value in part.items() if name.casefold() in names and value not in (None, {}, [])]
+    return [
+        name
+        for name, value in part.items()
+        if name.casefold() in names and value not in (None, {}, [])
+    ]
 
 
 def loaded(content: Content, folder: Folder, *, must_exist: bool) -> Content:
     """Return the content with each image as a data URI.
 
-    must_exist: whether an image that cannot be read is an error; otherwise its path stands in its place.
+    must_exist: whether an image that cannot be read is an error; otherwise its path stands in its
+    place.
 
     Raises: BadRow.
     """
@@ -96,5 +103,7 @@ def _loaded_part(part: dict[str, Any], folder: Folder, *, must_exist: bool) -> d
             uri = f"data:{kind};base64,{base64.b64encode(data).decode()}"
             return {"type": "image", "source": {"media_type": kind, "path": uri}}
     if must_exist:
-        raise BadRow(f"the image {shorten(repr(path), MAX_SHOWN_CHARACTERS)} is not next to the trajectory")
+        raise BadRow(
+            f"the image {shorten(repr(path), MAX_SHOWN_CHARACTERS)} is not next to the trajectory"
+        )
     return {"type": "text", "text": f"[{part['type']}: {shorten(path, MAX_PATH_CHARACTERS)}]"}

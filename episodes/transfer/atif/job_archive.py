@@ -1,14 +1,17 @@
-"""Writes episodes as a zip of a Harbor job: a directory per episode with its trajectory, its result and its images.
+"""Writes episodes as a zip of a Harbor job: a directory per episode with its trajectory, its result
+and its images.
 
     unzip episodes.harbor.zip -d jobs
     harbor view jobs
     harbor traces export --path jobs
 
-Unlike a line, a trajectory in a directory has its images as files, which Harbor's viewer shows. The reward of a trial
-is the return of the episode; an episode that the machinery failed has an exception instead.
+Unlike a line, a trajectory in a directory has its images as files, which Harbor's viewer shows. The
+reward of a trial is the return of the episode; an episode that the machinery failed has an
+exception instead.
 
-`harbor traces export` accepts only trials of agents that Harbor itself ships, so the configuration of each trial names
-one of them. The result of the trial and the trajectory name the agent that played.
+`harbor traces export` accepts only trials of agents that Harbor itself ships, so the configuration
+of each trial names one of them. The result of the trial and the trajectory name the agent that
+played.
 """
 
 from __future__ import annotations
@@ -66,7 +69,9 @@ class JobArchive:
         result = _result(facts, trial, self._definition)
         self._totals.take(facts, result)
         path = f"{JOB}/{trial}"
-        self._zip.writestr(_entry(f"{path}/config.json", facts.created), json.dumps(result["config"]))
+        self._zip.writestr(
+            _entry(f"{path}/config.json", facts.created), json.dumps(result["config"])
+        )
         self._zip.writestr(_entry(f"{path}/result.json", facts.created), json.dumps(result))
         with _Images() as images:
             entry = _entry(f"{path}/{TRAJECTORY}", facts.created)
@@ -85,7 +90,8 @@ class JobArchive:
 
 
 class _Images:
-    """The images of one trajectory, each once. They follow it, because a zip is written one file after another."""
+    """The images of one trajectory, each once. They follow it, because a zip is written one file
+    after another."""
 
     def __init__(self) -> None:
         self._data = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115  # closed by __exit__
@@ -98,7 +104,8 @@ class _Images:
         self._data.close()
 
     def place(self, uri: str) -> str:
-        """Return the path of an image relative to its trajectory; the data URI itself if it cannot be decoded."""
+        """Return the path of an image relative to its trajectory; the data URI itself if it cannot
+        be decoded."""
         kind, text = data_of(uri)
         try:
             data = base64.b64decode(text, validate=True)
@@ -120,7 +127,9 @@ class _Images:
 
 def _entry(name: str, moment: datetime | None = None) -> zipfile.ZipInfo:
     year = moment.year if moment else 0
-    entry = zipfile.ZipInfo(name, moment.timetuple()[:6] if moment and 1980 <= year < 2108 else (1980, 1, 1, 0, 0, 0))
+    entry = zipfile.ZipInfo(
+        name, moment.timetuple()[:6] if moment and 1980 <= year < 2108 else (1980, 1, 1, 0, 0, 0)
+    )
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
 
@@ -131,7 +140,11 @@ def _result(facts: EpisodeFacts, trial: str, definition: DefinitionAsked) -> dic
     agent, _, version = facts.user_agent.partition("/")
     model = facts.model or facts.run_model
     reward = None if facts.cause in FAILURES else facts.return_by(definition)
-    fault = {"exception_type": facts.cause, "exception_message": facts.detail, "exception_traceback": ""}
+    fault = {
+        "exception_type": facts.cause,
+        "exception_message": facts.detail,
+        "exception_traceback": "",
+    }
     ended = facts.ended or facts.created
     return {
         "id": str(uuid5(NAMESPACE_URL, f"{facts.session_id} {facts.created.isoformat()}")),
@@ -152,7 +165,9 @@ def _result(facts: EpisodeFacts, trial: str, definition: DefinitionAsked) -> dic
             "model_info": {"name": model} if model else None,
         },
         "verifier_result": None if reward is None else {"rewards": {"reward": reward + 0.0}},
-        "exception_info": {**fault, "occurred_at": ended.isoformat()} if facts.cause in FAILURES else None,
+        "exception_info": {**fault, "occurred_at": ended.isoformat()}
+        if facts.cause in FAILURES
+        else None,
         **_span(facts.created, facts.ended),
         "environment_setup": _span(facts.created, facts.ready),
         "agent_execution": _span(facts.ready, facts.ended),
@@ -176,8 +191,14 @@ class _Totals:
         self._first = min(self._first or facts.created, facts.created)
         self._last = max(self._last or facts.created, facts.ended or facts.created)
         info = result["agent_info"]
-        names = [info["name"], *([info["model_info"]["name"]] if info["model_info"] else []), facts.environment]
-        found = self._evals.setdefault("__".join(names), {"n_trials": 0, "n_errors": 0, "sum": 0.0, "rewarded": 0})
+        names = [
+            info["name"],
+            *([info["model_info"]["name"]] if info["model_info"] else []),
+            facts.environment,
+        ]
+        found = self._evals.setdefault(
+            "__".join(names), {"n_trials": 0, "n_errors": 0, "sum": 0.0, "rewarded": 0}
+        )
         found["n_trials"] += 1
         found["n_errors"] += result["exception_info"] is not None
         if result["verifier_result"]:
@@ -199,7 +220,9 @@ class _Totals:
                 "evals": {
                     name: {
                         **{key: found[key] for key in ("n_trials", "n_errors")},
-                        "metrics": [{"mean": found["sum"] / found["rewarded"]}] if found["rewarded"] else [],
+                        "metrics": [{"mean": found["sum"] / found["rewarded"]}]
+                        if found["rewarded"]
+                        else [],
                     }
                     for name, found in self._evals.items()
                 },

@@ -1,4 +1,5 @@
-"""Tokens and costs that a client reported, as ATIF has them. `episodes/uploads/usage.py` finds them."""
+"""Tokens and costs that a client reported, as ATIF has them. `episodes/uploads/usage.py` finds
+them."""
 
 from __future__ import annotations
 

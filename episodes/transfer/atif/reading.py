@@ -1,4 +1,5 @@
-"""Reads trajectories: those that this server wrote become the same episodes again, `foreign.py` reads all others."""
+"""Reads trajectories: those that this server wrote become the same episodes again, `foreign.py`
+reads all others."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from environments.transfer.rows import BadRow
-from environments.wire import MAX_DEPTH, RepeatedKey, check_depth, check_finite, distinct_members, json_problem
+from environments.wire import (
+    MAX_DEPTH,
+    RepeatedKey,
+    check_depth,
+    check_finite,
+    distinct_members,
+    json_problem,
+)
 from episodes.transfer.atif.conversation_steps import StepTexts, derived_text
 from episodes.transfer.atif.foreign import foreign_episode
 from episodes.transfer.atif.imported import (
@@ -34,19 +42,43 @@ _SHAPE = {
             "observation": {"results": [{"extra": {EXTRA: _RESULT_EXACT}}]},
         }
     ],
-    "extra": {EXTRA: {name: shape for name, shape in EXACT.items() if name not in ("rollouts", "steps")}},
+    "extra": {
+        EXTRA: {name: shape for name, shape in EXACT.items() if name not in ("rollouts", "steps")}
+    },
 }
 """The members of a trajectory that hold exact JSON texts; a shape for `sliced`."""
 _STEP_FACTS = (
-    *("index", "reward", "finished", "status", "reason", "error", "started", "duration_ms", "waited_ms"),
-    *("task_id", "tool", "input", f"input{TEXT}", "output", f"output{TEXT}", "metadata", f"metadata{TEXT}"),
+    *(
+        "index",
+        "reward",
+        "finished",
+        "status",
+        "reason",
+        "error",
+        "started",
+        "duration_ms",
+        "waited_ms",
+    ),
+    *(
+        "task_id",
+        "tool",
+        "input",
+        f"input{TEXT}",
+        "output",
+        f"output{TEXT}",
+        "metadata",
+        f"metadata{TEXT}",
+    ),
 )
 
 
-def trajectory_episode(text: str, folder: Folder, trial: Callable[[], TrialFacts]) -> ImportedEpisode | None:
+def trajectory_episode(
+    text: str, folder: Folder, trial: Callable[[], TrialFacts]
+) -> ImportedEpisode | None:
     """Return the episode of a trajectory; None if `text` is something else.
 
-    text: JSON. folder: the files to which it may refer. trial: is called for trajectories that others wrote.
+    text: JSON. folder: the files to which it may refer. trial: is called for trajectories that
+    others wrote.
 
     Raises: BadRow.
     """
@@ -62,7 +94,8 @@ def trajectory_episode(text: str, folder: Folder, trial: Callable[[], TrialFacts
         own = (trajectory.extra or {}).get(EXTRA)
         if isinstance(own, dict) and "orsweb" in own:
             return _own_episode(sliced(text, _SHAPE), folder)
-        json.loads(text, object_pairs_hook=distinct_members)  # not above, because exact texts stay as they are
+        # not above, because exact texts stay as they are
+        json.loads(text, object_pairs_hook=distinct_members)
         check_depth(value)
         check_finite(value)
     except RepeatedKey as error:
@@ -75,7 +108,9 @@ def trajectory_episode(text: str, folder: Folder, trial: Callable[[], TrialFacts
 def _own_episode(value: dict[str, Any], folder: Folder) -> ImportedEpisode:
     steps = [_OwnStep(step, folder) for step in value["steps"]]
     head = value["extra"][EXTRA]
-    line: EpisodeLine = checked_line(head | {"steps": [part for step in steps for part in step.parts()]})
+    line: EpisodeLine = checked_line(
+        head | {"steps": [part for step in steps for part in step.parts()]}
+    )
     rollout = value["extra"].get(ROLLOUT)
     rollouts = [] if rollout is None else [_rollout(rollout, steps)]
     return ImportedEpisode(line, rollouts)
@@ -108,9 +143,13 @@ class _OwnStep:
                 found.append(self._part(calls[result["source_call_id"]], result, own))
         return found
 
-    def _part(self, call: dict[str, Any], result: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    def _part(
+        self, call: dict[str, Any], result: dict[str, Any], own: dict[str, Any]
+    ) -> dict[str, Any]:
         if unknown := own.keys() - set(_STEP_FACTS):
-            raise BadRow(f"{self._place}: extra.{EXTRA} of a result has the unknown key {min(unknown)!r}")
+            raise BadRow(
+                f"{self._place}: extra.{EXTRA} of a result has the unknown key {min(unknown)!r}"
+            )
         part = {"tool": call["function_name"], "task_id": call["tool_call_id"], "status": "ok"}
         part |= {name: value for name, value in own.items() if not name.startswith("metadata")}
         if "input" not in own and f"input{TEXT}" not in own:
@@ -124,7 +163,9 @@ class _OwnStep:
             metadata = own.get("metadata", own.get(f"metadata{TEXT}"))
             value = None if metadata is None else json.loads(metadata)
             content = loaded(result.get("content", ""), self._folder, must_exist=True)
-            return output_text(content, value, own.get("reward"), is_finished=own.get("finished", False))
+            return output_text(
+                content, value, own.get("reward"), is_finished=own.get("finished", False)
+            )
         except (ValueError, TypeError) as error:
             raise BadRow(
                 f"{self._place}: the output of {result['source_call_id']!r} cannot be read: {error}"
@@ -145,15 +186,28 @@ class _OwnStep:
         for value in values:
             message = MessagePart.model_validate(value)
             message.content = (
-                derived_text(message.kind, message.call, view) if message.content is None else message.content
+                derived_text(message.kind, message.call, view)
+                if message.content is None
+                else message.content
             )
             found.append(message)
         return found
 
     def _view(self) -> StepTexts:
-        contents = {one["source_call_id"]: one.get("content") for one in self._results if one.get("source_call_id")}
-        calls = [(call["arguments"], self._loaded(contents.get(call["tool_call_id"]))) for call in self._calls]
-        rest = [self._loaded(one.get("content")) for one in self._results if not one.get("source_call_id")]
+        contents = {
+            one["source_call_id"]: one.get("content")
+            for one in self._results
+            if one.get("source_call_id")
+        }
+        calls = [
+            (call["arguments"], self._loaded(contents.get(call["tool_call_id"])))
+            for call in self._calls
+        ]
+        rest = [
+            self._loaded(one.get("content"))
+            for one in self._results
+            if not one.get("source_call_id")
+        ]
         message = self._loaded(self._step["message"]) or ""
         return StepTexts(message, self._step.get("reasoning_content") or "", calls, rest)
 

@@ -27,7 +27,8 @@ from environments.errors import shorten
 from environments.transfer.rows import BadRow
 
 WRITTEN_VERSION = "ATIF-v1.7"
-"""The version that exports name: the first with `extra` on the results of calls. 1.8 adds only audio."""
+"""The version that exports name: the first with `extra` on the results of calls. 1.8 adds only
+audio."""
 VERSIONS = tuple(f"ATIF-v1.{minor}" for minor in range(9))
 _ALLOWED_VERSIONS = f"{VERSIONS[0]} to {VERSIONS[-1]} can be imported"
 METADATA = "atif"
@@ -39,7 +40,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 def _storable(text: str) -> str:
     if found := _UNSTORABLE.search(text):
         character = "NUL" if found[0] == "\0" else f"a lone surrogate (U+{ord(found[0]):04X})"
-        raise ValueError(f"character {found.start() + 1} is {character}, which cannot be stored; remove it")
+        raise ValueError(
+            f"character {found.start() + 1} is {character}, which cannot be stored; remove it"
+        )
     return text
 
 
@@ -84,7 +87,9 @@ _BRANCHES = frozenset((_TEXT, _PARTS))
 Content = Annotated[
     Annotated[Text, Tag(_TEXT)] | Annotated[list[AtifContentPart], Tag(_PARTS)],
     Discriminator(
-        _branch, custom_error_type="content_type", custom_error_message="give a text or a list of content parts"
+        _branch,
+        custom_error_type="content_type",
+        custom_error_message="give a text or a list of content parts",
     ),
 ]
 
@@ -164,31 +169,47 @@ class AtifStep(_Part):
             try:
                 datetime.fromisoformat(text)
             except ValueError:
-                raise ValueError("give a time as in ISO 8601, such as 2026-01-31T12:00:00Z") from None
+                raise ValueError(
+                    "give a time as in ISO 8601, such as 2026-01-31T12:00:00Z"
+                ) from None
         return text
 
     @model_validator(mode="after")
     def check_source(self) -> Self:
         """Refuse what ATIF allows only for other steps."""
         if self.source != "agent":
-            for name in ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"):
+            for name in (
+                "model_name",
+                "reasoning_effort",
+                "reasoning_content",
+                "tool_calls",
+                "metrics",
+            ):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"a step of source {self.source!r} cannot have {name!r}, only one of 'agent' can")
+                    raise ValueError(
+                        f"a step of source {self.source!r} cannot have {name!r}, only "
+                        "one of 'agent' can"
+                    )
         elif self.llm_call_count == 0 and (self.metrics or self.reasoning_content is not None):
-            raise ValueError("a step with llm_call_count 0 can have neither 'metrics' nor 'reasoning_content'")
+            raise ValueError(
+                "a step with llm_call_count 0 can have neither 'metrics' nor 'reasoning_content'"
+            )
         return self
 
     @model_validator(mode="after")
     def check_calls(self) -> Self:
         ids = [call.tool_call_id for call in self.tool_calls or ()]
         if len(set(ids)) < len(ids):
-            raise ValueError(f"two of its tool calls have the tool_call_id {_first_repeated(ids)!r}")
+            raise ValueError(
+                f"two of its tool calls have the tool_call_id {_first_repeated(ids)!r}"
+            )
         for result in self.observation.results if self.observation else ():
             if result.source_call_id is not None and result.source_call_id not in ids:
                 shown = shorten(repr(result.source_call_id), MAX_SHOWN_CHARACTERS)
                 allowed = ", ".join(map(repr, ids)) or "none, because the step has no tool calls"
                 raise ValueError(
-                    f"a result has the source_call_id {shown}, but the tool_call_ids of the step are "
+                    f"a result has the source_call_id {shown}, but the tool_call_ids of the step "
+                    "are "
                     f"{shorten(allowed, MAX_SHOWN_CHARACTERS)}"
                 )
         return self
@@ -245,7 +266,8 @@ class AtifTrajectory(_Part):
         for number, step in enumerate(steps, 1):
             if step.step_id != number:
                 raise ValueError(
-                    f"item {number - 1} has the step_id {step.step_id}, but step_ids count from 1 without gaps and "
+                    f"item {number - 1} has the step_id {step.step_id}, but step_ids count from 1 "
+                    "without gaps and "
                     f"repetitions, so {number} is expected"
                 )
         return steps
@@ -255,7 +277,9 @@ class AtifTrajectory(_Part):
     def check_subagents(cls, found: list[AtifTrajectory] | None) -> list[AtifTrajectory] | None:
         ids = [one.trajectory_id for one in found or ()]
         if None in ids:
-            raise ValueError(f"item {ids.index(None)} has no trajectory_id, which embedded trajectories need")
+            raise ValueError(
+                f"item {ids.index(None)} has no trajectory_id, which embedded trajectories need"
+            )
         if len(set(ids)) < len(ids):
             raise ValueError(f"two of them have the trajectory_id {_first_repeated(ids)!r}")
         return found
@@ -283,7 +307,8 @@ Fields = TypeVar("Fields", AtifStepFields, AtifTrajectoryFields)
 
 
 def own_fields(kind: type[Fields], metadata: Any) -> Fields:
-    """Return what an import stored in metadata; nothing for anything else, because clients can upload any metadata."""
+    """Return what an import stored in metadata; nothing for anything else, because clients can
+    upload any metadata."""
     value = metadata.get(METADATA) if isinstance(metadata, dict) else None
     try:
         return kind.model_validate(value if isinstance(value, dict) else {})
@@ -292,9 +317,12 @@ def own_fields(kind: type[Fields], metadata: Any) -> Fields:
 
 
 def _reason(error: ValidationError) -> str:
-    """Return the first error as the end of a sentence: the place, the value, and what is allowed."""
+    """Return the first error as the end of a sentence: the place, the value, and what is
+    allowed."""
     first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in _BRANCHES) or "the trajectory"
+    place = (
+        ".".join(str(part) for part in first["loc"] if part not in _BRANCHES) or "the trajectory"
+    )
     if first["type"] == "extra_forbidden":
         return f"{place} is unknown; fields that ATIF does not define belong in `extra`"
     if first["type"] == "missing":
@@ -302,6 +330,8 @@ def _reason(error: ValidationError) -> str:
     wrong = first["msg"].removeprefix("Value error, ").removesuffix(".")
     wrong = wrong[:1].lower() + wrong[1:]
     value = first["input"]
-    if isinstance(value, dict | list) or (first["type"] == "value_error" and not isinstance(value, str)):
+    if isinstance(value, dict | list) or (
+        first["type"] == "value_error" and not isinstance(value, str)
+    ):
         return f"{place}: {wrong}"
     return f"{place} is {shorten(repr(value), MAX_SHOWN_CHARACTERS)}: {wrong}"

@@ -1,7 +1,8 @@
 """Steps of a trajectory, made from a recorded prompt and recorded tool calls.
 
-A text of a trajectory contains no NUL and no lone surrogates, because readers refuse them. Wherever a recorded text is
-not what a reader of the trajectory would get back, the exact text is in `extra.orsweb`.
+A text of a trajectory contains no NUL and no lone surrogates, because readers refuse them. Wherever
+a recorded text is not what a reader of the trajectory would get back, the exact text is in
+`extra.orsweb`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,11 @@ class StepDraft:
         text = json.dumps(values)[:-1]
         if self.calls:
             text += f', "tool_calls": [{", ".join(map(_call_text, self.calls))}]'
-        results = [_result_text(call, place_image) for call in self.calls if call.content is not None or call.extra]
+        results = [
+            _result_text(call, place_image)
+            for call in self.calls
+            if call.content is not None or call.extra
+        ]
         results += [json.dumps(result) for result in self.results]
         if results:
             text += f', "observation": {{"results": [{", ".join(results)}]}}'
@@ -90,7 +95,9 @@ class StepDraft:
 
 
 def _call_text(call: CallDraft) -> str:
-    head = json.dumps({"tool_call_id": storable(call.call_id), "function_name": storable(call.name)})
+    head = json.dumps(
+        {"tool_call_id": storable(call.call_id), "function_name": storable(call.name)}
+    )
     return f'{head[:-1]}, "arguments": {call.arguments}}}'
 
 
@@ -136,7 +143,8 @@ def data_of(uri: str) -> tuple[str, str]:
 
 
 def prompt_steps(text: str) -> list[StepDraft]:
-    """Return the steps of a prompt. `text`: recorded JSON of blocks or messages; empty if there was no prompt.
+    """Return the steps of a prompt. `text`: recorded JSON of blocks or messages; empty if there was
+    no prompt.
 
     What the prompt shows the agent as said by itself is marked as copied context.
     """
@@ -145,7 +153,9 @@ def prompt_steps(text: str) -> list[StepDraft]:
         extra = {EXTRA: {"is_prompt": True}}
         if turn.role == "assistant":
             calls = [CallDraft(*call[:2], arguments_text(call[2])[0]) for call in turn.calls]
-            draft = StepDraft("agent", content_of(turn.parts) if turn.parts else "", calls=calls, extra=extra)
+            draft = StepDraft(
+                "agent", content_of(turn.parts) if turn.parts else "", calls=calls, extra=extra
+            )
             draft.fields["is_copied_context"] = True
             found.append(draft)
         elif turn.role == "tool" and (call := _call_in(found, turn.call_id)):
@@ -164,7 +174,8 @@ def _call_in(steps: list[StepDraft], call_id: str) -> CallDraft | None:
 def arguments_text(text: str) -> tuple[str, bool]:
     """Return the input of a call as the JSON text of an object, and whether that is the exact text.
 
-    What is no object, not decoded alike by every reader, or nested too deeply for a trajectory, becomes
+    What is no object, not decoded alike by every reader, or nested too deeply for a trajectory,
+    becomes
     the object {"input": text}.
     """
     as_text = json.dumps({"input": storable(text)}), False
@@ -179,15 +190,26 @@ def arguments_text(text: str) -> tuple[str, bool]:
 
 
 def recorded_call(step: ExportedStep) -> CallDraft:
-    """Return a recorded step as a tool call. Its reward and everything else that ATIF lacks is in `extra`."""
+    """Return a recorded step as a tool call. Its reward and everything else that ATIF lacks is in
+    `extra`."""
     arguments, is_exact = arguments_text(step.input)
     call = CallDraft(step.task_id, step.tool, arguments)
-    facts: dict[str, Any] = {"index": step.number, "reward": _unsigned(step.reward), "finished": step.finished}
+    facts: dict[str, Any] = {
+        "index": step.number,
+        "reward": _unsigned(step.reward),
+        "finished": step.finished,
+    }
     facts |= {"status": step.status, "reason": step.reason, "error": step.error}
-    facts |= {"started": _time(step.started), "duration_ms": step.duration_ms, "waited_ms": step.waited_ms}
+    facts |= {
+        "started": _time(step.started),
+        "duration_ms": step.duration_ms,
+        "waited_ms": step.waited_ms,
+    }
     if call.call_id != storable(call.call_id) or call.name != storable(call.name):
         facts |= {"task_id": step.task_id, "tool": step.tool}
-    facts = {name: value for name, value in facts.items() if value != _DEFAULTS.get(name, _NO_DEFAULT)}
+    facts = {
+        name: value for name, value in facts.items() if value != _DEFAULTS.get(name, _NO_DEFAULT)
+    }
     call.content = content_of(result_parts(step))
     texts = "" if is_exact else exact("input", step.input) or f', "input{TEXT}": ""'
     if step.output:
@@ -199,7 +221,13 @@ def recorded_call(step: ExportedStep) -> CallDraft:
 
 
 _NO_DEFAULT = object()
-_DEFAULTS: dict[str, Any] = {"finished": False, "status": "ok", "reason": "", "error": "", "waited_ms": 0.0}
+_DEFAULTS: dict[str, Any] = {
+    "finished": False,
+    "status": "ok",
+    "reason": "",
+    "error": "",
+    "waited_ms": 0.0,
+}
 
 
 def _output_members(step: ExportedStep, content: Content) -> str:
@@ -209,7 +237,8 @@ def _output_members(step: ExportedStep, content: Content) -> str:
     try:
         if (
             step.status == "ok"
-            and output_text(content, metadata, step.reward, is_finished=step.finished) == step.output
+            and output_text(content, metadata, step.reward, is_finished=step.finished)
+            == step.output
         ):
             return "" if metadata is None else exact("metadata", value_json(metadata))
     except (TypeError, ValueError):
@@ -220,20 +249,28 @@ def _output_members(step: ExportedStep, content: Content) -> str:
 def output_text(content: Content, metadata: Any, reward: float | None, *, is_finished: bool) -> str:
     """Return the JSON of the ToolOutput with this content. Raises: ValueError, TypeError."""
     blocks = list[TextBlock | ImageBlock]()
-    parts: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    parts: list[dict[str, Any]] = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else content
+    )
     for part in parts:
         if part["type"] == "text":
             blocks.append(TextBlock(text=part["text"]))
         else:
             kind, data = data_of(part["source"]["path"])
             blocks.append(ImageBlock(data=data, mimeType=kind))
-    return model_json(ToolOutput(blocks=blocks, metadata=metadata, reward=reward, finished=is_finished))
+    return model_json(
+        ToolOutput(blocks=blocks, metadata=metadata, reward=reward, finished=is_finished)
+    )
 
 
 def exact(key: str, text: str) -> str:
-    """Return the member for an exact JSON text, as a string if readers of the trajectory could refuse its value."""
+    """Return the member for an exact JSON text, as a string if readers of the trajectory could
+    refuse its value."""
     member = embedded(key, text)
-    if "\\u" in text and storable(plain := json.dumps(read_json(text), ensure_ascii=False)) != plain:
+    if (
+        "\\u" in text
+        and storable(plain := json.dumps(read_json(text), ensure_ascii=False)) != plain
+    ):
         return f', "{key}{TEXT}": {json.dumps(text)}'
     return member
 
@@ -245,7 +282,8 @@ def recorded_steps(steps: Iterable[ExportedStep]) -> Iterator[StepDraft]:
 
 
 def _unsigned(value: float | None) -> float | None:
-    """Return -0.0 as 0.0, because SQLite drops its sign and both databases must give the same file."""
+    """Return -0.0 as 0.0, because SQLite drops its sign and both databases must give the same
+    file."""
     return None if value is None else value + 0.0
 
 

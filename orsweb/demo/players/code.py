@@ -1,4 +1,5 @@
-"""A scripted player of `code`: submits a table of the results that it knows, because a script cannot solve puzzles."""
+"""A scripted player of `code`: submits a table of the results that it knows, because a script
+cannot solve puzzles."""
 
 from __future__ import annotations
 
@@ -12,8 +13,13 @@ from orsweb.demo.scripted_session import Act
 
 async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:
     if random.random() > skill + 0.4:
-        await act("run", code=f"def {spec['signature']}\n    return None\n")  # a syntax error: the colon is missing
-    known = [case for case in spec["test_cases"] if random.random() < 0.3 * skill or random.random() < skill]
+        # a syntax error: the colon is missing
+        await act("run", code=f"def {spec['signature']}\n    return None\n")
+    known = [
+        case
+        for case in spec["test_cases"]
+        if random.random() < 0.3 * skill or random.random() < skill
+    ]
     if random.random() < 0.6:
         await act("run", code=table_program(spec["signature"], known[: len(known) // 2]))
     await act("submit", code=table_program(spec["signature"], known))

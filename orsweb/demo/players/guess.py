@@ -1,4 +1,5 @@
-"""A scripted player of `guess`: halves the range or guesses at random; with little skill, also outside the range."""
+"""A scripted player of `guess`: halves the range or guesses at random; with little skill, also
+outside the range."""
 
 from __future__ import annotations
 

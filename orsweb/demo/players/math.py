@@ -1,4 +1,5 @@
-"""A scripted player of `math`: submits the answer or a wrong one; with little skill, also text that is not a number."""
+"""A scripted player of `math`: submits the answer or a wrong one; with little skill, also text that
+is not a number."""
 
 from __future__ import annotations
 
@@ -16,4 +17,6 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
     if random.random() < skill ** (difficulty / 2):
         await act("submit", answer=answer)
     else:
-        await act("submit", answer=round(answer * random.choice([0.1, 0.5, 0.9, 1.1, 2, 10]) + 1, 2))
+        await act(
+            "submit", answer=round(answer * random.choice([0.1, 0.5, 0.9, 1.1, 2, 10]) + 1, 2)
+        )

@@ -19,9 +19,15 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
     while True:
         if random.random() < 0.01 * (1 - skill):
             await act("pick_up")  # refused if there is nothing to pick up, or no such tool
-        moves = [(name, after) for name in DIRECTIONS if (after := grid.walk(now, name)) in distances and after != now]
+        moves = [
+            (name, after)
+            for name in DIRECTIONS
+            if (after := grid.walk(now, name)) in distances and after != now
+        ]
         best = min(grid.actions(now) or [("up", now)], key=lambda one: distances.get(one[1], 10**6))
-        name, after = best if random.random() < 0.35 + 0.65 * skill or not moves else random.choice(moves)
+        name, after = (
+            best if random.random() < 0.35 + 0.65 * skill or not moves else random.choice(moves)
+        )
         if name in DIRECTIONS:
             await act("move", direction=name)
         else:

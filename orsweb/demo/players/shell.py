@@ -1,4 +1,5 @@
-"""A scripted player of `shell`: lists files, then runs the commands that solve the task, or useless ones."""
+"""A scripted player of `shell`: lists files, then runs the commands that solve the task, or useless
+ones."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from environments.builtin.shell.chores.bank import solution_of
 from orsweb.demo.scripted_session import Act
 
 _LOOKS = ["ls -R", "ls -l", "find . -type f | head", "wc -c $(find . -type f) | tail -1"]
-_BLUNDERS = ["cat notes.md", "sudo ls /", "grpe -r total .", "ls -l", "curl http://example.com/", "python -V", "ls -l"]
+_BLUNDERS = [
+    "cat notes.md",
+    "sudo ls /",
+    "grpe -r total .",
+    "ls -l",
+    "curl http://example.com/",
+    "python -V",
+    "ls -l",
+]
 
 
 async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:
@@ -24,6 +33,8 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
     elif random.random() < 0.5:
         goal = random.choice(spec["goals"])
         await act(
-            "bash", command=f"mkdir -p $(dirname {goal['path']}); printf %s '{goal['text'][:9]}' > {goal['path']}"
+            "bash",
+            command=f"mkdir -p $(dirname {goal['path']}); printf %s '{goal['text'][:9]}' > "
+            f"{goal['path']}",
         )
     await act("submit")

@@ -1,4 +1,5 @@
-"""A scripted player of `web`: reaches the milestones as a visitor of the site would, or follows unrelated links."""
+"""A scripted player of `web`: reaches the milestones as a visitor of the site would, or follows
+unrelated links."""
 
 from __future__ import annotations
 
@@ -22,4 +23,7 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
                 await act(tool, **arguments)
     if spec["answer"]:
         is_right = random.random() < skill
-        await act("answer", text=spec["answer"] if is_right else random.choice(["42", "Ceramics", "I do not know"]))
+        await act(
+            "answer",
+            text=spec["answer"] if is_right else random.choice(["42", "Ceramics", "I do not know"]),
+        )

@@ -22,13 +22,19 @@ from orsweb.operations.backup import BackupRefused, backup, default_name
 
 class Command(TerminalCommand):
     help = (
-        "Write a backup of the database to a file, as of one moment. The server may be running. The secret key in the "
+        "Write a backup of the database to a file, as of one moment. The server may be running. "
+        "The secret key in the "
         "data directory is not part of it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "target", nargs="?", type=Path, default=Path(), metavar="FILE", help="or a directory; by default this one"
+            "target",
+            nargs="?",
+            type=Path,
+            default=Path(),
+            metavar="FILE",
+            help="or a directory; by default this one",
         )
 
     def handle(self, *args: Any, target: Path, **options: Any) -> None:
@@ -51,6 +57,8 @@ def _progress() -> Iterator[Any]:
     """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("Copying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with ProgressBar(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("Copying", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

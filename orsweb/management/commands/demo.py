@@ -1,4 +1,5 @@
-"""`manage.py demo`: play and record a few hundred episodes, so that every page has something to show."""
+"""`manage.py demo`: play and record a few hundred episodes, so that every page has something to
+show."""
 
 from __future__ import annotations
 
@@ -32,15 +33,24 @@ The episodes are marked as played by a script. Their models are scripted-novice,
 
 
 class Command(TerminalCommand):
-    help = "Play and record episodes of the bundled environments with scripted players of different skill."
+    help = (
+        "Play and record episodes of the bundled environments with scripted players of different "
+        "skill."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--episodes", type=_count, default=300, help="approximate number of episodes (default: %(default)s)"
+            "--episodes",
+            type=_count,
+            default=300,
+            help="approximate number of episodes (default: %(default)s)",
         )
         parser.add_argument(
-            "--seed", type=int, default=0, help="the same seed plays the same episodes (default: %(default)s)"
+            "--seed",
+            type=int,
+            default=0,
+            help="the same seed plays the same episodes (default: %(default)s)",
         )
 
     def handle(self, *, episodes: int, seed: int, **options: Any) -> None:
@@ -51,24 +61,36 @@ class Command(TerminalCommand):
                 connection.close()
                 parts = self._play(episodes, seed)
         except database_lock.DatabaseInUse as error:
-            raise CommandError(f"{error} The demo writes to the database itself, so no server may run.") from error
+            raise CommandError(
+                f"{error} The demo writes to the database itself, so no server may run."
+            ) from error
         except (Unhostable, pending_migrations.NotMigrated) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
-            raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
+            raise CommandError(
+                f"The database cannot be used: {' '.join(str(error).split())}"
+            ) from error
         environments = Counter(part.environment for part in parts)
         serve = command_line.command("serve")
-        self.stdout.write(_SUMMARY.format(episodes=len(parts), environments=len(environments), serve=serve))
+        self.stdout.write(
+            _SUMMARY.format(episodes=len(parts), environments=len(environments), serve=serve)
+        )
 
     def _play(self, episodes: int, seed: int) -> list[ScriptPart]:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             bar = progress.add_task("Playing", total=None)
             return asyncio.run(
-                script_runner.play(episodes, seed, lambda done, all_: progress.update(bar, completed=done, total=all_))
+                script_runner.play(
+                    episodes,
+                    seed,
+                    lambda done, all_: progress.update(bar, completed=done, total=all_),
+                )
             )
 
 
 def _count(text: str) -> int:
     if (count := id_in(text)) is None or not 1 <= count <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of episodes; use one from 1 to 100000")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of episodes; use one from 1 to 100000"
+        )
     return count

@@ -1,4 +1,5 @@
-"""`manage.py doctor`: checks the database, what is derived from it, and the place in which the server runs."""
+"""`manage.py doctor`: checks the database, what is derived from it, and the place in which the
+server runs."""
 
 from __future__ import annotations
 
@@ -18,15 +19,19 @@ PARTS = {"place": PLACE_CHECKS, "record": RECORD_CHECKS, "derived": DERIVED_CHEC
 
 class Command(TerminalCommand):
     help = (
-        "Check that everything in the database is right, and the disk and the settings too; say what is wrong and what "
-        "to do. Changes nothing. The server may be running; while agents play, an episode that ends during the check "
+        "Check that everything in the database is right, and the disk and the settings too; say "
+        "what is wrong and what "
+        "to do. Changes nothing. The server may be running; while agents play, an episode that "
+        "ends during the check "
         "may count as a difference."
     )
     requires_system_checks = ()  # it runs all of them itself, and says what they found
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--only", choices=PARTS, help="only the place (disk, settings), the record, or what is derived from it"
+            "--only",
+            choices=PARTS,
+            help="only the place (disk, settings), the record, or what is derived from it",
         )
 
     def handle(self, *args: Any, only: str | None, **options: Any) -> None:
@@ -47,5 +52,7 @@ class Command(TerminalCommand):
         took = f"({time.monotonic() - began:.1f} s)"
         self.stdout.write(f"{'ok  ' if not found else 'no  '}{check.name} {took}")
         for problem in found:
-            self.stdout.write(f"    {'' if problem.is_grave else 'Note: '}{problem.sentence} {problem.remedy}")
+            self.stdout.write(
+                f"    {'' if problem.is_grave else 'Note: '}{problem.sentence} {problem.remedy}"
+            )
         return sum(problem.is_grave for problem in found)

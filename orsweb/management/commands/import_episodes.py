@@ -1,7 +1,8 @@
-"""`manage.py import_episodes FILE …`: imports episodes that `export_episodes` wrote, and trajectories in ATIF.
+"""`manage.py import_episodes FILE …`: imports episodes that `export_episodes` wrote, and
+trajectories in ATIF.
 
-It is in `orsweb`, like `serve`, because it needs the database's lock: a server counts the ids of episodes and the
-numbers of endings in memory.
+It is in `orsweb`, like `serve`, because it needs the database's lock: a server counts the ids of
+episodes and the numbers of endings in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from environments.database import jobs
 from environments.display.terminal import TerminalCommand
@@ -30,8 +38,10 @@ MAX_LISTED = 20
 
 class Command(TerminalCommand):
     help = (
-        "Import episodes from the JSONL of export_episodes, and trajectories in ATIF (Harbor's format): as JSONL, as a "
-        "trajectory.json, or as a directory or zip of Harbor's jobs. Existing episodes are skipped. No server may run."
+        "Import episodes from the JSONL of export_episodes, and trajectories in ATIF (Harbor's "
+        "format): as JSONL, as a "
+        "trajectory.json, or as a directory or zip of Harbor's jobs. Existing episodes are "
+        "skipped. No server may run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -40,16 +50,23 @@ class Command(TerminalCommand):
             nargs="+",
             type=Path,
             metavar="FILE",
-            help="from export_episodes --format jsonl, atif or harbor; or a trajectory.json, a directory or a zip",
+            help="from export_episodes --format jsonl, atif or harbor; or a trajectory.json, a "
+            "directory or a zip",
         )
         names = parser.add_argument_group("names", "for trajectories that other programs wrote")
         names.add_argument(
             "--environment",
             default="",
             metavar="NAME",
-            help=f"environment that they played (default: the dataset of Harbor's trial, or {ENVIRONMENT})",
+            help="environment that they played (default: the dataset of Harbor's trial, or "
+            f"{ENVIRONMENT})",
         )
-        names.add_argument("--run", default="", metavar="NAME", help="run to which they belong (default: Harbor's job)")
+        names.add_argument(
+            "--run",
+            default="",
+            metavar="NAME",
+            help="run to which they belong (default: Harbor's job)",
+        )
 
     def handle(self, *args: Any, files: Sequence[Path], **options: Any) -> None:
         names = TrialFacts(environment=options["environment"], run=options["run"])
@@ -61,10 +78,13 @@ class Command(TerminalCommand):
         except (OrsError, database_lock.DatabaseInUse, pending_migrations.NotMigrated) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
-            raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
+            raise CommandError(
+                f"The database cannot be used: {' '.join(str(error).split())}"
+            ) from error
 
     def _import(self, files: Sequence[Path], names: TrialFacts) -> None:
-        """Import the files. Raises: CommandError when lines were refused or the import was stopped; Unreadable."""
+        """Import the files. Raises: CommandError when lines were refused or the import was stopped;
+        Unreadable."""
         with _progress() as progress:
             work = importing.Import(files, progress, names)
             try:
@@ -72,7 +92,9 @@ class Command(TerminalCommand):
             except KeyboardInterrupt:
                 raise CommandError(_stopped("Interrupted", work.report), returncode=130) from None
             except DatabaseError as error:
-                raise CommandError(_stopped(f"The database failed ({error})", work.report)) from error
+                raise CommandError(
+                    _stopped(f"The database failed ({error})", work.report)
+                ) from error
         self._print(work.report)
 
     def _print(self, report: importing.EpisodeImportReport) -> None:
@@ -95,8 +117,16 @@ def _stopped(why: str, report: importing.EpisodeImportReport) -> str:
 @contextmanager
 def _progress() -> Iterator[jobs.Progress]:
     """Show a progress bar on stderr if that is a terminal."""
-    columns = (TextColumn("Importing"), BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("Importing"),
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("Importing", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,6 +1,8 @@
-"""`manage.py migrate`: Django's own, but foreign keys in SQLite are checked once instead of after each migration.
+"""`manage.py migrate`: Django's own, but foreign keys in SQLite are checked once instead of after
+each migration.
 
-A check reads every row that has a foreign key: 2.7 s of CPU time for 200,000 episodes, and there are 70 migrations.
+A check reads every row that has a foreign key: 2.7 s of CPU time for 200,000 episodes, and there
+are 70 migrations.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate.
 
-        Raises: CommandError if a newer version has migrated the database; django.db.IntegrityError after the last
-        migration if a row refers to none.
+        Raises: CommandError if a newer version has migrated the database; django.db.IntegrityError
+        after the last migration if a row refers to none.
         """
         try:
             pending_migrations.check_version()

@@ -1,7 +1,7 @@
 """`manage.py prune_episodes`: removes episodes by age, size or filter.
 
-It is in `orsweb`, like `serve`, because it takes the database's lock to delete blobs: a server knows by heart which
-blobs there are. If one is running, it deletes them itself.
+It is in `orsweb`, like `serve`, because it takes the database's lock to delete blobs: a server
+knows by heart which blobs there are. If one is running, it deletes them itself.
 """
 
 from __future__ import annotations
@@ -36,26 +36,37 @@ from orsweb.server import database_lock
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 NO_FILTER = (
-    "Say which episodes to remove: --older-than 90d, --keep-size 50GB, or a filter such as --environment NAME. "
+    "Say which episodes to remove: --older-than 90d, --keep-size 50GB, or a filter such as "
+    "--environment NAME. "
     "--all removes every ended episode."
 )
 
 
 class Command(TerminalCommand):
     help = (
-        "Remove ended episodes with everything that belongs to them, and take them out of all figures. "
+        "Remove ended episodes with everything that belongs to them, and take them out of all "
+        "figures. "
         "The server may be running. --dry-run shows what would be removed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--older-than", metavar="SPAN", help="started before this span, such as 90d, 12w or 24h")
+        parser.add_argument(
+            "--older-than", metavar="SPAN", help="started before this span, such as 90d, 12w or 24h"
+        )
         parser.add_argument(
             "--keep-size",
             metavar="SIZE",
-            help="remove the oldest until the steps of all episodes take so much, such as 500MB or 50GB",
+            help="remove the oldest until the steps of all episodes take so much, such as 500MB or "
+            "50GB",
         )
-        parser.add_argument("--all", action="store_true", help="remove every ended episode, if nothing else is given")
-        parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            help="remove every ended episode, if nothing else is given",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="say what would be removed, and remove nothing"
+        )
         parser.add_argument("--no-input", action="store_true", help="do not ask for confirmation")
         parser.add_argument("--reason", default="", help="noted with the removal")
         add_filter(parser, PARAMETERS, "environment=math&ending=interrupted")
@@ -70,7 +81,9 @@ class Command(TerminalCommand):
         except OrsError as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
-            raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
+            raise CommandError(
+                f"The database cannot be used: {' '.join(str(error).split())}"
+            ) from error
 
     def _prune(self, asked: EpisodeFilter, options: dict[str, Any]) -> None:
         if unknown := NamedRows.of(asked).unknown:
@@ -97,7 +110,10 @@ class Command(TerminalCommand):
                 return remove_all(removal, ids, progress)
         except KeyboardInterrupt:
             removal.refresh_from_db()
-            words = f"Interrupted. {count_of(removal.episodes)} removed; run the same command again to continue."
+            words = (
+                f"Interrupted. {count_of(removal.episodes)} removed; run the same command again to "
+                "continue."
+            )
             raise CommandError(words, returncode=130) from None
 
     def _delete_blobs(self) -> None:
@@ -109,7 +125,9 @@ class Command(TerminalCommand):
             self.stdout.write("The running server deletes the blobs that nothing needs any more.")
 
 
-def _chosen(asked: EpisodeFilter, keep_bytes: int | None) -> tuple[QuerySet[Episode], Iterable[int]]:
+def _chosen(
+    asked: EpisodeFilter, keep_bytes: int | None
+) -> tuple[QuerySet[Episode], Iterable[int]]:
     """Return the episodes to remove, and their ids in the order in which they go."""
     episodes: QuerySet[Episode] = episodes_of(asked)
     if keep_bytes is None:
@@ -123,7 +141,9 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
     query = filter_in(options, PARAMETERS)
     if options["older_than"] is not None:
         if query.get("until"):
-            raise CommandError(f"--older-than and {urlencode({'until': query['until']})} both set an end; use one.")
+            raise CommandError(
+                f"--older-than and {urlencode({'until': query['until']})} both set an end; use one."
+            )
         query["until"] = span("--older-than", options["older_than"])
     return query
 
@@ -142,7 +162,9 @@ def _is_confirmed() -> bool:
     try:
         return input("Remove them? Type yes to continue: ").strip() == "yes"
     except EOFError:
-        raise CommandError("Nobody can confirm; add --no-input to remove without a question.") from None
+        raise CommandError(
+            "Nobody can confirm; add --no-input to remove without a question."
+        ) from None
 
 
 def _author() -> str:
@@ -156,6 +178,8 @@ def _progress(total: int) -> Iterator[Any]:
     """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("Removing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with ProgressBar(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("Removing", total=total)
         yield lambda done: bar.update(task, completed=done)

@@ -20,7 +20,10 @@ START_SECONDS = 120.0
 
 
 class Command(TerminalCommand):
-    help = "Let the running server go on with the code that is installed now, without refusing anybody."
+    help = (
+        "Let the running server go on with the code that is installed now, without refusing "
+        "anybody."
+    )
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,7 +38,10 @@ class Command(TerminalCommand):
                 raise CommandError(f"The server was not ready after {limit:g} s; see its log.")
             time.sleep(POLL_SECONDS)
         if now.problem:
-            raise CommandError(f"The server goes on as it was, because the new code cannot be served. {now.problem}")
+            raise CommandError(
+                "The server goes on as it was, because the new code cannot be "
+                f"served. {now.problem}"
+            )
         self.stdout.write("The server goes on with the new code.")
         for environment in Environment.objects.unavailable():
             self.stdout.write(f"{environment.name} is unavailable: {environment.unavailable}")
@@ -53,9 +59,14 @@ def _why_none() -> str:
     others = others_of_database(conf.process_directory())
     if not others:
         return "No server of this database runs on this machine. Start it with `serve`."
-    own = f"with ORSWEB_CLUSTER={conf.cluster_address()}" if conf.cluster_address() else "without ORSWEB_CLUSTER"
+    own = (
+        f"with ORSWEB_CLUSTER={conf.cluster_address()}"
+        if conf.cluster_address()
+        else "without ORSWEB_CLUSTER"
+    )
     found = " and one ".join(
-        f"with ORSWEB_CLUSTER={one.cluster}" if one.cluster else "without ORSWEB_CLUSTER" for one in others
+        f"with ORSWEB_CLUSTER={one.cluster}" if one.cluster else "without ORSWEB_CLUSTER"
+        for one in others
     )
     return (
         f"No server of this database runs {own} on this machine, but there is one {found}. "

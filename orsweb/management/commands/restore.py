@@ -18,7 +18,10 @@ from orsweb.server import database_lock, pending_migrations
 
 
 class Command(TerminalCommand):
-    help = "Restore a file that backup wrote into an empty database, and migrate it. No server may run."
+    help = (
+        "Restore a file that backup wrote into an empty database, and migrate it. No server may "
+        "run."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("source", type=Path, metavar="FILE")
@@ -37,9 +40,13 @@ class Command(TerminalCommand):
         except (BackupRefused, database_lock.DatabaseInUse) as error:
             raise CommandError(str(error)) from error
         except (OSError, DatabaseError, sqlite3.Error) as error:
-            raise CommandError(f"The backup could not be restored: {' '.join(str(error).split())}") from error
+            raise CommandError(
+                f"The backup could not be restored: {' '.join(str(error).split())}"
+            ) from error
         security_log.note("deleted", "database, replaced by a backup", detail=f"{source}")
-        self.stdout.write(f"{source} restored in {time.monotonic() - began:.1f} s. Run {next_command} next.")
+        self.stdout.write(
+            f"{source} restored in {time.monotonic() - began:.1f} s. Run {next_command} next."
+        )
         if kept:
             self.stdout.write(f"What was there before is in {kept}.")
 
@@ -65,7 +72,8 @@ def _restored(source: Path, *, replaces: bool) -> Path | None:
 
 
 def _migrated() -> str:
-    """Migrate a backup of an older version where servers do so themselves. Return what to run next."""
+    """Migrate a backup of an older version where servers do so themselves. Return what to run
+    next."""
     try:
         if pending_migrations.is_behind():
             pending_migrations.migrate()

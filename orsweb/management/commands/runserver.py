@@ -1,4 +1,5 @@
-"""`manage.py runserver`: daphne's command, which reloads on changes, with `serve`'s rules for host and port."""
+"""`manage.py runserver`: daphne's command, which reloads on changes, with `serve`'s rules for host
+and port."""
 
 from __future__ import annotations
 
@@ -33,5 +34,6 @@ class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
         for listener in listen(self.addr, int(self.port))[0]:
             listener.close()
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = self.addr, int(self.port)
-        forks.keep_all([int(self.port)])  # or what hosted code forks would have it when this restarts
+        # or what hosted code forks would have it when this restarts
+        forks.keep_all([int(self.port)])
         super().run(**options)

@@ -1,6 +1,7 @@
 """`manage.py serve`: host environments on one port until SIGTERM or Ctrl-C.
 
-If it cannot start, it prints one sentence to stderr and exits with status 1. After SIGTERM or Ctrl-C the status is 0.
+If it cannot start, it prints one sentence to stderr and exits with status 1. After SIGTERM or
+Ctrl-C the status is 0.
 """
 
 from __future__ import annotations
@@ -84,11 +85,17 @@ class Command(TerminalCommand):
             "environments",
             nargs="*",
             metavar="module:Class",
-            help="classes to host, the default first, or path/to/repository, or environments of other ORS servers as "
-            "http://host:port/environment; name=… renames one, and module:Class@python plays it with another "
+            help="classes to host, the default first, or path/to/repository, or environments of "
+            "other ORS servers as "
+            "http://host:port/environment; name=… renames one, and module:Class@python plays it "
+            "with another "
             "interpreter (default: ORSWEB_ENVIRONMENTS)",
         )
-        parser.add_argument("--host", default=settings.ORSWEB_HOST, help="address to listen on (default: %(default)s)")
+        parser.add_argument(
+            "--host",
+            default=settings.ORSWEB_HOST,
+            help="address to listen on (default: %(default)s)",
+        )
         parser.add_argument(
             "--port",
             default=settings.ORSWEB_PORT,
@@ -97,10 +104,14 @@ class Command(TerminalCommand):
         )
 
         parser.add_argument(
-            "--check", action="store_true", help="see whether the environments can be served, without serving them"
+            "--check",
+            action="store_true",
+            help="see whether the environments can be served, without serving them",
         )
 
-    def handle(self, *, environments: list[str], host: str, port: int, check: bool, **options: Any) -> None:
+    def handle(
+        self, *, environments: list[str], host: str, port: int, check: bool, **options: Any
+    ) -> None:
         if check:
             settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
             _check(host, go_on_watched(settings.ORSWEB_RELOAD_LIMIT))
@@ -113,7 +124,9 @@ class Command(TerminalCommand):
         predecessors = _predecessors(before)
         limits = settings.ORSWEB_SHUTDOWN_TIMEOUT, settings.ORSWEB_STARTING_SILENCE
         late = settings.ORSWEB_RELOAD_LIMIT
-        supervisor = Supervisor(_places(listeners, predecessors), *limits, conf.process_directory(), predecessors, late)
+        supervisor = Supervisor(
+            _places(listeners, predecessors), *limits, conf.process_directory(), predecessors, late
+        )
         if before is not None or conf.processes() > 1:
             import orsweb.asgi  # noqa: F401  # once for all servers, and while those before them serve
         supervisor.run(self._serve)
@@ -144,7 +157,9 @@ class Command(TerminalCommand):
         def on_ready() -> None:
             if server.place.number % conf.processes() == 0:  # it speaks for the others
                 self._print_banner()
-            loading = threading.Timer(RETURN_SECONDS if get_service().live_sessions else 0.0, asgi.load_pages)
+            loading = threading.Timer(
+                RETURN_SECONDS if get_service().live_sessions else 0.0, asgi.load_pages
+            )
             loading.name, loading.daemon = "pages", True
             loading.start()
 
@@ -152,7 +167,13 @@ class Command(TerminalCommand):
         with _peer_listeners() as peers:
             forks.keep_all(map(forks.address_of, [*server.place.listeners, *peers]))
             programs.note_starts(server.place.directory)
-            uvicorn_server.run(asgi.application, asgi.agents, [*server.place.listeners, *peers], on_ready, server.pulse)
+            uvicorn_server.run(
+                asgi.application,
+                asgi.agents,
+                [*server.place.listeners, *peers],
+                on_ready,
+                server.pulse,
+            )
 
     def _print_banner(self) -> None:
         registry = get_service().registry
@@ -163,9 +184,13 @@ class Command(TerminalCommand):
             url=f"{origin}{conf.path_prefix()}",
             origin=origin,
             environments=", ".join(names),
-            unavailable="".join(f"\n                {name} is unavailable: {why}" for name, why in reasons if why),
+            unavailable="".join(
+                f"\n                {name} is unavailable: {why}" for name, why in reasons if why
+            ),
             database=_database_name(),
-            processes=f"\n  processes     {conf.processes()}, on one port" if conf.processes() > 1 else "",
+            processes=f"\n  processes     {conf.processes()}, on one port"
+            if conf.processes() > 1
+            else "",
             default=names[0],
             key=', api_key="YOUR-KEY"' if conf.has_keys() else "",
         )
@@ -183,7 +208,8 @@ def _reachable_host() -> str:
 
 
 def _check(host: str, begin: Begin) -> None:
-    """Load what a server on `host` loads, and read the tasks. Raises: SystemExit with a sentence on what is wrong."""
+    """Load what a server on `host` loads, and read the tasks. Raises: SystemExit with a sentence on
+    what is wrong."""
     import orsweb.asgi  # noqa: F401
 
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
@@ -200,7 +226,10 @@ def _check(host: str, begin: Begin) -> None:
                     print(f"{hosted.name}: {sentence}", file=sys.stderr)
         note_revisions(registry, conf.version())
         for failure in asyncio.run(_check_tasks(registry, begin)):
-            print(f"{failure} The running server cannot play it either, so a reload is not refused.", file=sys.stderr)
+            print(
+                f"{failure} The running server cannot play it either, so a reload is not refused.",
+                file=sys.stderr,
+            )
     except (Unhostable, ImproperlyConfigured, DatabaseError) as error:
         _explain(error)
     begin("The end of the check")
@@ -224,19 +253,31 @@ async def _check_tasks(registry: Registry, begin: Begin) -> list[UnlistableTasks
 
 
 def _refusal_of_processes() -> str:
-    """Return the sentence that refuses several servers; empty if there is one, or the database can have them."""
+    """Return the sentence that refuses several servers; empty if there is one, or the database can
+    have them."""
     number = conf.processes()
-    return database_lock.refusal_to_share(f"ORSWEB_PROCESSES={number} asks for {number} servers") if number > 1 else ""
+    return (
+        database_lock.refusal_to_share(f"ORSWEB_PROCESSES={number} asks for {number} servers")
+        if number > 1
+        else ""
+    )
 
 
 def _predecessors(before: Inheritance | None) -> list[Predecessor]:
     """Return the servers that hand over to those of this program."""
     seconds = settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
-    return [Predecessor(number, pid, seconds) for number, pid in before.servers.items()] if before else []
+    return (
+        [Predecessor(number, pid, seconds) for number, pid in before.servers.items()]
+        if before
+        else []
+    )
 
 
-def _places(listeners: list[list[socket.socket]], predecessors: list[Predecessor]) -> list[ServerPlace]:
-    """Return the places of the servers. Of several, each has another number than the one before it, which serves."""
+def _places(
+    listeners: list[list[socket.socket]], predecessors: list[Predecessor]
+) -> list[ServerPlace]:
+    """Return the places of the servers. Of several, each has another number than the one before it,
+    which serves."""
     count, taken = len(listeners), {one.number for one in predecessors}
     numbers = [index + count if count > 1 and index in taken else index for index in range(count)]
     return [_place(number, own) for number, own in zip(numbers, listeners, strict=True)]
@@ -248,24 +289,32 @@ def _place(number: int, listeners: list[socket.socket]) -> ServerPlace:
 
 
 def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
-    """Bind the sockets of each server. Raises: SystemExit with a sentence that says why that is not possible."""
+    """Bind the sockets of each server. Raises: SystemExit with a sentence that says why that is not
+    possible."""
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
         return listening.listen(host, port, servers)
     except socket.gaierror:
-        _fail(f"Host {host!r} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all addresses.")
+        _fail(
+            f"Host {host!r} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all "
+            "addresses."
+        )
     except OverflowError:
         _fail(f"Port {port} does not exist; use one from 1 to 65535, or 0 for any free port.")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            _fail(f"Port {port} of {host} is in use; stop what uses it, or choose another port with --port.")
+            _fail(
+                f"Port {port} of {host} is in use; stop what uses it, or choose another port "
+                "with --port."
+            )
         _fail(f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.")
 
 
 @contextlib.contextmanager
 def _peer_listeners() -> Iterator[list[socket.socket]]:
-    """Listen where other servers of the database reach this one. They find it dead when this process does not listen.
+    """Listen where other servers of the database reach this one. They find it dead when this
+    process does not listen.
 
     Raises: SystemExit.
     """
@@ -285,7 +334,8 @@ def _listening_at(path: Path) -> Iterator[socket.socket]:
     """Listen on a Unix socket. Raises: SystemExit."""
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         _fail(
-            f"The path {path} is too long for a socket; set ORSWEB_CLUSTER to a shorter one, such as /run/orsweb/one."
+            f"The path {path} is too long for a socket; set ORSWEB_CLUSTER to a shorter one, such "
+            "as /run/orsweb/one."
         )
     with listening.listen_at(path) as listener:
         yield listener
@@ -311,5 +361,6 @@ def _explain(error: BaseException) -> NoReturn:
 
 
 def _fail(sentence: str) -> NoReturn:
-    sys.stdout.flush()  # what hosted code has printed comes before the sentence, of which a reload reads the last line
+    # what hosted code has printed comes before the sentence, of which a reload reads the last line
+    sys.stdout.flush()
     raise SystemExit(sentence)

@@ -1,4 +1,5 @@
-"""Plays one episode with the package `ors_client`, which openapi-python-client makes from /openapi.json.
+"""Plays one episode with the package `ors_client`, which openapi-python-client makes from
+/openapi.json.
 
 python play.py URL ENVIRONMENT [KEY]
 """
@@ -27,7 +28,9 @@ from ors_client.models import (
 url, environment, *keys = sys.argv[1:]
 client: Any = Client(base_url=url)
 if keys:
-    client = AuthenticatedClient(base_url=url, token=keys[0], prefix="", auth_header_name="X-API-Key")
+    client = AuthenticatedClient(
+        base_url=url, token=keys[0], prefix="", auth_header_name="X-API-Key"
+    )
 
 
 def must(answer: Any) -> Any:

@@ -25,7 +25,9 @@ def person(name: str, *groups: str) -> User:
 
 
 @pytest.mark.parametrize("group", ["viewer", "player", "curator"])
-def test_it_is_hidden_from_people_of_every_group_but_operators(private: Environment, group: str) -> None:
+def test_it_is_hidden_from_people_of_every_group_but_operators(
+    private: Environment, group: str
+) -> None:
     assert viewer_of(person("a", group)).hidden_environments == {private.pk}
     assert viewer_of(AnonymousUser()).hidden_environments == {private.pk}
     assert viewer_of(person("b", "operator")) == UNRESTRICTED
@@ -45,5 +47,9 @@ def test_making_it_private_sets_its_members_and_is_noted(private: Environment) -
     outcome = SetPrivacy(public.pk, True, frozenset({ann.pk})).apply("me")
     assert outcome.sentence == "'public' is private. Members: 1 account and 0 groups."
     assert viewer_of(User.objects.get(username="ann")).hidden_environments == {private.pk}
-    noted = SecurityEvent.objects.filter(kind="environment_changed").order_by("pk").values_list("detail", flat=True)
+    noted = (
+        SecurityEvent.objects.filter(kind="environment_changed")
+        .order_by("pk")
+        .values_list("detail", flat=True)
+    )
     assert list(noted) == ["users added: ann", "private"]

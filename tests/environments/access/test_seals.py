@@ -151,11 +151,25 @@ def sealed_for_keys() -> list[Task]:
 
 
 SEALED: list[Callable[[], list[Task]]] = [
-    *(earlier_versions, edited_since, taken_out_since, added_since, quarantined, of_a_deleted_split, generated),
+    *(
+        earlier_versions,
+        edited_since,
+        taken_out_since,
+        added_since,
+        quarantined,
+        of_a_deleted_split,
+        generated,
+    ),
     in_two_sealed_splits,
 ]
 OPEN: list[Callable[[], list[Task]]] = [
-    *(in_an_open_split_too, moved_to_an_open_split, earlier_version_of_an_open_task, in_no_split, unsealed_again),
+    *(
+        in_an_open_split_too,
+        moved_to_an_open_split,
+        earlier_version_of_an_open_task,
+        in_no_split,
+        unsealed_again,
+    ),
     sealed_for_keys,
 ]
 
@@ -182,7 +196,10 @@ def test_an_episode_of_the_split_is_sealed_also_if_its_task_is_open() -> None:
     assert list(seen) == [of_other] != [of_split]
 
 
-@each("group, is_sealed", [("viewer", True), ("player", True), ("curator", False), ("operator", False)])
+@each(
+    "group, is_sealed",
+    [("viewer", True), ("player", True), ("curator", False), ("operator", False)],
+)
 def test_it_is_sealed_from_those_who_may_not_see_hidden_fields(group: str, is_sealed: bool) -> None:
     split = Split.objects.filter(name="train").first() or make_split(make_task())
     Split.objects.filter(pk=split.pk).update(is_sealed_for_people=True)
@@ -203,7 +220,9 @@ def test_a_conversation_without_an_episode_is_seen_if_it_names_an_open_split() -
 
 
 @each("group, least", [("viewer", 1), ("curator", 1), ("operator", 0)])
-def test_reading_it_takes_no_statement_more_than_private_environments(group: str, least: int) -> None:
+def test_reading_it_takes_no_statement_more_than_private_environments(
+    group: str, least: int
+) -> None:
     user = User.objects.get(pk=member(group, name=group).pk)
     user.has_perm("episodes.view_episode")
     with CaptureQueriesContext(connection) as statements:
@@ -219,14 +238,19 @@ def test_without_seals_no_query_changes() -> None:
 def test_a_task_is_looked_up_without_reading_a_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     seal(new_split(make_task()))
     hidden = viewer_of(member("viewer"))
-    rows = Task.objects.filter(visible_tasks(hidden), pk=1), Episode.objects.filter(visible_episodes(hidden), pk=1)
+    rows = (
+        Task.objects.filter(visible_tasks(hidden), pk=1),
+        Episode.objects.filter(visible_episodes(hidden), pk=1),
+    )
     with caught(monkeypatch) as statements:
         assert not any(list(one) for one in rows)
     judge(statements, {}, least=1)
 
 
 def test_who_may_not_read_it_can_neither_seal_nor_unseal_it() -> None:
-    Group.objects.get(name="curator").permissions.remove(Permission.objects.get(codename="view_hidden_fields"))
+    Group.objects.get(name="curator").permissions.remove(
+        Permission.objects.get(codename="view_hidden_fields")
+    )
     client: Client = client_of("curator")
     split, other = new_split(make_task()), new_split(make_task())
     seal(split)

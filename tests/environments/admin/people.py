@@ -7,7 +7,8 @@ from django.test import Client
 
 
 def person_who_may(*permissions: str, name: str = "ada") -> Client:
-    """Return a client logged in as a person with these permissions of the app environments, such as `view_task`."""
+    """Return a client logged in as a person with these permissions of the app environments, such as
+    `view_task`."""
     user = User.objects.create(username=name, is_staff=True)
     user.user_permissions.add(*Permission.objects.filter(codename__in=permissions))
     client = Client()

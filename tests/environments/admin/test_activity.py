@@ -1,4 +1,5 @@
-"""The activity: every action is listed, is linked from what it changed, and can be undone by those who may do it."""
+"""The activity: every action is listed, is linked from what it changed, and can be undone by those
+who may do it."""
 
 from __future__ import annotations
 
@@ -44,8 +45,14 @@ def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client
     assert f"task/{ids[0]}/change/" in since and f"task/{ids[1]}/change/" not in since
     released = CurationAction.objects.latest("pk")
     assert f'{LIST}{released.pk}/change/">{released.title}' in since and "left alone" in since
-    page = client.post(f"{LIST}{action.pk}/undo/", {"reason": "by mistake"}, follow=True).content.decode()
-    assert "2 tasks are as before." in page and "Left alone by the undo" in page and "Undo…" not in page
+    page = client.post(
+        f"{LIST}{action.pk}/undo/", {"reason": "by mistake"}, follow=True
+    ).content.decode()
+    assert (
+        "2 tasks are as before." in page
+        and "Left alone by the undo" in page
+        and "Undo…" not in page
+    )
     assert not Task.objects.filter(state="quarantined").exists()
     again = client.post(f"{LIST}{action.pk}/undo/")
     assert (again.status_code, "has undone this already" in again.content.decode()) == (400, True)
@@ -54,16 +61,25 @@ def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client
 def test_what_was_changed_links_to_the_action(client: Client) -> None:
     action, ids = quarantined()
     for address in (f"task/{ids[0]}/change/",):
-        assert f"{LIST}{action.pk}/change/" in client.get(f"/admin/environments/{address}").content.decode()
+        assert (
+            f"{LIST}{action.pk}/change/"
+            in client.get(f"/admin/environments/{address}").content.decode()
+        )
     environment = make_environment()
-    for address in ("task/", f"environment/{environment.pk}/change/", f"split/{environment.splits.get().pk}/change/"):
+    for address in (
+        "task/",
+        f"environment/{environment.pk}/change/",
+        f"split/{environment.splits.get().pk}/change/",
+    ):
         assert LIST in client.get(f"/admin/environments/{address}").content.decode()
 
 
 def test_the_security_log_links_to_the_action(client: Client) -> None:
     action, _ = quarantined()
     page = client.get("/admin/environments/securityevent/?kind=curated").content.decode()
-    assert f'Quarantined 3 tasks: <a href="{LIST}{action.pk}/change/">action {action.pk}</a>' in page
+    assert (
+        f'Quarantined 3 tasks: <a href="{LIST}{action.pk}/change/">action {action.pk}</a>' in page
+    )
 
 
 def test_it_takes_the_permission_for_the_action_itself(client: Client) -> None:
@@ -80,7 +96,9 @@ def test_it_shows_nothing_of_environments_that_are_hidden(client: Client) -> Non
     action, _ = quarantined()
     Environment.objects.update(is_private=True)
     bob = User.objects.create_user("bob", is_staff=True)
-    bob.user_permissions.set(Permission.objects.filter(codename__in=("view_task", "change_task", "open_admin")))
+    bob.user_permissions.set(
+        Permission.objects.filter(codename__in=("view_task", "change_task", "open_admin"))
+    )
     client.force_login(bob)
     assert "Quarantined 3 tasks" not in client.get(LIST).content.decode()
     assert client.get(f"{LIST}{action.pk}/undo/").status_code == 404

@@ -1,7 +1,8 @@
-"""No statement of the admin goes through a table that can grow: not of a list, a row, an action, an import or an undo.
+"""No statement of the admin goes through a table that can grow: not of a list, a row, an action, an
+import or an undo.
 
-Every list is visited with the first and the last value of each filter, each search and each order that its page offers;
-what differs by value besides (VARIED) with all of them.
+Every list is visited with the first and the last value of each filter, each search and each order
+that its page offers; what differs by value besides (VARIED) with all of them.
 """
 
 from __future__ import annotations
@@ -37,12 +38,19 @@ SPLITS = "/admin/environments/split/"
 ENVIRONMENT = f"/admin/environments/environment/{NUMBER}/do/"
 VARIED = ("ending", "period", "groups__id__exact", "groups__isnull")
 """Parameters of lists of which not every value asks for the same of the database."""
-SCORING = {"default_return": "sum", "reward_low": "0", "reward_high": "2", "success_threshold": "0.5"}
+SCORING = {
+    "default_return": "sum",
+    "reward_low": "0",
+    "reward_high": "2",
+    "success_threshold": "0.5",
+}
 EXCEPTIONS = {
-    '"fits"': "a span of a walk: at most 5,000 rows along the index of a filter (docs/decisions/0018)",
+    '"fits"': "a span of a walk: at most 5,000 rows along the index of a filter "
+    "(docs/decisions/0018)",
     '"episodes_run"."name") LIKE': "runs are found by a part of their name",
     '"environments_curationaction"."title") LIKE': "actions are found by a part of what was done",
-    '"environments_securityevent"."what") LIKE': "entries of the log are found by a part of their texts",
+    '"environments_securityevent"."what") LIKE': "entries of the log are found by a part of their "
+    "texts",
     '"episodes_run"."name") COLLATE "C"': "the same on PostgreSQL",
     '"environments_curationaction"."title") COLLATE "C"': "the same on PostgreSQL",
     '"environments_securityevent"."what") COLLATE "C"': "the same on PostgreSQL",
@@ -50,7 +58,8 @@ EXCEPTIONS = {
     '<> LENGTH("environments_curationaction"."title")': "the same",
     '<> LENGTH("environments_securityevent"."what")': "the same",
     'WHERE NOT "episodes_episode"."is_probe" ORDER BY': "most episodes are no probes",
-    'WHERE "episodes_episode"."player" = %s ORDER BY': "most episodes are of agents, who are asked for by this",
+    'WHERE "episodes_episode"."player" = %s ORDER BY': "most episodes are of agents, who are asked "
+    "for by this",
 }
 """Parts of statements that may read a whole table, with the reason."""
 
@@ -66,13 +75,19 @@ class Visitor(Client):
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Visitor:
-    """A browser of somebody who may do everything, with rows of everything. Pages are short: statements are alike."""
+    """A browser of somebody who may do everything, with rows of everything. Pages are short:
+    statements are alike."""
     monkeypatch.setattr("environments.admin.task_list.PAGE_TASKS", 3)
     environment = make_private()
     make_environment("other")
     ids = make_tasks(7, environment=environment)
     split = Split.objects.create(
-        pk=NUMBER + 1, environment=environment, name="held-out", type="test", is_curated=True, is_served=True
+        pk=NUMBER + 1,
+        environment=environment,
+        name="held-out",
+        type="test",
+        is_curated=True,
+        is_served=True,
     )
     _fill(split, ids)
     make_key("lab", scopes=["play", "read"])
@@ -82,7 +97,9 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Visitor:
 
 
 def _fill(split: Split, ids: list[int]) -> None:
-    split.entries.bulk_create([split.entries.model(split=split, position=n, task_id=pk) for n, pk in enumerate(ids)])
+    split.entries.bulk_create(
+        [split.entries.model(split=split, position=n, task_id=pk) for n, pk in enumerate(ids)]
+    )
     Split.objects.filter(pk=split.pk).update(size=len(ids))
 
 
@@ -98,19 +115,28 @@ def visit_lists(client: Visitor) -> None:
             assert client.get(path + query).status_code in (200, 302), query
 
 
-def queries_of(model: type[Model], of_model: admin.ModelAdmin[Any], shown: StrictChangeList) -> Iterator[str]:
-    """Yield the queries of filters but for the first choice of each, which is all rows, of searches and of orders."""
+def queries_of(
+    model: type[Model], of_model: admin.ModelAdmin[Any], shown: StrictChangeList
+) -> Iterator[str]:
+    """Yield the queries of filters but for the first choice of each, which is all rows, of searches
+    and of orders."""
     for spec in shown.filter_specs:
         _, *choices = [choice["query_string"] for choice in spec.choices(shown)]
-        yield from choices if any(f"?{name}=" in choices[-1] for name in VARIED) else {choices[0], choices[-1]}
+        yield from (
+            choices
+            if any(f"?{name}=" in choices[-1] for name in VARIED)
+            else {choices[0], choices[-1]}
+        )
     if of_model.get_search_fields(None):
         yield from (f"?q={text}" for text in ("canaryrun", str(NUMBER), "a b"))
-    signs = ("",) if model.__name__ in SMALL else ("", "-")  # of a small table, only what is joined can grow
+    # of a small table, only what is joined can grow
+    signs = ("",) if model.__name__ in SMALL else ("", "-")
     yield from (f"?o={sign}{n}" for n in shown.sortable_columns() for sign in signs)
 
 
 def lists_of_tasks(client: Client) -> Iterator[str]:
-    """Yield the addresses of the list of tasks with its filters and orders, of an environment, a split and all."""
+    """Yield the addresses of the list of tasks with its filters and orders, of an environment, a
+    split and all."""
     filters = [
         *(f"state={state}" for state in STATES_ASKED if state != SERVED),
         *(f"bucket={bucket}" for bucket in ("unseen", "hopeless", "learnable", "saturated")),
@@ -121,7 +147,8 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
     for place in ("", f"environment={NUMBER}&", f"split={NUMBER + 1}&"):
         yield from (f"{TASKS}?{place}{one}" for one in filters)
         yield f"{TASKS}?{place}sort=-index"
-        for sort in SORTS if not place else ("index", "task"):  # the other orders sort what an unsorted list has found
+        # the other orders sort what an unsorted list has found
+        for sort in SORTS if not place else ("index", "task"):
             yield f"{TASKS}?{place}sort={sort}"
     for address in (
         f"{TASKS}?split={NUMBER + 1}",
@@ -133,7 +160,8 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
 
 
 def done(client: Visitor, path: str, values: Any = None) -> None:
-    """Send a form, wait for its job if there is one, and visit the page after it, if it is the first of its kind."""
+    """Send a form, wait for its job if there is one, and visit the page after it, if it is the
+    first of its kind."""
     earlier = {job.id for job in jobs.jobs()}
     answer = client.post(path, values or {})
     assert answer.status_code in (200, 302), (
@@ -184,7 +212,10 @@ def act_on_rows(client: Visitor) -> None:
     """Change a task, a split and an environment from their pages."""
     task = Task.objects.filter(environment=NUMBER).exclude(pk=NUMBER).latest("pk").pk
     for action in ("check", "try", "save"):
-        client.post(f"{TASKS}{task}/edit/", {"spec": '{"n": "edited"}', "seen": 0, "action": action, "reason": "why"})
+        client.post(
+            f"{TASKS}{task}/edit/",
+            {"spec": '{"n": "edited"}', "seen": 0, "action": action, "reason": "why"},
+        )
     edited = Task.objects.get(source="edit").pk
     for action in ("quarantine", "release", "tag", "untag", "accept"):
         done(client, f"{TASKS}{edited}/do/", {"action": action, "reason": "odd", "tags": "mark"})
@@ -197,7 +228,9 @@ def act_on_rows(client: Visitor) -> None:
         done(client, f"{SPLITS}{NUMBER + 1}/{action}/")
     client.get(f"{SPLITS}{NUMBER + 1}/change/?review=1")
     Split.objects.filter(pk=NUMBER).update(source_hash="0" * 64)
-    SplitRemoval.objects.create(split_id=NUMBER, source_hash=Task.objects.filter(environment=NUMBER)[0].content_hash)
+    SplitRemoval.objects.create(
+        split_id=NUMBER, source_hash=Task.objects.filter(environment=NUMBER)[0].content_hash
+    )
     client.get(f"{SPLITS}{NUMBER}/change/?compare=1")
     for action in ("set_back", "delete"):
         client.get(f"{SPLITS}{NUMBER}/{action}/")
@@ -209,9 +242,12 @@ def act_on_rows(client: Visitor) -> None:
 
 
 def undo_all(client: Visitor) -> None:
-    """Undo the last action of each kind, and the import that made a split. See the first of each before, one after."""
+    """Undo the last action of each kind, and the import that made a split. See the first of each
+    before, one after."""
     actions = CurationAction.objects.order_by("pk")[:200]
-    last, first = ({one.kind: one.pk for one in kept}.values() for kept in (actions, reversed(actions)))
+    last, first = (
+        {one.kind: one.pk for one in kept}.values() for kept in (actions, reversed(actions))
+    )
     for pk in first:
         client.get(f"/admin/environments/curationaction/{pk}/change/")
     for pk in sorted({*last, min(first)}, reverse=True):
@@ -227,7 +263,9 @@ def import_tasks(client: Visitor) -> None:
     lines = "".join(json.dumps({"n": f"imported {n}"}) + "\n" for n in range(5)) + '{"n": 1}\n'
     for split in ("imported", "canarysplit"):
         values = {"environment": NUMBER, "split": split, "type": "train"}
-        answer = client.post(f"{TASKS}import/", {**values, "file": SimpleUploadedFile("tasks.jsonl", lines.encode())})
+        answer = client.post(
+            f"{TASKS}import/", {**values, "file": SimpleUploadedFile("tasks.jsonl", lines.encode())}
+        )
         assert "imported 1" in client.get(answer["Location"]).content.decode()
         done(client, answer["Location"])
 
@@ -238,13 +276,17 @@ def test_no_statement_of_a_page_does(client: Visitor, monkeypatch: pytest.Monkey
         for path in lists_of_tasks(client):
             assert client.get(path).status_code in (200, 302, 400), path
             client.visited.add(path)
-        for path in (f"/{path}" for path in ADDRESSES if path.startswith("admin/") and "logout" not in path):
+        for path in (
+            f"/{path}" for path in ADDRESSES if path.startswith("admin/") and "logout" not in path
+        ):
             if path not in client.visited:
                 client.get(path)
     judge(statements, EXCEPTIONS, least=200)
 
 
-def test_no_statement_of_an_action_or_its_undo_does(client: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_statement_of_an_action_or_its_undo_does(
+    client: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with caught(monkeypatch) as statements:
         import_tasks(client)
         act_on_tasks(client)
@@ -258,8 +300,16 @@ def test_no_statement_of_keys_accounts_and_removals_does(
 ) -> None:
     key = ApiKey.objects.get().pk
     with caught(monkeypatch) as statements:
-        done(client, "/admin/environments/apikey/add/", {"name": "new", "scopes": ["play"], "days": "2"})
-        done(client, f"/admin/environments/apikey/{key}/edit/", {"name": "lab", "scopes": ["play"], "expires": ""})
+        done(
+            client,
+            "/admin/environments/apikey/add/",
+            {"name": "new", "scopes": ["play"], "days": "2"},
+        )
+        done(
+            client,
+            f"/admin/environments/apikey/{key}/edit/",
+            {"name": "lab", "scopes": ["play"], "expires": ""},
+        )
         done(client, f"/admin/environments/apikey/{key}/quotas/")
         done(client, f"/admin/environments/apikey/{key}/revoke/", {"confirm": "1"})
         done(client, "/admin/episodes/retention/add/", {"run": "canaryrun", "days": 9})
@@ -268,12 +318,21 @@ def test_no_statement_of_keys_accounts_and_removals_does(
         done(
             client,
             "/admin/auth/user/add/",
-            {"username": "eve", "password1": "correct horse", "password2": "correct horse", "usable_password": "true"},
+            {
+                "username": "eve",
+                "password1": "correct horse",
+                "password2": "correct horse",
+                "usable_password": "true",
+            },
         )
         for query in ("run=canaryrun&player=human", "environment=canaryenv"):
             page = client.get("/admin/episodes/episode/remove/", {"query": query}).content.decode()
             mark = re.search(r'name="confirm" value="([^"]+)"', page)
             assert mark
-            done(client, "/admin/episodes/episode/remove/", {"query": query, "confirm": mark[1], "reason": "a test"})
+            done(
+                client,
+                "/admin/episodes/episode/remove/",
+                {"query": query, "confirm": mark[1], "reason": "a test"},
+            )
         done(client, f"/admin/episodes/suite/{NUMBER}/delete/", {"post": "yes"})
     judge(statements, EXCEPTIONS, least=50)

@@ -30,7 +30,9 @@ def do(client: Client, action: str, **values: Any) -> str:
     inputs = re.search(r'name="inputs" value="([^"]*)"', ask(client, action, **values, ask="1"))
     assert inputs is not None
     answer = client.post(
-        f"{TASKS}act/{action}/", {**values, "ask": "1", "confirm": "1", "inputs": inputs[1]}, follow=True
+        f"{TASKS}act/{action}/",
+        {**values, "ask": "1", "confirm": "1", "inputs": inputs[1]},
+        follow=True,
     )
     return answer.content.decode()
 
@@ -38,7 +40,11 @@ def do(client: Client, action: str, **values: Any) -> str:
 def served(split: Split) -> list[int]:
     split.refresh_from_db()
     entries = SplitEntry.objects.filter(split=split, is_hidden=False, since__lte=split.version)
-    return list(entries.exclude(until__lte=split.version).order_by("position").values_list("task", flat=True))
+    return list(
+        entries.exclude(until__lte=split.version)
+        .order_by("position")
+        .values_list("task", flat=True)
+    )
 
 
 def test_it_says_what_a_quarantine_will_touch(client: Client) -> None:
@@ -68,7 +74,13 @@ def test_the_first_page_can_be_confirmed_at_once(client: Client) -> None:
 
 def test_its_page_has_an_address_to_go_back_to(client: Client) -> None:
     tasks = [make_task(), make_task()]
-    values = {"task": [task.pk for task in tasks], "tags": "odd", "reason": "why", "ask": "1", "back": "state=active"}
+    values = {
+        "task": [task.pk for task in tasks],
+        "tags": "odd",
+        "reason": "why",
+        "ask": "1",
+        "back": "state=active",
+    }
     answer = client.post(f"{TASKS}act/tag/", values)
     assert answer.status_code == 302
     page = client.get(answer["Location"]).content.decode()
@@ -128,9 +140,23 @@ def test_it_acts_on_all_that_match(client: Client) -> None:
     [
         *(
             ("search", text)
-            for text in ("", " ", "\u00a0", "\u3000", "\t", "\u0301", "\u200b", '" "', 'question~"\u0301"')
+            for text in (
+                "",
+                " ",
+                "\u00a0",
+                "\u3000",
+                "\t",
+                "\u0301",
+                "\u200b",
+                '" "',
+                'question~"\u0301"',
+            )
         ),
-        *((name, text) for name in ("environment", "split", "tag", "bucket", "source", "flags") for text in ("", " ")),
+        *(
+            (name, text)
+            for name in ("environment", "split", "tag", "bucket", "source", "flags")
+            for text in ("", " ")
+        ),
         *(("ids", text) for text in ("", " ", ",")),
         *(("scope", text) for text in ("", " ", "everything", "All", "all ")),
     ],
@@ -146,16 +172,22 @@ def test_what_selects_nothing_does_not_mean_all(client: Client, name: str, value
         "inputs": "||||",
         name: value,
     }
-    answers = [client.post(f"{TASKS}act/{action}/", values) for action in ("quarantine", "export", "study")]
+    answers = [
+        client.post(f"{TASKS}act/{action}/", values) for action in ("quarantine", "export", "study")
+    ]
     answers.append(client.get(f"{TASKS}act/quarantine/", values))
-    answers += [] if name == "scope" else [client.get(f"{TASKS}export/", {name: value, "format": "jsonl"})]
+    answers += (
+        [] if name == "scope" else [client.get(f"{TASKS}export/", {name: value, "format": "jsonl"})]
+    )
     assert {answer.status_code for answer in answers} == {400}
     assert all(f"{name}=" in answer.content.decode() for answer in answers)
     assert Task.objects.get(pk=task.pk).state == "active"
 
 
 @pytest.mark.parametrize("action", ["save", "copy"])
-def test_checked_tasks_keep_the_order_of_the_split_that_is_shown(client: Client, action: str) -> None:
+def test_checked_tasks_keep_the_order_of_the_split_that_is_shown(
+    client: Client, action: str
+) -> None:
     tasks = [make_task() for _ in range(4)]
     split, held = make_split(*tasks[::-1]), make_split(name="held-out")
     said = {"into": held.pk} if action == "copy" else {"name": "new", "type": "test"}
@@ -170,7 +202,9 @@ def test_it_saves_a_selection_as_a_new_split(client: Client) -> None:
     page = do(client, "save", tag="hard", scope="all", state="any", name="hard-train", type="train")
     split = Split.objects.get(name="hard-train")
     assert len(served(split)) == 3 and split.is_curated
-    assert f"/admin/environments/split/{split.pk}/change/" in page and "Saved 3 tasks as split" in page
+    assert (
+        f"/admin/environments/split/{split.pk}/change/" in page and "Saved 3 tasks as split" in page
+    )
 
 
 def test_it_says_which_name_is_taken(client: Client) -> None:
@@ -180,7 +214,10 @@ def test_it_says_which_name_is_taken(client: Client) -> None:
 
 
 def test_it_copies_and_moves_between_splits(client: Client) -> None:
-    first, second = make_split(task := make_task(), name="train"), make_split(make_task(), name="test")
+    first, second = (
+        make_split(task := make_task(), name="train"),
+        make_split(make_task(), name="test"),
+    )
     do(client, "copy", task=task.pk, into=second.pk)
     assert task.pk in served(first) and task.pk in served(second)
     do(client, "remove", task=task.pk, split=second.pk)
@@ -189,14 +226,23 @@ def test_it_copies_and_moves_between_splits(client: Client) -> None:
 
 
 def test_it_copies_one_split_into_another(client: Client) -> None:
-    first, second = make_split(make_task(), make_task(), name="train"), make_split(make_task(), name="test")
+    first, second = (
+        make_split(make_task(), make_task(), name="train"),
+        make_split(make_task(), name="test"),
+    )
     do(client, "copy", split=first.pk, scope="all", into=second.pk)
     assert served(second)[1:] == served(first)
 
 
 def test_it_shows_the_plan_again_when_the_form_was_changed(client: Client) -> None:
     task, split, other = make_task(), make_split(name="one"), make_split(name="two")
-    values = {"task": task.pk, "into": other.pk, "ask": "1", "confirm": "1", "inputs": f"|{split.pk}|||"}
+    values = {
+        "task": task.pk,
+        "into": other.pk,
+        "ask": "1",
+        "confirm": "1",
+        "inputs": f"|{split.pk}|||",
+    }
     page = ask(client, "copy", **values)
     assert "Copy 1 task to split &#x27;two&#x27;" in page
     assert served(other) == []
@@ -224,7 +270,9 @@ def test_the_form_of_a_study_is_filled_with_what_is_chosen(client: Client) -> No
 def test_a_study_needs_tasks_that_one_split_serves(client: Client) -> None:
     task, other = make_task(), make_task()
     make_split(task, name="train")
-    assert "those of one split: choose one above the list" in ask(client, "study", task=[task.pk, other.pk])
+    assert "those of one split: choose one above the list" in ask(
+        client, "study", task=[task.pk, other.pk]
+    )
     assert "No task is chosen" in ask(client, "study")
     do(client, "quarantine", task=task.pk, reason="odd")
     assert "does not serve all of the chosen tasks" in ask(client, "study", task=task.pk)
@@ -259,7 +307,13 @@ def test_an_unknown_job_is_not_there(client: Client) -> None:
 
 def test_it_leads_back_to_the_list_it_started_from(client: Client) -> None:
     task = make_task()
-    values = {"task": task.pk, "ask": "1", "confirm": "1", "back": "state=active&search=x", "inputs": "||||"}
+    values = {
+        "task": task.pk,
+        "ask": "1",
+        "confirm": "1",
+        "back": "state=active&search=x",
+        "inputs": "||||",
+    }
     answer = client.post(f"{TASKS}act/release/", values)
     assert answer["Location"] == f"{TASKS}?state=active&search=x"
 
@@ -273,4 +327,7 @@ def test_someone_without_the_permission_is_refused(client: Client, settings: Set
 
 
 def test_a_form_from_elsewhere_is_refused() -> None:
-    assert Client(enforce_csrf_checks=True).post(f"{TASKS}act/release/", {"task": "1"}).status_code == 403
+    assert (
+        Client(enforce_csrf_checks=True).post(f"{TASKS}act/release/", {"task": "1"}).status_code
+        == 403
+    )

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.django_db
 
 
 def page_of(client: Client, environment: Environment) -> str:
-    return client.get(reverse("admin:environments_environment_change", args=[environment.pk])).content.decode()
+    return client.get(
+        reverse("admin:environments_environment_change", args=[environment.pk])
+    ).content.decode()
 
 
 def do(client: Client, environment: Environment, action: str, **values: Any) -> HttpResponse:
@@ -37,27 +39,42 @@ def scored(client: Client, environment: Environment, **changes: Any) -> HttpResp
 
 
 def test_the_card_is_shown_instead_of_the_docstring(client: Client) -> None:
-    page = page_of(client, make_environment(description="Said in code.", card="# Shop\n\nSells *apples*."))
+    page = page_of(
+        client, make_environment(description="Said in code.", card="# Shop\n\nSells *apples*.")
+    )
     assert "<h3>Shop</h3>" in page and "<em>apples</em>" in page and "Said in code." not in page
 
 
 def test_without_a_card_the_docstring_is_shown(client: Client) -> None:
-    assert "Actions: &lt;submit&gt;." in page_of(client, make_environment(description="Actions: <submit>."))
+    assert "Actions: &lt;submit&gt;." in page_of(
+        client, make_environment(description="Actions: <submit>.")
+    )
 
 
 def test_it_lists_splits_with_counts_and_marks(client: Client) -> None:
     split = make_split(*(make_task() for _ in range(3)), name="hard")
     Split.objects.update(is_curated=True, frozen=NOW, frozen_hash="abcdef0123456789")
     Split.objects.create(environment=split.environment, name="former", type="test", is_served=False)
-    Split.objects.create(environment=split.environment, name="deleted", type="test", is_served=False, is_curated=True)
+    Split.objects.create(
+        environment=split.environment, name="deleted", type="test", is_served=False, is_curated=True
+    )
     page = page_of(client, split.environment)
     assert "deleted" not in page
-    for shown in (">curated<", "frozen ❄ <code>abcdef01</code>", ">not served<", f"split={split.pk}", ">3</a>"):
+    for shown in (
+        ">curated<",
+        "frozen ❄ <code>abcdef01</code>",
+        ">not served<",
+        f"split={split.pk}",
+        ">3</a>",
+    ):
         assert shown in page
 
 
 def test_it_shows_the_form_of_tasks(client: Client) -> None:
-    schema = '{"required": ["question"], "properties": {"question": {"type": "string", "description": "What to ask"}}}'
+    schema = (
+        '{"required": ["question"], "properties": {"question": {"type": "string", "description": '
+        '"What to ask"}}}'
+    )
     page = page_of(client, make_environment(task_schema=schema))
     assert "<code>question</code>" in page and "What to ask" in page
 
@@ -82,13 +99,23 @@ def test_it_counts_what_was_played_and_what_needs_attention(client: Client) -> N
 
 def test_returns_can_be_computed_differently_and_as_declared_again(client: Client) -> None:
     environment = make_environment()
-    page = scored(client, environment, default_return="max", reward_low=-1, reward_high=2.5).content.decode()
+    page = scored(
+        client, environment, default_return="max", reward_low=-1, reward_high=2.5
+    ).content.decode()
     environment.refresh_from_db()
-    assert (environment.default_return, environment.reward_low, environment.reward_high) == ("max", -1.0, 2.5)
+    assert (environment.default_return, environment.reward_low, environment.reward_high) == (
+        "max",
+        -1.0,
+        2.5,
+    )
     assert "The class declares: sum, 0.0 to 1.0" in page
     do(client, environment, "declared")
     environment.refresh_from_db()
-    assert (environment.default_return, environment.reward_low, environment.reward_high) == ("sum", 0.0, 1.0)
+    assert (environment.default_return, environment.reward_low, environment.reward_high) == (
+        "sum",
+        0.0,
+        1.0,
+    )
 
 
 @each(
@@ -100,7 +127,9 @@ def test_returns_can_be_computed_differently_and_as_declared_again(client: Clien
         ({"default_return": "median"}, "Select a valid choice. median is not one"),
     ],
 )
-def test_an_invalid_value_is_reported_at_its_field(client: Client, changes: dict[str, Any], message: str) -> None:
+def test_an_invalid_value_is_reported_at_its_field(
+    client: Client, changes: dict[str, Any], message: str
+) -> None:
     environment = make_environment()
     answer = scored(client, environment, **changes)
     assert answer.status_code == 400 and message in answer.content.decode()
@@ -133,13 +162,15 @@ def test_it_runs_as_few_queries_for_many_splits_as_for_few(
     client.get("/admin/")  # makes the operator
     for n in range(10):
         split = make_split(make_task(), make_task(), name=f"s{n}")
-    # operator, row, splits, the size, 25 for seven counts, the attempted tasks, secrets, members and all whom the form
-    # offers
+    # operator, row, splits, the size, 25 for seven counts, the attempted tasks, secrets, members
+    # and all whom the form offers
     with django_assert_num_queries(35):
         page_of(client, split.environment)
 
 
-def test_the_first_page_does_not_say_that_there_are_no_environments_to_who_may_not_see_them() -> None:
+def test_the_first_page_does_not_say_that_there_are_no_environments_to_who_may_not_see_them() -> (
+    None
+):
     client = Client()
     client.force_login(member(is_staff=True))
     page = client.get("/admin/").content.decode()
@@ -155,7 +186,9 @@ def test_the_first_page_leads_to_tasks_that_need_attention(client: Client) -> No
     assert "1 quarantined" in page and ">quiet</strong>" in page
 
 
-def test_counts_are_exact_or_say_that_they_are_not(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_exact_or_say_that_they_are_not(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.admin.environment_counts.MAX_COUNTED", 2)
     monkeypatch.setattr("environments.admin.environment_counts.MAX_TASKS", 2)
     few, many = make_environment("few"), make_environment("many")
@@ -170,22 +203,30 @@ def test_counts_are_exact_or_say_that_they_are_not(client: Client, monkeypatch: 
     assert ">over 2</a>" in page_of(client, many) and ">2</a>" in page_of(client, few)
 
 
-def test_counts_are_exact_however_slow_the_machine_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_exact_however_slow_the_machine_is(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hours = count()
     monkeypatch.setattr("environments.curation.index_walk.clock", lambda: 3600.0 * next(hours))
     environment, other = make_environment(), make_environment("other")
     for one in (environment, other):
         split = make_split(make_task(environment=one), environment=one)
-        rows = [Task(environment=one, content_hash=str(n), spec=f'{{"n": {n}}}') for n in range(1_289)]
+        rows = [
+            Task(environment=one, content_hash=str(n), spec=f'{{"n": {n}}}') for n in range(1_289)
+        ]
         tasks = Task.objects.bulk_create(rows)
-        places = [SplitEntry(split=split, task=task, position=n + 1) for n, task in enumerate(tasks)]
+        places = [
+            SplitEntry(split=split, task=task, position=n + 1) for n, task in enumerate(tasks)
+        ]
         SplitEntry.objects.bulk_create(places)
     assert 'bucket=unseen">1,290</a>' in page_of(client, environment)
     Task.objects.filter(environment=environment).update(state="quarantined")
     assert 'state=quarantined">1,290</a>' in page_of(client, environment)
 
 
-def test_the_first_page_and_the_environments_lead_to_tasks_that_a_person_flagged(client: Client) -> None:
+def test_the_first_page_and_the_environments_lead_to_tasks_that_a_person_flagged(
+    client: Client,
+) -> None:
     task = make_task(environment=make_environment("quiet", position=2))
     for author in ("ada", "bob"):
         flag(task, author, "The answer is wrong.")

@@ -27,7 +27,9 @@ def ask(client: Client, environment: Environment, action: str, **values: Any) ->
 def test_an_operator_sets_changes_and_removes_one_and_only_its_name_is_shown() -> None:
     environment, operator = make_environment(), client_of("operator")
     for value in ("the-first-of-two-values", SECRET):
-        page = ask(operator, environment, "set_secret", name="openai_api_key", value=value).content.decode()
+        page = ask(
+            operator, environment, "set_secret", name="openai_api_key", value=value
+        ).content.decode()
         assert "openai_api_key" in page and value not in page
         assert stored_secrets() == {"math": {"openai_api_key": value}}
     [row] = EnvironmentSecret.objects.all()
@@ -40,8 +42,13 @@ def test_an_operator_sets_changes_and_removes_one_and_only_its_name_is_shown() -
 
 def test_only_those_who_change_keys_may() -> None:
     environment, curator = make_environment(), client_of("curator")
-    assert ask(curator, environment, "set_secret", name="openai_api_key", value=SECRET).status_code == 403
-    page = curator.get(reverse("admin:environments_environment_change", args=[environment.pk])).content.decode()
+    assert (
+        ask(curator, environment, "set_secret", name="openai_api_key", value=SECRET).status_code
+        == 403
+    )
+    page = curator.get(
+        reverse("admin:environments_environment_change", args=[environment.pk])
+    ).content.decode()
     assert 'id="secrets"' not in page and stored_secrets() == {}
 
 
@@ -72,9 +79,13 @@ def test_after_another_secret_key_it_says_that_it_has_to_be_set_again() -> None:
     assert "be decrypted" in page.content.decode()
 
 
-def test_without_the_package_the_page_says_so_before_anything_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_page_says_so_before_anything_is_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stored, "find_spec", lambda name: None)
     page = (
-        client_of("operator").get(f"/admin/environments/environment/{make_environment().pk}/change/").content.decode()
+        client_of("operator")
+        .get(f"/admin/environments/environment/{make_environment().pk}/change/")
+        .content.decode()
     )
     assert "which needs a package" in page and "set_secret" not in page

@@ -30,10 +30,15 @@ def members_of(environment: Environment) -> set[str]:
 def test_a_curator_makes_it_private_for_accounts_and_groups() -> None:
     environment, zoe = make_environment(), member("viewer", name="zoe")
     team = Group.objects.create(name="team")
-    page = ask(client_of("curator"), environment, "private", members=[zoe.pk], groups=[team.pk]).content.decode()
+    page = ask(
+        client_of("curator"), environment, "private", members=[zoe.pk], groups=[team.pk]
+    ).content.decode()
     environment.refresh_from_db()
     assert environment.is_private and members_of(environment) == {"ada", "zoe"}
-    assert 'title="Seen only by ada, zoe, the group team, operators, and by API keys that name it."' in page
+    assert (
+        'title="Seen only by ada, zoe, the group team, operators, and by API keys that name it."'
+        in page
+    )
 
 
 def test_who_would_not_see_it_any_more_stays_a_member() -> None:
@@ -50,7 +55,10 @@ def test_who_sees_it_anyway_does_not_become_a_member() -> None:
         (make_environment("b"), client_of("curator", "team"), [team.pk]),
     ):
         ask(who, environment, "private", groups=groups)
-        assert Environment.objects.get(pk=environment.pk).is_private and members_of(environment) == set()
+        assert (
+            Environment.objects.get(pk=environment.pk).is_private
+            and members_of(environment) == set()
+        )
 
 
 def test_made_public_it_keeps_its_members_for_the_next_time() -> None:
@@ -73,7 +81,11 @@ def test_an_account_that_does_not_exist_is_told_and_changes_nothing() -> None:
     environment = make_environment()
     answer = ask(client_of("curator"), environment, "private", members=[999])
     environment.refresh_from_db()
-    assert answer.status_code == 400 and "999" in answer.content.decode() and not environment.is_private
+    assert (
+        answer.status_code == 400
+        and "999" in answer.content.decode()
+        and not environment.is_private
+    )
 
 
 def test_for_who_is_no_member_there_is_nothing_to_change() -> None:
@@ -85,7 +97,11 @@ def test_for_who_is_no_member_there_is_nothing_to_change() -> None:
 
 def test_people_who_see_all_keys_see_which_of_them_name_it() -> None:
     environment = make_environment(is_private=True)
-    for name, environments in (("naming-key", ["Math"]), ("other-key", ["maths"]), ("open-key", [])):
+    for name, environments in (
+        ("naming-key", ["Math"]),
+        ("other-key", ["maths"]),
+        ("open-key", []),
+    ):
         make_key(name, scopes=["play"], environments=environments)
     url = reverse("admin:environments_environment_change", args=[environment.pk])
     page = client_of("operator").get(url).content.decode()
@@ -96,10 +112,14 @@ def test_people_who_see_all_keys_see_which_of_them_name_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/environments/", "/environments/math/", "/admin/", "/admin/environments/environment/"]
+    "path",
+    ["/", "/environments/", "/environments/math/", "/admin/", "/admin/environments/environment/"],
 )
 def test_its_name_is_marked_for_those_who_see_it(path: str) -> None:
     make_environment(is_private=True)
     make_environment("public")
     page = client_of("operator").get(path).content.decode()
-    assert page.count('title="Seen only by operators, and by API keys that name it.">private</span>') == 1
+    assert (
+        page.count('title="Seen only by operators, and by API keys that name it.">private</span>')
+        == 1
+    )

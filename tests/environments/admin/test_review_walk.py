@@ -1,4 +1,5 @@
-"""A review: from the page of one task to the next in the list that it was opened from, with its filters."""
+"""A review: from the page of one task to the next in the list that it was opened from, with its
+filters."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def test_what_settles_a_task_goes_on_to_the_next_of_the_filter(client: Client) -
     assert list(TaskTag.objects.values_list("task", "name")) == [(three, "accepted")]
     assert list(TaskFlag.objects.filter(settled=None).values_list("task", flat=True)) == [one, two]
     assert Task.objects.get(pk=two).state == "quarantined"
-    here = client.post(here.replace("/change/", "/do/"), {"action": "tag", "tags": "later"})["Location"]
+    here = client.post(here.replace("/change/", "/do/"), {"action": "tag", "tags": "later"})[
+        "Location"
+    ]
     assert here.startswith(f"{TASKS}{one}/change/") and "flags" in here
 
 

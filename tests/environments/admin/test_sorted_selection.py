@@ -19,7 +19,10 @@ def in_order(wanted: Selection) -> list[int]:
     found, batch = list[int](), batch_of(wanted, limit=2)
     found += batch.ids
     while not batch.is_last:
-        assert batch_of(wanted, batch_of(wanted, batch.last, 2).first, 2, backward=True).ids == batch.ids
+        assert (
+            batch_of(wanted, batch_of(wanted, batch.last, 2).first, 2, backward=True).ids
+            == batch.ids
+        )
         batch = batch_of(wanted, batch.last, limit=2)
         found += batch.ids
     return found
@@ -44,10 +47,15 @@ def attempted(task: int, attempts: int, successes: int) -> None:
         ("-task", (4, 3, 2, 1, 0)),
     ],
 )
-def test_it_sorts_by_any_column_with_what_has_no_value_last(sort: str, order: tuple[int, ...]) -> None:
+def test_it_sorts_by_any_column_with_what_has_no_value_last(
+    sort: str, order: tuple[int, ...]
+) -> None:
     tasks = make_tasks(5)
     attempted(tasks[0], 4, 2), attempted(tasks[1], 5, 5), attempted(tasks[2], 6, 0)
-    TaskTag.objects.create(task_id=tasks[3], name="a"), TaskTag.objects.create(task_id=tasks[0], name="b")
+    (
+        TaskTag.objects.create(task_id=tasks[3], name="a"),
+        TaskTag.objects.create(task_id=tasks[0], name="b"),
+    )
     split_of(tasks[2], name="a"), split_of(tasks[1], name="b")
     assert in_order(Selection(sort=sort)) == [tasks[n] for n in order]
 
@@ -58,7 +66,9 @@ def test_it_sorts_a_split_by_index_from_its_end() -> None:
     assert in_order(Selection(split=split.pk, sort="-index")) == [tasks[n] for n in (1, 3, 0, 2)]
     assert in_order(Selection(split=split.pk, sort="index")) == [tasks[n] for n in (2, 0, 3, 1)]
     SplitEntry.objects.filter(split=split, task=tasks[3]).update(is_hidden=True)
-    assert in_order(Selection(split=split.pk, state="", sort="-index")) == [tasks[n] for n in (1, 0, 2, 3)]
+    assert in_order(Selection(split=split.pk, state="", sort="-index")) == [
+        tasks[n] for n in (1, 0, 2, 3)
+    ]
 
 
 def test_the_end_of_a_large_split_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,4 +91,5 @@ def test_it_sorts_as_many_as_it_can_and_says_so(monkeypatch: pytest.MonkeyPatch)
     assert batch_of(Selection(sort="-attempts")).sorted_among is None
     monkeypatch.setattr(sorted_selection, "MAX_SORTED", 3)
     batch = batch_of(Selection(sort="-attempts"))
-    assert (batch.sorted_among, batch.ids) == (3, (tasks[0], tasks[5], tasks[4]))  # unplayed tasks come last
+    # unplayed tasks come last
+    assert (batch.sorted_among, batch.ids) == (3, (tasks[0], tasks[5], tasks[4]))

@@ -1,4 +1,5 @@
-"""The page of a split: what it holds, freezing it, deleting it, and how it differs from what the class lists."""
+"""The page of a split: what it holds, freezing it, deleting it, and how it differs from what the
+class lists."""
 
 from __future__ import annotations
 
@@ -99,12 +100,20 @@ def test_a_split_of_the_class_cannot_be_deleted(client: Client) -> None:
 
 
 def test_it_says_what_the_class_lists_differently(client: Client) -> None:
-    same, edited, added = make_task(), make_task({"question": "mended"}), make_task({"question": "new"})
+    same, edited, added = (
+        make_task(),
+        make_task({"question": "mended"}),
+        make_task({"question": "new"}),
+    )
     split = make_split(same, edited, added)
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     SplitEntry.objects.filter(task=same).update(source_hash=same.content_hash)
-    SplitEntry.objects.filter(task=edited).update(source_hash=make_task({"question": "wrong"}).content_hash)
-    SplitRemoval.objects.create(split=split, source_hash=make_task({"question": "gone"}).content_hash)
+    SplitEntry.objects.filter(task=edited).update(
+        source_hash=make_task({"question": "wrong"}).content_hash
+    )
+    SplitRemoval.objects.create(
+        split=split, source_hash=make_task({"question": "gone"}).content_hash
+    )
     page = page_of(client, split)
     assert "edited here" in page and "added here" in page
     assert "mended" in page and "new" in page and "gone" in page and "taken out here" in page
@@ -120,12 +129,17 @@ def test_it_says_when_the_class_lists_the_same(client: Client) -> None:
     assert "exactly the tasks that the class lists" in page_of(client, split)
 
 
-def test_a_large_split_is_compared_when_asked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_split_is_compared_when_asked(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.admin.split.MAX_TASKS_AT_ONCE", 1)
     split = make_split(make_task(), make_task())
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     assert "Compare with the class" in page_of(client, split)
-    assert "added here" in client.get(f"/admin/environments/split/{split.pk}/change/?compare=1").content.decode()
+    assert (
+        "added here"
+        in client.get(f"/admin/environments/split/{split.pk}/change/?compare=1").content.decode()
+    )
 
 
 def test_only_people_who_may_change_splits_may_freeze(client: Client, settings: Settings) -> None:
@@ -147,7 +161,9 @@ def test_it_seals_and_unseals(client: Client) -> None:
     split.refresh_from_db()
     assert split.is_sealed and split.is_sealed_for_people
     assert "Not sealed" in act(client, split, "unseal")
-    noted = SecurityEvent.objects.filter(kind="environment_changed", what=f"split {split}").order_by("pk")
+    noted = SecurityEvent.objects.filter(
+        kind="environment_changed", what=f"split {split}"
+    ).order_by("pk")
     assert list(noted.values_list("detail", flat=True)) == [
         "sealed",
         "sealed for people",
@@ -173,16 +189,22 @@ TRANSITIONS = [
 
 
 @each("before, action, after", TRANSITIONS)
-def test_sealing_never_opens_a_split(client: Client, before: Seal, action: str, after: Seal | None) -> None:
+def test_sealing_never_opens_a_split(
+    client: Client, before: Seal, action: str, after: Seal | None
+) -> None:
     split = curated(f"{before} {action}")
-    Split.objects.filter(pk=split.pk).update(is_sealed=before != "nobody", is_sealed_for_people=before == "people")
+    Split.objects.filter(pk=split.pk).update(
+        is_sealed=before != "nobody", is_sealed_for_people=before == "people"
+    )
     page, address = page_of(client, split), f"/admin/environments/split/{split.pk}/{action}/"
     answers = [client.get(address), client.post(address)]
     split.refresh_from_db()
     assert seal_of(split) == (after or before)
     assert [answer.status_code for answer in answers] == ([200, 302] if after else [400, 400])
     assert (address in page) == bool(after)
-    opens_to_people = "Everybody who may see pages can then read its tasks" in answers[0].content.decode()
+    opens_to_people = (
+        "Everybody who may see pages can then read its tasks" in answers[0].content.decode()
+    )
     assert opens_to_people == (before == "people" and after is not None)
 
 
@@ -191,7 +213,10 @@ def test_before_it_seals_it_says_how_many_tasks_stand_openly(client: Client) -> 
     make_split(shared, make_task(), name="open")
     split = make_split(shared, make_task(), name="test")
     page = client.get(f"/admin/environments/split/{split.pk}/seal_for_people/").content.decode()
-    assert "Seal math/test for people" in page and "1 task is also in another split and can be read there" in page
+    assert (
+        "Seal math/test for people" in page
+        and "1 task is also in another split and can be read there" in page
+    )
 
 
 def test_without_keys_it_says_that_a_seal_hides_nothing(client: Client, settings: Settings) -> None:

@@ -16,7 +16,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def do(client: Client, task: Task, action: str, **values: str) -> HttpResponse:
     """Return the page that the request leads to."""
-    return client.post(reverse("admin:environments_task_do", args=[task.pk]), {"action": action, **values}, follow=True)
+    return client.post(
+        reverse("admin:environments_task_do", args=[task.pk]),
+        {"action": action, **values},
+        follow=True,
+    )
 
 
 def restore_url(task: Task) -> str:
@@ -60,7 +64,11 @@ def test_a_restore_first_shows_what_it_will_do(client: Client) -> None:
     task = make_task()
     do(client, task, "quarantine", reason="wrong")
     page = client.get(restore_url(task)).content.decode()
-    assert "Release the task" in page and "“wrong”" in page and Task.objects.get().state == "quarantined"
+    assert (
+        "Release the task" in page
+        and "“wrong”" in page
+        and Task.objects.get().state == "quarantined"
+    )
 
 
 def test_a_restore_undoes_a_quarantine(client: Client) -> None:
@@ -75,7 +83,10 @@ def test_a_restore_undoes_a_quarantine(client: Client) -> None:
 def test_a_restore_puts_an_earlier_content_back_in_its_place(client: Client) -> None:
     task = make_task({"answer": 4})
     split = make_split(task)
-    client.post(reverse("admin:environments_task_edit", args=[task.pk]), {"spec": '{"answer": 5}', "action": "save"})
+    client.post(
+        reverse("admin:environments_task_edit", args=[task.pk]),
+        {"spec": '{"answer": 5}', "action": "save"},
+    )
     new = Task.objects.get(source="edit")
     answer = client.post(restore_url(new), {"reason": "four it is"})
     assert served(split) == [task.pk]

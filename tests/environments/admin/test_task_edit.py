@@ -43,7 +43,11 @@ def test_a_saved_edit_takes_the_place(client: Client) -> None:
     assert answer["Location"] == reverse("admin:environments_task_change", args=[new.pk])
     assert served(split) == [before.pk, new.pk, after.pk]
     revision = TaskRevision.objects.get()
-    assert (revision.author, revision.reason, revision.successor) == ("operator", "It was wrong", new)
+    assert (revision.author, revision.reason, revision.successor) == (
+        "operator",
+        "It was wrong",
+        new,
+    )
 
 
 def test_content_of_some_megabytes_can_be_edited(client: Client) -> None:
@@ -51,7 +55,9 @@ def test_content_of_some_megabytes_can_be_edited(client: Client) -> None:
     assert answer.status_code == 302 and Task.objects.filter(source="edit").exists()
 
 
-def test_a_saved_content_is_a_duplicate_when_its_export_is_imported(client: Client, tmp_path: Path) -> None:
+def test_a_saved_content_is_a_duplicate_when_its_export_is_imported(
+    client: Client, tmp_path: Path
+) -> None:
     shelf, task = Shelf(tmp_path), make_task({"q": "nul"}, make_environment("shop"))
     make_split(task, environment=task.environment)
     edit(client, task, {"q": "nul \0 and half \ud800"})
@@ -86,14 +92,18 @@ def test_a_spec_that_fails_the_schema_is_kept_with_an_error_at_its_field(client:
         ("", "line 1, column 1"),
     ],
 )
-def test_an_invalid_spec_is_refused_and_kept_in_the_form(client: Client, text: str, message: str) -> None:
+def test_an_invalid_spec_is_refused_and_kept_in_the_form(
+    client: Client, text: str, message: str
+) -> None:
     answer = edit(client, make_task(), text)
     assert answer.status_code == 400 and message in answer.content.decode()
 
 
 def test_unchanged_content_is_refused(client: Client) -> None:
     answer = edit(client, make_task({"answer": 4}), '{ "answer": 4 }')
-    assert answer.status_code == 400 and "The content hasn&#x27;t changed" in answer.content.decode()
+    assert (
+        answer.status_code == 400 and "The content hasn&#x27;t changed" in answer.content.decode()
+    )
 
 
 def test_a_check_says_what_saving_will_touch_and_saves_nothing(client: Client) -> None:
@@ -102,7 +112,11 @@ def test_a_check_says_what_saving_will_touch_and_saves_nothing(client: Client) -
     make_split(task, name="paper")
     Split.objects.filter(name="paper").update(frozen="2026-01-01T00:00:00Z")
     page = edit(client, task, {"answer": 5}, "check").content.decode()
-    assert "Save the new content" in page and "&#x27;train&#x27;" in page and "&#x27;paper&#x27; is frozen" in page
+    assert (
+        "Save the new content" in page
+        and "&#x27;train&#x27;" in page
+        and "&#x27;paper&#x27; is frozen" in page
+    )
     assert Task.objects.count() == 1
 
 
@@ -119,7 +133,12 @@ def test_a_trial_checks_the_content_first(client: Client) -> None:
 
 def test_the_second_editor_sees_the_difference_and_loses_nothing(client: Client) -> None:
     task = make_task({"answer": 4})
-    edit(person_who_may("view_task", "change_task", name="grace"), task, {"answer": 5}, reason="off by one")
+    edit(
+        person_who_may("view_task", "change_task", name="grace"),
+        task,
+        {"answer": 5},
+        reason="off by one",
+    )
     answer = edit(client, task, {"answer": 6}, reason="off by two")
     page = answer.content.decode()
     assert answer.status_code == 409

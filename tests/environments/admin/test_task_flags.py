@@ -21,14 +21,21 @@ def page_of(client: Client, task: Task) -> str:
 
 def settled(client: Client, task: Task, **values: object) -> HttpResponse:
     """Return the answer, or the page that it leads to."""
-    return client.post(reverse("admin:environments_task_settle", args=[task.pk]), values, follow=True)
+    return client.post(
+        reverse("admin:environments_task_settle", args=[task.pk]), values, follow=True
+    )
 
 
 def test_it_shows_who_flagged_what_in_which_episode(client: Client) -> None:
     task = make_task()
     flag(task, "ada", "The answer is <b>wrong</b>.\nIt is 5.", 12)
     page = page_of(client, task)
-    for shown in ("Flagged as broken", "&lt;b&gt;wrong&lt;/b&gt;.<br>It is 5.", "ada", 'href="/episodes/12/"'):
+    for shown in (
+        "Flagged as broken",
+        "&lt;b&gt;wrong&lt;/b&gt;.<br>It is 5.",
+        "ada",
+        'href="/episodes/12/"',
+    ):
         assert shown in page
 
 
@@ -36,7 +43,9 @@ def test_the_note_of_a_flag_is_offered_as_the_reason_of_a_quarantine(client: Cli
     task = make_task()
     assert 'rows="2" maxlength="2000" required></textarea>' in page_of(client, task)
     flag(task, "ada", "The answer is wrong.")
-    assert 'rows="2" maxlength="2000" required>The answer is wrong.</textarea>' in page_of(client, task)
+    assert 'rows="2" maxlength="2000" required>The answer is wrong.</textarea>' in page_of(
+        client, task
+    )
 
 
 def test_a_curator_settles_one_and_it_stays_on_record(client: Client) -> None:
@@ -44,7 +53,9 @@ def test_a_curator_settles_one_and_it_stays_on_record(client: Client) -> None:
     number = flag(task, "ada", "Wrong.").pk
     flag(task, "bob", "Too hard.")
     page = settled(client, task, flag=number).content.decode()
-    assert "Resolved 1 flag." in page and "1 resolved flag<" in page and "resolved by operator" in page
+    assert (
+        "Resolved 1 flag." in page and "1 resolved flag<" in page and "resolved by operator" in page
+    )
     assert [row.author for row in flags_of(task).open] == ["bob"]
 
 
@@ -61,7 +72,10 @@ def test_settling_what_another_person_settled_is_refused(client: Client) -> None
     task = make_task()
     number = flag(task, "ada", "Wrong.").pk
     settled(client, task)
-    assert "someone else has already resolved this flag" in settled(client, task, flag=number).content.decode()
+    assert (
+        "someone else has already resolved this flag"
+        in settled(client, task, flag=number).content.decode()
+    )
 
 
 @pytest.mark.parametrize("number", ["x", "9" * 30, "-1"])

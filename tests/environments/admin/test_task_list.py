@@ -58,7 +58,8 @@ def test_a_task_is_named_by_its_place_before_its_first_words(client: Client) -> 
     split = make_split(make_task(), make_task())
     name = '<span class="task-place">train #1</span>'
     assert name in client.get(TASKS).content.decode()
-    assert name not in client.get(f"{TASKS}?split={split.pk}").content.decode()  # which has a column for the index
+    # which has a column for the index
+    assert name not in client.get(f"{TASKS}?split={split.pk}").content.decode()
 
 
 def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
@@ -66,13 +67,15 @@ def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
 ) -> None:
     client.get(TASKS)  # makes the operator
     make_split(*(make_task() for _ in range(60)))
-    # operator, environments, splits and tags to choose from; ids, the tasks, statistics, tags, flags, places, splits,
-    # three for the indexes, and how many match
+    # operator, environments, splits and tags to choose from; ids, the tasks, statistics, tags,
+    # flags, places, splits, three for the indexes, and how many match
     with django_assert_num_queries(15) as queries:
         assert len(listed(client)) == 50
     with django_assert_num_queries(17):  # whether a class generates tasks
         assert len(listed(client, "")) == 50
-    assert not [query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])]
+    assert not [
+        query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])
+    ]
 
 
 def test_it_goes_from_page_to_page_and_back(client: Client) -> None:
@@ -82,7 +85,9 @@ def test_it_goes_from_page_to_page_and_back(client: Client) -> None:
     second = client.get(TASKS + link(first, "data-next")).content.decode()
     assert LINE.findall(second) == [f"number {number}" for number in range(19, -1, -1)]
     assert not link(second, "data-next")
-    assert LINE.findall(client.get(TASKS + link(second, "data-previous")).content.decode()) == LINE.findall(first)
+    assert LINE.findall(
+        client.get(TASKS + link(second, "data-previous")).content.decode()
+    ) == LINE.findall(first)
 
 
 def test_it_shows_a_split_in_its_order_with_places(client: Client) -> None:
@@ -112,7 +117,9 @@ def test_it_filters_by_every_chip_at_once(client: Client) -> None:
     assert listed(client, "?source=import&state=any") == ["other", "wanted"] and other
 
 
-@pytest.mark.parametrize(("bucket", "line"), [("hopeless", "never"), ("saturated", "always"), ("learnable", "often")])
+@pytest.mark.parametrize(
+    ("bucket", "line"), [("hopeless", "never"), ("saturated", "always"), ("learnable", "often")]
+)
 def test_it_shows_and_filters_by_bucket(client: Client, bucket: str, line: str) -> None:
     for text, successes in (("never", 0), ("often", 5), ("always", 10)):
         make_statistics(question(text), 10, successes)
@@ -124,7 +131,9 @@ def test_it_shows_and_filters_by_bucket(client: Client, bucket: str, line: str) 
 def test_it_says_what_a_rate_rests_on(client: Client) -> None:
     make_statistics(question("often"), 10, 5)
     page = client.get(TASKS + "?state=any").content.decode()
-    assert "5 of 10 attempts; 95 % interval 24% to 76%" in page and "50% " in page and "+0.50" in page
+    assert (
+        "5 of 10 attempts; 95 % interval 24% to 76%" in page and "50% " in page and "+0.50" in page
+    )
 
 
 def test_it_searches_inside_specs(client: Client) -> None:
@@ -133,7 +142,9 @@ def test_it_searches_inside_specs(client: Client) -> None:
     assert listed(client, "?search=THE+<needle&state=any") == [escape("Find the <needle>.")]
 
 
-def test_it_says_how_far_a_long_search_has_come(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_how_far_a_long_search_has_come(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.admin.task_list.MAX_SCAN_SECONDS", -1.0)
     for number in range(300):
         question(f"hay {number}")
@@ -143,7 +154,9 @@ def test_it_says_how_far_a_long_search_has_come(client: Client, monkeypatch: pyt
 
 
 def test_it_shows_state_tags_source_and_splits(client: Client) -> None:
-    task = question("odd", state="quarantined", reason="The answer is wrong.", source="import", dropped=NOW)
+    task = question(
+        "odd", state="quarantined", reason="The answer is wrong.", source="import", dropped=NOW
+    )
     TaskTag.objects.create(task=task, name="<check>")
     make_split(task, name="held out")
     page = client.get(TASKS + "?state=any").content.decode()
@@ -199,10 +212,14 @@ def test_it_says_what_would_be_listed(client: Client) -> None:
 
 def test_it_says_that_nothing_matches(client: Client) -> None:
     make_task()
-    assert "No tasks match these filters." in client.get(TASKS + "?state=quarantined").content.decode()
+    assert (
+        "No tasks match these filters." in client.get(TASKS + "?state=quarantined").content.decode()
+    )
 
 
-def test_someone_with_only_view_permission_is_offered_no_action(client: Client, settings: Settings) -> None:
+def test_someone_with_only_view_permission_is_offered_no_action(
+    client: Client, settings: Settings
+) -> None:
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     make_task()
     client.force_login(viewer("view_task"))
@@ -230,12 +247,17 @@ def test_flagged_tasks_are_marked_and_are_a_list_of_their_own(client: Client) ->
     assert page.count("</b>The answer is wrong.</span>") == 1 and "flags=open" in page
 
 
-def test_what_is_superseded_is_listed_only_when_asked_for_and_leads_to_its_edit(client: Client) -> None:
+def test_what_is_superseded_is_listed_only_when_asked_for_and_leads_to_its_edit(
+    client: Client,
+) -> None:
     old, new = question("broken"), question("fixed", source="edit")
     make_split(new)
     Task.objects.filter(pk=old.pk).update(replaced_by=new)
     assert listed(client, "") == ["fixed"]
-    assert f'superseded by <a href="{new.pk}/change/">' in client.get(TASKS + "?state=superseded").content.decode()
+    assert (
+        f'superseded by <a href="{new.pk}/change/">'
+        in client.get(TASKS + "?state=superseded").content.decode()
+    )
     page = client.get(TASKS + "?search=broken").content.decode()
     assert '<a href="?state=any&amp;search=broken">Search all tasks</a>' in page
 
@@ -243,7 +265,9 @@ def test_what_is_superseded_is_listed_only_when_asked_for_and_leads_to_its_edit(
 def test_every_column_can_be_sorted(client: Client) -> None:
     split = make_split(question("a"))
     page = client.get(f"{TASKS}?split={split.pk}").content.decode()
-    heads = re.findall(r"<th([^>]*)>(.*?)</th>", page.partition("<thead")[2].partition("</thead>")[0], re.DOTALL)
+    heads = re.findall(
+        r"<th([^>]*)>(.*?)</th>", page.partition("<thead")[2].partition("</thead>")[0], re.DOTALL
+    )
     assert heads and all("<a href" in inside for _, inside in heads[1:])
     assert "sort=-index" in page and "sort=task" in page
 
@@ -254,12 +278,18 @@ def test_it_sorts_by_a_click_on_a_column_and_goes_on_from_page_to_page(client: C
     first = client.get(TASKS + "?state=any&sort=-attempts").content.decode()
     assert 'aria-sort="descending"><a href="?state=any&amp;sort=attempts">Attempts' in first
     second = client.get(TASKS + link(first, "data-next")).content.decode()
-    assert LINE.findall(first) + LINE.findall(second) == [f"number {number}" for number in range(59, -1, -1)]
-    page = client.get(f"{TASKS}{Task.objects.first().pk}/change/?list=state%3Dany%26sort%3D-attempts&at=r59")
+    assert LINE.findall(first) + LINE.findall(second) == [
+        f"number {number}" for number in range(59, -1, -1)
+    ]
+    page = client.get(
+        f"{TASKS}{Task.objects.first().pk}/change/?list=state%3Dany%26sort%3D-attempts&at=r59"
+    )
     assert "at=r58" in page.content.decode()  # a review keeps the order
 
 
-def test_a_field_is_chosen_by_a_form_and_one_that_tasks_do_not_have_is_refused_on_the_page(client: Client) -> None:
+def test_a_field_is_chosen_by_a_form_and_one_that_tasks_do_not_have_is_refused_on_the_page(
+    client: Client,
+) -> None:
     query = f"?environment={question('How many?').environment_id}&state=any"
     page = client.get(TASKS + query).content.decode()
     assert '<option value="question">question</option>' in page
@@ -267,4 +297,7 @@ def test_a_field_is_chosen_by_a_form_and_one_that_tasks_do_not_have_is_refused_o
     assert sent.redirect_chain[0][0].endswith("&state=any&search=how+question~%22many+is%22")
     refused = client.get(f"{TASKS}{query}&search=qestion:3")
     assert refused.status_code == 400
-    assert escape("tasks of 'math' have no such field; they have question.") in refused.content.decode()
+    assert (
+        escape("tasks of 'math' have no such field; they have question.")
+        in refused.content.decode()
+    )

@@ -8,7 +8,15 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Split, SplitEntry, Task, TaskFlag, TaskRevision, TaskStatistics, TaskTag
+from environments.models import (
+    Split,
+    SplitEntry,
+    Task,
+    TaskFlag,
+    TaskRevision,
+    TaskStatistics,
+    TaskTag,
+)
 from tests.environments.admin.people import person_who_may
 from tests.stored import NOW, make_split, make_statistics, make_task
 
@@ -21,14 +29,30 @@ def page_of(client: Client, task: Task, query: str = "") -> str:
     return answer.content.decode()
 
 
-def attempted(task: Task, by: str = "all", key: str = "", attempts: int = 8, successes: int = 2) -> None:
-    figures = {"return_total": attempts / 2, "return_low": 0.0, "return_high": 1.0, "rate": successes / attempts}
+def attempted(
+    task: Task, by: str = "all", key: str = "", attempts: int = 8, successes: int = 2
+) -> None:
+    figures = {
+        "return_total": attempts / 2,
+        "return_low": 0.0,
+        "return_high": 1.0,
+        "rate": successes / attempts,
+    }
     counts = {"attempts": attempts, "scored": attempts, "successes": successes}
-    TaskStatistics.objects.create(task=task, environment=task.environment, by=by, key=key, **counts, **figures)
+    TaskStatistics.objects.create(
+        task=task, environment=task.environment, by=by, key=key, **counts, **figures
+    )
 
 
 def edited(old: Task, new: Task, **values: str) -> TaskRevision:
-    said = {"kind": "edit", "change": "c1", "author": "ada", "before": old.spec, "after": new.spec, **values}
+    said = {
+        "kind": "edit",
+        "change": "c1",
+        "author": "ada",
+        "before": old.spec,
+        "after": new.spec,
+        **values,
+    }
     return TaskRevision.objects.create(task=old, successor=new, created=NOW, **said)
 
 
@@ -62,7 +86,9 @@ def test_it_shows_why_a_task_is_quarantined_and_that_it_was_dropped(client: Clie
     task = make_task()
     Task.objects.update(state="quarantined", reason="The answer is <wrong>", dropped=timezone.now())
     page = page_of(client, task)
-    assert "Quarantined: The answer is &lt;wrong&gt;" in page and "stopped listing this task" in page
+    assert (
+        "Quarantined: The answer is &lt;wrong&gt;" in page and "stopped listing this task" in page
+    )
 
 
 def test_it_shows_results_of_all_and_by_run_and_model(client: Client) -> None:
@@ -142,7 +168,10 @@ def test_it_runs_as_few_queries_for_many_rows_as_for_few(
 def test_it_gives_the_exact_text(client: Client) -> None:
     task = make_task()
     Task.objects.update(spec='{"n": 1e20,  "m": -0.0}')
-    assert client.get(reverse("admin:environments_task_spec", args=[task.pk])).content == b'{"n": 1e20,  "m": -0.0}'
+    assert (
+        client.get(reverse("admin:environments_task_spec", args=[task.pk])).content
+        == b'{"n": 1e20,  "m": -0.0}'
+    )
 
 
 def test_it_asks_for_the_prompt_where_a_server_plays(client: Client) -> None:
@@ -162,7 +191,10 @@ def test_with_only_view_permission_no_changes_are_offered() -> None:
 
 def test_without_view_permission_nothing_is_shown() -> None:
     task = make_task()
-    assert person_who_may().get(reverse("admin:environments_task_change", args=[task.pk])).status_code == 403
+    assert (
+        person_who_may().get(reverse("admin:environments_task_change", args=[task.pk])).status_code
+        == 403
+    )
 
 
 @pytest.mark.parametrize("name", ["prompt", "edit", "do"])

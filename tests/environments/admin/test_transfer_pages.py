@@ -69,8 +69,11 @@ def tally(page: str) -> list[str]:
 
 
 def entered(page: str) -> list[str]:
-    """Return the values of the form: name of the environment, name of the split, type of the split."""
-    values = re.findall(r'<option value="[^"]+" selected>([^<]+)|name="split" value="([^"]*)"', page)
+    """Return the values of the form: name of the environment, name of the split, type of the
+    split."""
+    values = re.findall(
+        r'<option value="[^"]+" selected>([^<]+)|name="split" value="([^"]*)"', page
+    )
     return [unescape(choice or text) for choice, text in values]
 
 
@@ -80,7 +83,11 @@ LINES = "".join(json.dumps({"question": f"number {n}"}) + "\n" for n in range(3)
 def test_it_says_what_an_import_would_do_and_does_nothing(client: Client) -> None:
     _, page = report(client, LINES + "no json\n" + LINES[: LINES.index("\n") + 1])
     assert tally(page) == ["3", "0", "1", "1"]
-    assert "number 2" in page and "new train split" in page and '<td class="right number">4</td>' in page
+    assert (
+        "number 2" in page
+        and "new train split" in page
+        and '<td class="right number">4</td>' in page
+    )
     assert not Task.objects.exists() and not Split.objects.exists()
 
 
@@ -88,8 +95,14 @@ def test_it_imports_after_the_preview(client: Client) -> None:
     address, _ = report(client, LINES)
     page = client.post(address, follow=True).content.decode()
     split = Split.objects.get(name="new")
-    assert split.size == 3 and "3 added" in page and f"/admin/environments/split/{split.pk}/change/" in page
-    assert [entry.task.source for entry in SplitEntry.objects.select_related("task")] == ["import"] * 3
+    assert (
+        split.size == 3
+        and "3 added" in page
+        and f"/admin/environments/split/{split.pk}/change/" in page
+    )
+    assert [entry.task.source for entry in SplitEntry.objects.select_related("task")] == [
+        "import"
+    ] * 3
 
 
 def test_the_file_is_private_and_deleted_after_the_import(client: Client) -> None:
@@ -98,10 +111,14 @@ def test_the_file_is_private_and_deleted_after_the_import(client: Client) -> Non
     assert file.parent.stat().st_mode & 0o777 == 0o700
     client.post(address)
     assert not waiting()
-    assert "is gone: files are stored for an hour" in client.get(address, follow=True).content.decode()
+    assert (
+        "is gone: files are stored for an hour" in client.get(address, follow=True).content.decode()
+    )
 
 
-def test_an_upload_is_deleted_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_is_deleted_after_an_hour(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     report(client, LINES)
     monkeypatch.setattr("environments.admin.uploads.MAX_AGE_SECONDS", -10.0)
     [old] = waiting()
@@ -112,7 +129,9 @@ def test_an_upload_is_deleted_after_an_hour(client: Client, monkeypatch: pytest.
 def test_refused_rows_are_left_out_only_when_asked_to(client: Client) -> None:
     address, page = report(client, LINES + "no json\n")
     assert "Skip the 1 refused" in page
-    assert "cannot be imported, so nothing was" in client.post(address, follow=True).content.decode()
+    assert (
+        "cannot be imported, so nothing was" in client.post(address, follow=True).content.decode()
+    )
     assert "3 added" in client.post(address, {"skip_refused": "on"}, follow=True).content.decode()
 
 
@@ -125,7 +144,9 @@ def test_it_imports_into_an_existing_split(client: Client) -> None:
     assert split.size == 3
 
 
-def test_a_preview_that_is_stopped_imports_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_that_is_stopped_imports_nothing(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go_on = Event()
 
     def slow(source: FileSource, target: ImportTarget, progress: Progress) -> TaskImportReport:
@@ -141,13 +162,18 @@ def test_a_preview_that_is_stopped_imports_nothing(client: Client, monkeypatch: 
     go_on.set()
     [job] = (jobs.get(job) for job in re.findall("job=([^&]+)", address))
     assert job is not None and job.wait(10) and job.state == "cancelled"
-    assert not Task.objects.exists() and "Nothing was imported." in client.get(address).content.decode()
+    assert (
+        not Task.objects.exists()
+        and "Nothing was imported." in client.get(address).content.decode()
+    )
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])
 def test_its_address_leads_to_no_other_job(client: Client, is_stopped: bool) -> None:
     going_on = Event()
-    job = jobs.start("a bulk action", lambda progress: [going_on.wait(), progress(1, 1)], owner="bob")
+    job = jobs.start(
+        "a bulk action", lambda progress: [going_on.wait(), progress(1, 1)], owner="bob"
+    )
     address, _ = report(client, LINES)
     other = re.sub(r"job=\w+", f"job={job.id}", address)
     client.post(other, {"stop": ""}) if is_stopped else client.get(other)
@@ -160,7 +186,10 @@ def test_its_address_leads_to_no_other_job(client: Client, is_stopped: bool) -> 
 def test_a_preview_is_shown_only_for_the_target_in_its_address(client: Client) -> None:
     address, page = report(client, LINES)
     assert "new train split" in page
-    assert "new test split" in client.get(address.replace("type=train", "type=test"), follow=True).content.decode()
+    assert (
+        "new test split"
+        in client.get(address.replace("type=train", "type=test"), follow=True).content.decode()
+    )
 
 
 def test_an_import_is_written_into_the_log(client: Client) -> None:
@@ -176,14 +205,20 @@ def test_an_import_is_written_into_the_log(client: Client) -> None:
         ("", "tasks.jsonl", "The submitted file is empty."),
     ],
 )
-def test_it_says_what_is_wrong_with_a_file(client: Client, text: str, name: str, words: str) -> None:
+def test_it_says_what_is_wrong_with_a_file(
+    client: Client, text: str, name: str, words: str
+) -> None:
     assert words in upload(client, text, name).content.decode()  # type: ignore[attr-defined]
     assert not waiting()
 
 
 def test_it_says_what_is_wrong_inside_a_file(client: Client) -> None:
     _, page = report(client, "PAR1 and no more", "tasks.parquet")
-    assert "tasks.parquet" in page and "Nothing was imported." in page and 'data-state="failed"' in page
+    assert (
+        "tasks.parquet" in page
+        and "Nothing was imported." in page
+        and 'data-state="failed"' in page
+    )
 
 
 @pytest.mark.parametrize("text", [LINES, "no json\n", "\n"], ids=["fine", "refused", "unreadable"])
@@ -192,7 +227,11 @@ def test_another_file_is_imported_into_the_chosen_split(client: Client, text: st
     _, page = report(client, text, split="2024 & more", type="test")
     again = re.search(r'href="([^"]+)">Choose another file', page)
     assert again is not None
-    assert entered(client.get(unescape(again[1])).content.decode()) == ["math", "2024 & more", "test"]
+    assert entered(client.get(unescape(again[1])).content.decode()) == [
+        "math",
+        "2024 & more",
+        "test",
+    ]
 
 
 def test_the_target_of_an_import_is_kept_when_the_file_is_gone(client: Client) -> None:
@@ -212,7 +251,9 @@ def test_the_target_of_an_import_is_kept_when_it_is_refused_meanwhile(client: Cl
 
 
 def test_it_says_what_is_wrong_with_a_split(client: Client) -> None:
-    assert "has a slash or a control character" in upload(client, LINES, split="a/b").content.decode()  # type: ignore[attr-defined]
+    assert (
+        "has a slash or a control character" in upload(client, LINES, split="a/b").content.decode()
+    )  # type: ignore[attr-defined]
 
 
 def test_another_persons_upload_is_not_found(client: Client, settings: Settings) -> None:
@@ -284,5 +325,7 @@ def test_the_preview_asks_what_to_serve_where_content_was_edited_since(client: C
     assert "1 line with content that was edited since" in page and 'value="edited" required' in page
     client.post(address, {"superseded": "edited"})
     assert Split.objects.get(name="test").entries.get().task.spec == '{"name":"cherry"}'
-    client.post(report(client, '{"name": "apple"}', split="old", type="test")[0], {"superseded": "file"})
+    client.post(
+        report(client, '{"name": "apple"}', split="old", type="test")[0], {"superseded": "file"}
+    )
     assert Split.objects.get(name="old").entries.get().task == old

@@ -38,7 +38,11 @@ def refusal(client: Client, path: str, query: str) -> str:
     """Return the sentence with which a page refuses the query; empty if it does not."""
     answer = client.get(f"{path}?{query}")
     text = answer.content.decode()
-    return text[text.index("<h1") :] if answer.status_code == 400 and " cannot be used: " in text else ""
+    return (
+        text[text.index("<h1") :]
+        if answer.status_code == 400 and " cannot be used: " in text
+        else ""
+    )
 
 
 @each("query", ["environmen=1", "zplit=2&q=x", "e=2", "e=1&kindd=edit", "_popup=1"])
@@ -47,25 +51,47 @@ def test_every_list_of_the_admin_refuses_them(root: Client, query: str) -> None:
 
 
 @each("query", ["o=zzz", "o=99", "o=-", "p=abc", "p=0", "p=-1", "p=999", "p=2&p=3"])
-def test_every_list_refuses_an_order_or_a_page_that_it_does_not_have(root: Client, query: str) -> None:
+def test_every_list_refuses_an_order_or_a_page_that_it_does_not_have(
+    root: Client, query: str
+) -> None:
     assert [path for path in addresses() if not refusal(root, path, query)] == []
 
 
 @each("lookup", ["", "__exact", "__in"])
 def test_every_list_refuses_a_choice_that_its_rows_do_not_have(root: Client, lookup: str) -> None:
-    fields = [(model, field) for model in admin.site._registry if model is not Task for field in model._meta.fields]
-    chosen = [(model, one) for model, one in fields if one.choices or one.get_internal_type() == "BooleanField"]
+    fields = [
+        (model, field)
+        for model in admin.site._registry
+        if model is not Task
+        for field in model._meta.fields
+    ]
+    chosen = [
+        (model, one)
+        for model, one in fields
+        if one.choices or one.get_internal_type() == "BooleanField"
+    ]
     for model, field in chosen:
         path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
-        allowed = "1, 0, True, False" if not field.choices else ", ".join(str(key) for key, _ in field.flatchoices)
-        assert f"allowed are {allowed}." in refusal(root, path, f"{field.name}{lookup}=zzz"), (path, field.name)
+        allowed = (
+            "1, 0, True, False"
+            if not field.choices
+            else ", ".join(str(key) for key, _ in field.flatchoices)
+        )
+        assert f"allowed are {allowed}." in refusal(root, path, f"{field.name}{lookup}=zzz"), (
+            path,
+            field.name,
+        )
     assert len(chosen) > 8
 
 
 @each(
     ("path", "query", "sentence"),
     [
-        ("auth/user", "is_active__exact=zzz", "is_active__exact=&#x27;zzz&#x27; cannot be used: allowed are 1, 0"),
+        (
+            "auth/user",
+            "is_active__exact=zzz",
+            "is_active__exact=&#x27;zzz&#x27; cannot be used: allowed are 1, 0",
+        ),
         ("auth/user", "groups__id__exact=999", "there is no group of that number"),
         ("auth/user", "groups__isnull=maybe", "allowed are 1, 0"),
         ("auth/user", "o=2", "allowed are 1, 3, 4, 5, with -"),
@@ -88,7 +114,9 @@ def test_every_list_refuses_a_choice_that_its_rows_do_not_have(root: Client, loo
         ("episodes/incident", "q=text", "no filter has that name"),
     ],
 )
-def test_a_refusal_names_the_value_and_what_is_allowed(root: Client, path: str, query: str, sentence: str) -> None:
+def test_a_refusal_names_the_value_and_what_is_allowed(
+    root: Client, path: str, query: str, sentence: str
+) -> None:
     assert sentence in refusal(root, f"/admin/{path}/", query)
 
 
@@ -103,7 +131,9 @@ def test_a_quotation_mark_alone_is_searched_for(root: Client) -> None:
 
 def test_a_list_leads_to_a_next_page_only_if_there_is_one(root: Client) -> None:
     for number in range(51):
-        CurationAction.objects.create(kind="edit", author="root", stage="done", created=NOW, token=f"{number:032}")
+        CurationAction.objects.create(
+            kind="edit", author="root", stage="done", created=NOW, token=f"{number:032}"
+        )
     path = "/admin/environments/curationaction/"
     assert "p=2" in root.get(path).content.decode()
     last = root.get(f"{path}?p=2").content.decode()
@@ -123,7 +153,10 @@ def test_no_list_of_the_admin_reads_other_spellings_of_a_number(root: Client, te
         for name in ("id__exact", "pk__in", "p"):
             assert root.get(path, {name: text}).status_code == 400, (path, name)
         answer = root.get(f"{path}{quote(text)}/change/")
-        assert answer.status_code in (302, 404) and answer.headers.get("Location", "/admin/") == "/admin/", path
+        assert (
+            answer.status_code in (302, 404)
+            and answer.headers.get("Location", "/admin/") == "/admin/"
+        ), path
 
 
 @pytest.mark.parametrize("action", [*BULKS, "export", "study"])
@@ -131,7 +164,10 @@ def test_no_form_of_an_action_has_parameters_beside_it(root: Client, action: str
     make_tasks(3)
     for query in ("search=nothing", "buckett=hopeless", "ids=1", "scope=all&ask=1"):
         answer = root.post(f"{TASKS}act/{action}/?{query}", ALL)
-        assert (answer.status_code, "there are none here" in answer.content.decode()) == (400, True), query
+        assert (answer.status_code, "there are none here" in answer.content.decode()) == (
+            400,
+            True,
+        ), query
     assert not TaskTag.objects.exists() and not Task.objects.exclude(state="active").exists()
 
 
@@ -140,7 +176,10 @@ def test_no_action_on_all_that_match_takes_them(root: Client, action: str) -> No
     make_tasks(3)
     answer = root.post(f"{TASKS}act/{action}/", {**ALL, "buckett": "hopeless"})
     assert answer.status_code == 400
-    assert "no filter of tasks has that name. Did you mean &#x27;bucket&#x27;?" in answer.content.decode()
+    assert (
+        "no filter of tasks has that name. Did you mean &#x27;bucket&#x27;?"
+        in answer.content.decode()
+    )
     assert not TaskTag.objects.exists() and not Task.objects.exclude(state="active").exists()
 
 

@@ -1,4 +1,5 @@
-"""Arguments after a class: which values become attributes, and which are refused with a sentence."""
+"""Arguments after a class: which values become attributes, and which are refused with a
+sentence."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ async def tasks_of(hosted: HostedClass) -> list[Any]:
 
 
 async def test_arguments_are_attributes_that_class_methods_see_too() -> None:
-    registry = load([f"small={HERE}?size=2", f"{HERE}?size=3&words=[%22b%22,%22c%22]&name_of=%22x%22"])
+    registry = load(
+        [f"small={HERE}?size=2", f"{HERE}?size=3&words=[%22b%22,%22c%22]&name_of=%22x%22"]
+    )
     small, other = registry.get("small"), registry.get("sized")
     assert isinstance(small, HostedClass) and isinstance(other, HostedClass)
     assert (len(await tasks_of(small)), len(await tasks_of(other)), Sized.size) == (2, 3, 5)
@@ -64,11 +67,17 @@ async def test_arguments_are_attributes_that_class_methods_see_too() -> None:
 
 def test_settings_of_the_contract_can_be_given() -> None:
     hosted = load_class(f"{HERE}?sessions_at_once=1&isolation=%22process%22&reward_range=[0,2]")
-    assert (hosted.sessions_at_once, hosted.isolation, hosted.declared("reward_range", None)) == (1, "process", (0, 2))
+    assert (hosted.sessions_at_once, hosted.isolation, hosted.declared("reward_range", None)) == (
+        1,
+        "process",
+        (0, 2),
+    )
 
 
 def test_other_arguments_are_another_revision() -> None:
-    classes = [load_class(f"{HERE}{arguments}") for arguments in ("", "?size=2", "?size=3", "?size=2")]
+    classes = [
+        load_class(f"{HERE}{arguments}") for arguments in ("", "?size=2", "?size=3", "?size=2")
+    ]
     note_revisions(classes, "1")
     codes = [one.revision.code for one in classes if one.revision]
     assert len(set(codes)) == 3 and codes[1] == codes[3]
@@ -89,7 +98,10 @@ def test_other_arguments_are_another_revision() -> None:
         ("share=%22x%22", "it has to be a number."),
         ("is_round=1", "it has to be true or false."),
         ("words=3", "it has to be a list."),
-        ("sessions_at_once=0", "Sized.sessions_at_once is 0; use a whole number of at least 1, or None."),
+        (
+            "sessions_at_once=0",
+            "Sized.sessions_at_once is 0; use a whole number of at least 1, or None.",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused_with_a_sentence(arguments: str, sentence: str) -> None:

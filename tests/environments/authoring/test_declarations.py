@@ -1,4 +1,5 @@
-"""The declarations of a class in every accepted form; any other form is refused with one sentence."""
+"""The declarations of a class in every accepted form; any other form is refused with one
+sentence."""
 
 from __future__ import annotations
 
@@ -47,24 +48,48 @@ def _exit(cls: type) -> Any:
         ({"go": tool(_schemaless)}, "Odd has a tool whose input has no JSON Schema"),
         ({"toolsets": Small}, "Odd.toolsets must be a tuple of classes, such as (MyToolset,)"),
         ({"toolsets": (5,)}, "Odd.toolsets must be a tuple of classes"),
-        ({"hidden_fields": "word"}, "Odd.hidden_fields is the text 'word'; write a tuple of names, such as ('word',)."),
+        (
+            {"hidden_fields": "word"},
+            "Odd.hidden_fields is the text 'word'; write a tuple of names, such as ('word',).",
+        ),
         ({"hidden_fields": 5}, "Odd.hidden_fields is 5; write a tuple of names"),
         ({"hidden_fields": [b"word"]}, "Odd.hidden_fields is [b'word']; write a tuple of names"),
-        ({"revision_packages": "numpy"}, "Odd.revision_packages is the text 'numpy'; write a tuple of names"),
-        ({"required_secrets": "key"}, "Odd.required_secrets is the text 'key'; write a tuple of names"),
+        (
+            {"revision_packages": "numpy"},
+            "Odd.revision_packages is the text 'numpy'; write a tuple of names",
+        ),
+        (
+            {"required_secrets": "key"},
+            "Odd.required_secrets is the text 'key'; write a tuple of names",
+        ),
         ({"list_tools": classmethod(raising)}, "Odd.list_tools() raised RuntimeError: no disk ("),
-        ({"list_tools": classmethod(lambda cls: [5])}, "Odd.list_tools() must return a ListToolsOutput"),
+        (
+            {"list_tools": classmethod(lambda cls: [5])},
+            "Odd.list_tools() must return a ListToolsOutput",
+        ),
         ({"name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
-        ({"name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a non-empty string."),
-        ({"name": classmethod(lambda cls: None)}, "Odd.name() returned None; return a non-empty string"),
+        (
+            {"name": classmethod(lambda cls: "")},
+            "Odd.name() returned ''; return a non-empty string.",
+        ),
+        (
+            {"name": classmethod(lambda cls: None)},
+            "Odd.name() returned None; return a non-empty string",
+        ),
         ({"name": classmethod(lambda cls: cls)}, "Odd.name() returned <class"),
         ({"name": classmethod(raising)}, "Odd.name() raised RuntimeError: no disk ("),
         ({"name": classmethod(_exit)}, "Odd.name() raised SystemExit: bye ("),
         ({"name": classmethod(_async_splits)}, "Odd.name() is async; make it a plain method."),
-        ({"name": classmethod(lambda cls: "x" * 201)}, "has 201 characters, but at most 200 are allowed"),
+        (
+            {"name": classmethod(lambda cls: "x" * 201)},
+            "has 201 characters, but at most 200 are allowed",
+        ),
         ({"list_splits": classmethod(raising)}, "Odd.list_splits() raised RuntimeError: no disk ("),
         ({"list_splits": classmethod(_exit)}, "Odd.list_splits() raised SystemExit: bye ("),
-        ({"list_splits": classmethod(_async_splits)}, "Odd.list_splits() is async; make it a plain method."),
+        (
+            {"list_splits": classmethod(_async_splits)},
+            "Odd.list_splits() is async; make it a plain method.",
+        ),
     ],
 )
 def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: str) -> None:
@@ -90,7 +115,9 @@ def with_splits(declared: Any) -> type:
     ],
 )
 def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str]]) -> None:
-    assert [(split.name, split.type) for split in HostedClass(with_splits(declared)).splits] == kinds
+    assert [
+        (split.name, split.type) for split in HostedClass(with_splits(declared)).splits
+    ] == kinds
 
 
 @each(
@@ -98,9 +125,16 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
     [
         ([], "Odd has no splits; let list_splits() return at least one, such as ['train']."),
         (["a", "b", "a"], "Odd.list_splits() returns 'a' twice"),
-        ([{"name": "x", "type": "dev"}], "Odd.list_splits() must return names or Split(name, type)"),
+        (
+            [{"name": "x", "type": "dev"}],
+            "Odd.list_splits() must return names or Split(name, type)",
+        ),
         ([None], "Odd.list_splits() must return names"),
-        (None, "Odd.list_splits() returned None; return a list of names or Split(name, type), such as ['train']."),
+        (
+            None,
+            "Odd.list_splits() returned None; return a list of names or Split(name, type), such "
+            "as ['train'].",
+        ),
         (5, "Odd.list_splits() returned 5; return a list"),
         (["x" * 201], "has 201 characters, but at most 200 are allowed; shorten it."),
     ],
@@ -147,11 +181,15 @@ def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None
         ("recoverable_error", "recoverable_errors"),
     ],
 )
-def test_it_warns_of_attributes_that_are_probably_misspelled(attribute: str, meant: str, base: type) -> None:
+def test_it_warns_of_attributes_that_are_probably_misspelled(
+    attribute: str, meant: str, base: type
+) -> None:
     with capture_logs() as logged:
         HostedClass(odd({**WHOLE, attribute: None}, base))
     sentence = f"Odd.{attribute} is no attribute that a server reads; did you mean {meant}?"
-    assert [(entry["event"], entry["reason"]) for entry in logged] == [("attribute_unknown", sentence)]
+    assert [(entry["event"], entry["reason"]) for entry in logged] == [
+        ("attribute_unknown", sentence)
+    ]
 
 
 @each("members", [{"game": 1}, {"hidden": 1}, {"hidden_field": 1, "hidden_fields": ("word",)}])

@@ -29,9 +29,15 @@ async def test_it_raises_index_error_beyond_either_end(index: int) -> None:
         await Echo.get_task("train", index)
 
 
-@each(("start", "stop"), [(None, None), (1, None), (None, 2), (-2, None), (0, -1), (-99, 99), (2, 1), (5, 9)])
+@each(
+    ("start", "stop"),
+    [(None, None), (1, None), (None, 2), (-2, None), (0, -1), (-99, 99), (2, 1), (5, 9)],
+)
 async def test_it_clamps_a_range_like_a_slice(start: int | None, stop: int | None) -> None:
-    assert await Echo.get_task_range("train", start, stop) == list(Echo.list_tasks("train"))[start:stop]
+    assert (
+        await Echo.get_task_range("train", start, stop)
+        == list(Echo.list_tasks("train"))[start:stop]
+    )
 
 
 async def test_it_gets_a_range_of_a_class_that_lists_nothing() -> None:
@@ -78,30 +84,55 @@ def test_it_leaves_to_the_author_what_only_the_author_knows(method: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("sdk", "left_out"), [(ors, {"__version__"}), (openreward.environments, {"download_text", "upload_text"})]
+    ("sdk", "left_out"),
+    [(ors, {"__version__"}), (openreward.environments, {"download_text", "upload_text"})],
 )
 def test_it_offers_the_names_of_both_sdks(sdk: Any, left_out: set[str]) -> None:
     assert set(sdk.__all__) - set(environments.__all__) == left_out
 
 
 def test_its_server_says_how_to_serve() -> None:
-    with pytest.raises(RuntimeError, match=r"orsweb serves environments with: .*manage\.py serve module:Class"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"orsweb serves environments with: .*manage\.py serve "
+        r"module:Class",
+    ):
         environments.Server([Echo])
 
 
-@pytest.mark.parametrize("answer", [{"ok": True, "output": {"blocks": []}}, {"ok": False, "error": "no"}])
+@pytest.mark.parametrize(
+    "answer", [{"ok": True, "output": {"blocks": []}}, {"ok": False, "error": "no"}]
+)
 def test_it_reads_what_a_call_comes_to(answer: dict[str, Any]) -> None:
     kind = environments.RunToolSuccess if answer["ok"] else environments.RunToolError
     assert isinstance(environments.RunToolOutput.model_validate(answer).root, kind)
 
 
-METHODS = ["__init__", "setup", "teardown", "get_prompt", "list_splits", "list_tasks", "num_tasks", "get_task"]
+METHODS = [
+    "__init__",
+    "setup",
+    "teardown",
+    "get_prompt",
+    "list_splits",
+    "list_tasks",
+    "num_tasks",
+    "get_task",
+]
 METHODS += ["get_task_range", "list_task_tools", "list_tools", "name"]
-MORE_METHODS = ["get_messages", "terminal_tool", "is_assistant_message_final", "call_terminal_tool", "score_group"]
+MORE_METHODS = [
+    "get_messages",
+    "terminal_tool",
+    "is_assistant_message_final",
+    "call_terminal_tool",
+    "score_group",
+]
 
 
 def _signature(cls: type, method: str) -> list[tuple[str, Any]]:
-    return [(one.name, one.default) for one in inspect.signature(getattr(cls, method)).parameters.values()]
+    return [
+        (one.name, one.default)
+        for one in inspect.signature(getattr(cls, method)).parameters.values()
+    ]
 
 
 @each("sdk", [ors, openreward.environments])
@@ -112,14 +143,23 @@ def test_it_takes_the_parameters_of_the_sdk(sdk: Any, method: str) -> None:
 
 @each("method", MORE_METHODS)
 def test_it_takes_the_parameters_of_openreward(method: str) -> None:
-    assert _signature(Environment, method) == _signature(openreward.environments.Environment, method)
+    assert _signature(Environment, method) == _signature(
+        openreward.environments.Environment, method
+    )
 
 
 def test_its_toolset_takes_the_parameters_of_openreward() -> None:
-    assert _signature(environments.Toolset, "__init__") == _signature(openreward.environments.Toolset, "__init__")
+    assert _signature(environments.Toolset, "__init__") == _signature(
+        openreward.environments.Toolset, "__init__"
+    )
 
 
-PUBLIC = {name for sdk in (ors, openreward.environments) for name in dir(sdk.Environment) if not name.startswith("_")}
+PUBLIC = {
+    name
+    for sdk in (ors, openreward.environments)
+    for name in dir(sdk.Environment)
+    if not name.startswith("_")
+}
 
 
 @each("name", sorted(PUBLIC))

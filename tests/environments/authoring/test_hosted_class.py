@@ -26,7 +26,9 @@ def names(specs: Sequence[ToolSpec]) -> list[str]:
     return [spec.name for spec in specs]
 
 
-@pytest.mark.parametrize(("cls", "sdk"), list(zip(ALL_THREE, ["environments", "ors", "openreward"], strict=True)))
+@pytest.mark.parametrize(
+    ("cls", "sdk"), list(zip(ALL_THREE, ["environments", "ors", "openreward"], strict=True))
+)
 def test_it_knows_the_sdk_of_a_class(cls: type, sdk: str) -> None:
     assert HostedClass(cls).sdk.name == sdk
 
@@ -46,7 +48,10 @@ def test_it_finds_the_tools_of_a_class_of_any_sdk(cls: type) -> None:
     }
 
 
-@each("cls", [envs_ors.OrsEcho, envs_ors.OrsToolset, envs_openreward.OrwEcho, envs_openreward.OrwToolset])
+@each(
+    "cls",
+    [envs_ors.OrsEcho, envs_ors.OrsToolset, envs_openreward.OrwEcho, envs_openreward.OrwToolset],
+)
 def test_it_lists_what_the_sdk_itself_lists(cls: Any) -> None:
     assert [spec.model_dump() for spec in HostedClass(cls).class_tools.tools] == [
         spec.model_dump() for spec in cls.list_tools().tools
@@ -57,12 +62,19 @@ def test_it_lists_what_the_sdk_itself_lists(cls: Any) -> None:
 def test_it_hides_a_terminal_tool_and_tells_of_it(cls: type) -> None:
     listed = HostedClass(cls).class_tools
     assert names(listed.tools) == ["look"]
-    assert listed.terminal_tool == TerminalToolSpec(name="submit", arg="text", description="Grade the final message.")
+    assert listed.terminal_tool == TerminalToolSpec(
+        name="submit", arg="text", description="Grade the final message."
+    )
 
 
 @each(
     ("cls", "supported"),
-    [(envs.Scored, True), (envs_openreward.OrwScored, True), (envs.Echo, False), (envs_ors.OrsEcho, False)],
+    [
+        (envs.Scored, True),
+        (envs_openreward.OrwScored, True),
+        (envs.Echo, False),
+        (envs_ors.OrsEcho, False),
+    ],
 )
 def test_it_knows_whether_groups_can_be_scored(cls: type, supported: bool) -> None:
     assert HostedClass(cls).class_tools.supports_score_group is supported
@@ -90,20 +102,29 @@ def test_it_lets_the_author_decide_about_threads() -> None:
 
 
 @each(
-    ("cls", "runs"), [(envs.Echo, False), (envs.Counter, True), (envs_ors.OrsEcho, False), (envs_ors.OrsThreads, True)]
+    ("cls", "runs"),
+    [
+        (envs.Echo, False),
+        (envs.Counter, True),
+        (envs_ors.OrsEcho, False),
+        (envs_ors.OrsThreads, True),
+    ],
 )
 def test_it_knows_whether_constructing_runs_an_authors_code(cls: type, runs: bool) -> None:
     assert HostedClass(cls).runs_constructor is runs
 
 
 def test_it_knows_the_errors_an_agent_may_recover_from() -> None:
-    assert (HostedClass(envs.Raises).recoverable_errors, HostedClass(envs_ors.OrsEcho).recoverable_errors) == (
+    assert (
+        HostedClass(envs.Raises).recoverable_errors,
+        HostedClass(envs_ors.OrsEcho).recoverable_errors,
+    ) == (
         (LookupError,),
         (),
     )
 
 
-# --- the tools of a session ------------------------------------------------------------------------------------------
+# --- the tools of a session -----------------------------------------------------------------------
 
 
 def session_tools(cls: type, task_tools: Sequence[ToolSpec] | None) -> list[str]:
@@ -125,14 +146,17 @@ def test_it_lets_an_override_decide_alone() -> None:
 
 
 def test_it_lists_no_tool_twice() -> None:
-    assert session_tools(envs.TaskTools, [spec("dig"), spec("look"), spec("dig")]) == ["look", "dig"]
+    assert session_tools(envs.TaskTools, [spec("dig"), spec("look"), spec("dig")]) == [
+        "look",
+        "dig",
+    ]
 
 
 def test_it_hides_the_terminal_tool_from_a_session_too() -> None:
     assert session_tools(envs.Terminal, [spec("submit")]) == ["look"]
 
 
-# --- what cannot be hosted -------------------------------------------------------------------------------------------
+# --- what cannot be hosted ------------------------------------------------------------------------
 
 
 def _one_argument(self: Any, task: Any) -> None: ...
@@ -143,15 +167,36 @@ def _no_return(self: Any): ...  # type: ignore[no-untyped-def]
 @each(
     ("body", "sentence"),
     [
-        ({**PROMPT, **SPLITS}, "Odd has no tools; mark at least one method that returns ToolOutput with @tool."),
+        (
+            {**PROMPT, **SPLITS},
+            "Odd has no tools; mark at least one method that returns ToolOutput with @tool.",
+        ),
         ({**PROMPT, **GO}, "Odd has no splits"),
         ({**SPLITS, **GO}, "Odd has no prompt; implement get_prompt() or get_messages()."),
-        ({**PROMPT, **SPLITS, **GO, "toolsets": [type("Signs", (), GO)]}, "'go' is in both Odd and toolset 'Signs'"),
-        ({**WHOLE, "__init__": _one_argument}, "Odd cannot be constructed as Odd(task_spec=…, secrets=…): missing"),
-        ({**WHOLE, "__init__": _no_secrets}, "got an unexpected keyword argument 'secrets'; let __init__ take both."),
-        ({**PROMPT, **SPLITS, **GO}, "Odd has no tasks; implement list_tasks(), or num_tasks() and get_task()."),
-        ({**PROMPT, **SPLITS, **GO, "num_tasks": classmethod(raising)}, "Odd has no tasks; implement"),
-        ({**PROMPT, **SPLITS, "go": tool(_no_return)}, "Odd has no tools (Odd.go: it lacks `-> ToolOutput`); mark"),
+        (
+            {**PROMPT, **SPLITS, **GO, "toolsets": [type("Signs", (), GO)]},
+            "'go' is in both Odd and toolset 'Signs'",
+        ),
+        (
+            {**WHOLE, "__init__": _one_argument},
+            "Odd cannot be constructed as Odd(task_spec=…, secrets=…): missing",
+        ),
+        (
+            {**WHOLE, "__init__": _no_secrets},
+            "got an unexpected keyword argument 'secrets'; let __init__ take both.",
+        ),
+        (
+            {**PROMPT, **SPLITS, **GO},
+            "Odd has no tasks; implement list_tasks(), or num_tasks() and get_task().",
+        ),
+        (
+            {**PROMPT, **SPLITS, **GO, "num_tasks": classmethod(raising)},
+            "Odd has no tasks; implement",
+        ),
+        (
+            {**PROMPT, **SPLITS, "go": tool(_no_return)},
+            "Odd has no tools (Odd.go: it lacks `-> ToolOutput`); mark",
+        ),
     ],
 )
 def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: str) -> None:
@@ -164,13 +209,19 @@ def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: st
 @pytest.mark.parametrize("base", [Environment, ors.Environment, orw.Environment])
 @each("name", ["setup", "teardown", "get_prompt", "task_spec", "name", "list_tools", "list_tasks"])
 def test_it_refuses_a_tool_that_replaces_what_every_environment_has(name: str, base: type) -> None:
-    sentence = rf"^Odd.{name} is a tool, but every environment has an? \w+ of that name; rename the tool\.$"
+    sentence = (
+        rf"^Odd.{name} is a tool, but every environment has an? \w+ of that name; rename the "
+        rf"tool\.$"
+    )
     with pytest.raises(Unhostable, match=sentence):
         HostedClass(odd({**WHOLE, name: GO["go"]}, base))
 
 
 def test_it_hosts_a_class_that_counts_and_gets_instead_of_listing() -> None:
-    body = {"num_tasks": classmethod(lambda cls, split: 1), "get_task": classmethod(lambda cls, split, index: {})}
+    body = {
+        "num_tasks": classmethod(lambda cls, split: 1),
+        "get_task": classmethod(lambda cls, split, index: {}),
+    }
     assert HostedClass(odd({**PROMPT, **SPLITS, **GO, **body})).name == "odd"
 
 
@@ -178,12 +229,18 @@ def test_it_logs_each_marked_method_that_is_no_tool() -> None:
     with capture_logs() as logged:
         HostedClass(odd({**WHOLE, "stop": tool(_no_return)}))
     reason = "it lacks `-> ToolOutput`"
-    assert logged == [{"event": "tool_skipped", "log_level": "warning", "tool": "Odd.stop", "reason": reason}]
+    assert logged == [
+        {"event": "tool_skipped", "log_level": "warning", "tool": "Odd.stop", "reason": reason}
+    ]
 
 
 @pytest.mark.parametrize("cls", [envs.Echo, envs_ors.OrsEcho])
 def test_it_says_which_sdk_has_no_toolsets(cls: type) -> None:
-    with pytest.raises(InvalidRequest, match=r"^unknown toolset 'zz'; valid options are \[\]; .* has no toolsets"):
+    with pytest.raises(
+        InvalidRequest,
+        match=r"^unknown toolset 'zz'; valid options are \[\]; .* "
+        r"has no toolsets",
+    ):
         HostedClass(cls).check_toolset("zz")
 
 
@@ -211,10 +268,18 @@ def test_a_class_of_any_sdk_says_how_people_play_it(cls: type) -> None:
     assert (found.drawing, [one.model_dump() for one in found.controls]) == ("text", [control])
     assert HostedClass(cls).hand_controls.controls == []
     mark = {"open": "[", "close": "]", "tool": "echo", "argument": "text"}
-    assert [one.model_dump() for one in by_hand(cls, {"marks": [mark]}).hand_controls.marks] == [mark]
+    assert [one.model_dump() for one in by_hand(cls, {"marks": [mark]}).hand_controls.marks] == [
+        mark
+    ]
 
 
-FAULTY = ({"controls": [{"tool": "echo"}]}, {"drawing": "video"}, {"marks": [{"open": "["}]}, {"keys": []}, "up")
+FAULTY = (
+    {"controls": [{"tool": "echo"}]},
+    {"drawing": "video"},
+    {"marks": [{"open": "["}]},
+    {"keys": []},
+    "up",
+)
 
 
 @each("faulty", FAULTY)
@@ -237,7 +302,9 @@ def test_a_description_is_the_docstring_of_the_nearest_class_that_has_one() -> N
     assert HostedClass(type("Heir", (described,), {})).description == "Say it.\n\nTwice."
 
 
-def test_a_description_is_the_first_paragraph_of_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_description_is_the_first_paragraph_of_the_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "README.md").write_text(
         "# Crates\n\n[![Badge](x)](y)\n\n## About\nPush crates\ninto places.\n\nMore.\n"
     )

@@ -22,7 +22,11 @@ def test_a_lone_user_message_is_its_blocks() -> None:
 
 
 def test_a_lone_message_of_another_role_keeps_its_header() -> None:
-    assert [block.text for block in as_blocks([Message(role="system", blocks=[HI])]) if block.type == "text"] == [
+    assert [
+        block.text
+        for block in as_blocks([Message(role="system", blocks=[HI])])
+        if block.type == "text"
+    ] == [
         "[system]",
         "hi",
     ]
@@ -54,4 +58,8 @@ async def test_an_environment_with_a_prompt_has_messages() -> None:
     async with Play(Echo) as play:
         await play.open("s")
         [message] = json.loads(await within(play.service.messages_json("s", "", None)))
-    assert (message["role"], message["detail"], message["blocks"][0]["text"]) == ("user", None, "Task s.")
+    assert (message["role"], message["detail"], message["blocks"][0]["text"]) == (
+        "user",
+        None,
+        "Task s.",
+    )

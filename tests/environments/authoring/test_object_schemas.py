@@ -18,14 +18,21 @@ from episodes.people.provider_formats import Format, tools_as
 from tests.rows import each
 
 A, B, NO = {"type": "integer"}, {"type": "string"}, {"const": False}
-PLAIN = {"anyOf": [{"properties": {f"p{n}": B, "kind": {"const": n}}, "required": ["kind"]} for n in range(200)]}
+PLAIN = {
+    "anyOf": [
+        {"properties": {f"p{n}": B, "kind": {"const": n}}, "required": ["kind"]} for n in range(200)
+    ]
+}
 CHAIN = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 60} for n in range(8)}
 ALL_TO_ALL = {f"d{n}": {"oneOf": [{"$ref": f"#/$defs/d{m}"} for m in range(10)]} for n in range(10)}
 COSTLY: list[dict[str, Any]] = [
     {"anyOf": [{"$ref": "#"}] * 60, "oneOf": [{"$ref": "#"}] * 2},
     {"$ref": "#/$defs/d0", "$defs": {**CHAIN, "d8": {"properties": {"a": A}}}},
     {"$ref": "#/$defs/d0", "$defs": ALL_TO_ALL},
-    {"anyOf": [{"$ref": "#/$defs/d0"}] * 2000, "$defs": {"d0": {"properties": {"a": {"enum": [*range(9000)]}}}}},
+    {
+        "anyOf": [{"$ref": "#/$defs/d0"}] * 2000,
+        "$defs": {"d0": {"properties": {"a": {"enum": [*range(9000)]}}}},
+    },
     {"allOf": [{"properties": {f"p{n}": {}}, "additionalProperties": False} for n in range(1500)]},
 ]
 
@@ -54,7 +61,12 @@ def test_the_work_for_a_schema_is_bounded(number: int) -> None:
 
 
 def test_a_schema_that_is_too_large_keeps_what_stands_next_to_its_union() -> None:
-    beside = {"type": "object", "description": "d", "properties": {"a": A}, "$defs": {**CHAIN, "d8": {}}}
+    beside = {
+        "type": "object",
+        "description": "d",
+        "properties": {"a": A},
+        "$defs": {**CHAIN, "d8": {}},
+    }
     schema = {**beside, "anyOf": [{"$ref": "#/$defs/d0"}] * 60}
     assert object_schema(schema) == beside
     assert "takes more than 400000 characters" in schema_problems(schema)[0]
@@ -71,7 +83,13 @@ def members(schema: Any) -> Any:
         ({"$ref": "#Args", "$defs": {"A": {"$anchor": "Args", **has(a=A)}}}, {"a": A}),
         ({"$ref": "#/$defs/A%20B", "$defs": {"A B": has(a=A)}}, {"a": A}),
         ({"$ref": "#/$defs/a~1%25~0", "$defs": {"a/%~": has(a=A)}}, {"a": A}),
-        ({"$ref": "#/$defs/list/prefixItems/1", "$defs": {"list": {"prefixItems": [A, has(b=B)]}}}, {"b": B}),
+        (
+            {
+                "$ref": "#/$defs/list/prefixItems/1",
+                "$defs": {"list": {"prefixItems": [A, has(b=B)]}},
+            },
+            {"b": B},
+        ),
         ({"anyOf": [has(a={"const": True}), has(a={"const": 1})]}, {"a": {"enum": [True, 1]}}),
         ({"allOf": [has(a={"const": 0}), has(a=NO)]}, {"a": {"allOf": [{"const": 0}, NO]}}),
         ({"allOf": [{**has(a=A), "additionalProperties": False}, has(b=B)]}, {"a": A}),
@@ -89,12 +107,15 @@ def test_it_keeps_the_properties(schema: Any, properties: Any) -> None:
 
 
 def test_what_tells_alternatives_apart_can_have_any_type() -> None:
-    first = {"type": "object", "properties": {"k": {"type": ["integer", "null"], "enum": [1, None]}}}
+    first = {
+        "type": "object",
+        "properties": {"k": {"type": ["integer", "null"], "enum": [1, None]}},
+    }
     second = {"type": "object", "properties": {"k": {"type": ["string"], "const": "x"}}}
     assert members({"anyOf": [first, second]}) == {"k": {"enum": [1, None, "x"]}}
-    assert members({"anyOf": [second, {"properties": {"k": {"type": ["string"], "enum": ["x", "y"]}}}]}) == {
-        "k": {"enum": ["x", "y"], "type": ["string"]}
-    }
+    assert members(
+        {"anyOf": [second, {"properties": {"k": {"type": ["string"], "enum": ["x", "y"]}}}]}
+    ) == {"k": {"enum": ["x", "y"], "type": ["string"]}}
 
 
 @each("required", [None, "a", ["a", 3], {"a": True}])
@@ -107,7 +128,11 @@ def test_required_is_a_list_of_names(required: Any) -> None:
     ("schema", "fits", "does_not"),
     [
         ({"oneOf": [has(a=A), has(b={"$ref": "#/oneOf/0/properties/a"})]}, {"b": 1}, {"b": ""}),
-        ({"anyOf": [{"$defs": {"T": A}, **has(a={"$ref": "#/anyOf/0/$defs/T"})}]}, {"a": 1}, {"a": ""}),
+        (
+            {"anyOf": [{"$defs": {"T": A}, **has(a={"$ref": "#/anyOf/0/$defs/T"})}]},
+            {"a": 1},
+            {"a": ""},
+        ),
         (
             {"anyOf": [has(a=list_of("#/anyOf/1")), has(b=list_of("#/anyOf/0"))]},
             {"b": [{"a": [{}]}]},
@@ -115,10 +140,17 @@ def test_required_is_a_list_of_names(required: Any) -> None:
         ),
         ({"anyOf": [has(a={"$ref": "#x"}), has(b={"$anchor": "x", **A}), {}]}, {"a": 1}, {"a": ""}),
         ({**has(a=A), "allOf": [has(a={"$ref": "#/properties/a"})]}, {"a": 1}, {"a": ""}),
-        ({"anyOf": [has(a={"const": {"$ref": "#/anyOf/0"}})]}, {"a": {"$ref": "#/anyOf/0"}}, {"a": {}}),
+        (
+            {"anyOf": [has(a={"const": {"$ref": "#/anyOf/0"}})]},
+            {"a": {"$ref": "#/anyOf/0"}},
+            {"a": {}},
+        ),
         ({"anyOf": [has(a=list_of("#"))]}, {"a": [{"a": []}]}, {"a": [{"a": 1}]}),
         (
-            {"$ref": "#/definitions/A", "definitions": {"A": has(a={"$ref": "#/definitions/b"}), "b": A}},
+            {
+                "$ref": "#/definitions/A",
+                "definitions": {"A": has(a={"$ref": "#/definitions/b"}), "b": A},
+            },
             {"a": 1},
             {"a": ""},
         ),
@@ -131,7 +163,12 @@ def test_references_point_at_what_they_did(schema: Any, fits: Any, does_not: Any
 
 TREE = has(data=True, children={"items": {"$dynamicRef": "#node"}})
 OLD_TREE = has(data=True, children={"items": {"$recursiveRef": "#"}})
-STRICT = {"type": "object", "$id": "https://a.example/strict", "$ref": "tree", "unevaluatedProperties": False}
+STRICT = {
+    "type": "object",
+    "$id": "https://a.example/strict",
+    "$ref": "tree",
+    "unevaluatedProperties": False,
+}
 INNER = {"$id": "https://a.example/inner", "$defs": {"T": A}, **has(b={"$ref": "#/$defs/T"})}
 NODE, OLD = {"$dynamicAnchor": "node"}, {"$recursiveAnchor": True}
 OF_2019 = {"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "object"}
@@ -167,19 +204,25 @@ OF_2019 = {"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "o
         ),
     ],
 )
-def test_references_of_documents_within_it_become_local(schema: Any, fits: Any, does_not: Any) -> None:
+def test_references_of_documents_within_it_become_local(
+    schema: Any, fits: Any, does_not: Any
+) -> None:
     whole = {"type": "object", **schema}
     sent = object_schema(whole)
     assert (schema_problems(whole), dangling(sent)) == ([], [])
     inputs = [value if "children" in str(value) else {"a": value} for value in (fits, does_not)]
     for document in (whole, sent):
-        validator = jsonschema.validators.validator_for(document, default=jsonschema.Draft202012Validator)(document)
+        validator = jsonschema.validators.validator_for(
+            document, default=jsonschema.Draft202012Validator
+        )(document)
         assert [validator.is_valid(value) for value in inputs] == [True, False]
 
 
 def dangling(schema: Any) -> list[Any]:
     """Return the references of a schema that no client can follow."""
-    references = [(word, part[word]) for part in parts_of(schema) for word in part if word.endswith("Ref")]
+    references = [
+        (word, part[word]) for part in parts_of(schema) for word in part if word.endswith("Ref")
+    ]
     places = References(schema)
     for part in parts_of(schema):
         if "$ref" in part:
@@ -192,31 +235,63 @@ def dangling(schema: Any) -> list[Any]:
 
 @each("required", [["a", "a"], ["a", 3, "a"], True, "a"])
 def test_required_of_every_part_is_a_list_of_distinct_names(required: Any) -> None:
-    schema = {"type": "object", "required": ["b", "b"], **has(a={"type": "object", "required": required})}
+    schema = {
+        "type": "object",
+        "required": ["b", "b"],
+        **has(a={"type": "object", "required": required}),
+    }
     sent = object_schema(schema)
-    assert (sent["required"], sent["properties"]["a"]["required"]) == (["b"], [] if required is True else ["a"])
+    assert (sent["required"], sent["properties"]["a"]["required"]) == (
+        ["b"],
+        [] if required is True else ["a"],
+    )
     assert len(schema_problems(schema)) == 2
 
 
 @each(
     ("schema", "problem"),
     [
-        ({"type": "object", **has(a={"$ref": "#/$defs/X"})}, "it refers to '#/$defs/X', which it does not contain"),
-        ({"type": "object", **has(a={"$dynamicRef": "#x"})}, "it refers to '#x', which it does not contain"),
-        ({"type": "object", **has(a={"$id": "i", "$ref": "#/$defs/T"}), "$defs": {"T": A}}, "it refers to '#/$defs/T'"),
+        (
+            {"type": "object", **has(a={"$ref": "#/$defs/X"})},
+            "it refers to '#/$defs/X', which it does not contain",
+        ),
+        (
+            {"type": "object", **has(a={"$dynamicRef": "#x"})},
+            "it refers to '#x', which it does not contain",
+        ),
+        (
+            {"type": "object", **has(a={"$id": "i", "$ref": "#/$defs/T"}), "$defs": {"T": A}},
+            "it refers to '#/$defs/T'",
+        ),
         ({"type": "object", **has(a={"$ref": 5})}, "it refers to 5, which it does not contain"),
         ({"type": "object", "required": ["a", "a"]}, "'required' has 'a' twice"),
         ({"type": "object", "required": "a"}, "'required' is 'a', which is no list of names"),
         (
-            {"allOf": [{**has(a=A), "additionalProperties": False}, {**has(b=B), "additionalProperties": False}]},
+            {
+                "allOf": [
+                    {**has(a=A), "additionalProperties": False},
+                    {**has(b=B), "additionalProperties": False},
+                ]
+            },
             "a part of its root has 'a', which another part does not allow",
         ),
         (
-            {"allOf": [{**has(a=A), "additionalProperties": False}, {**has(b=B), "required": ["b"]}]},
+            {
+                "allOf": [
+                    {**has(a=A), "additionalProperties": False},
+                    {**has(b=B), "required": ["b"]},
+                ]
+            },
             "a part of its root requires 'b', which another part does not allow",
         ),
-        ({"anyOf": [{"$ref": "#/$defs/X"}, {"properties": {"a": A}}]}, "it refers to '#/$defs/X', which it does not"),
-        ({"$ref": "https://example.org/schema"}, "it refers to 'https://example.org/schema', which it does not"),
+        (
+            {"anyOf": [{"$ref": "#/$defs/X"}, {"properties": {"a": A}}]},
+            "it refers to '#/$defs/X', which it does not",
+        ),
+        (
+            {"$ref": "https://example.org/schema"},
+            "it refers to 'https://example.org/schema', which it does not",
+        ),
         ({"anyOf": [A, B]}, "no object fits a union or reference at its root"),
         ({"$ref": "#"}, "no object fits a union or reference at its root"),
     ],
@@ -261,14 +336,17 @@ JSON = st.recursive(
     deadline=None,
     derandomize=True,
     database=None,
-    suppress_health_check=[HealthCheck.too_slow],  # a busy machine may hold the process for a minute
+    # a busy machine may hold the process for a minute
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.dictionaries(KEYWORDS, JSON, max_size=6))
 def test_any_schema_becomes_one_that_clients_read(schema: dict[str, Any]) -> None:
     tool = {"name": "t", "description": "", "input_schema": schema}
     merged = object_schema(schema)
     assert dangling(merged) == []
-    assert has_object_root(merged) and all(isinstance(form, dict) for form in merged["properties"].values())
+    assert has_object_root(merged) and all(
+        isinstance(form, dict) for form in merged["properties"].values()
+    )
     assert object_schema(merged) == merged
     assert tools_of({"tools": [tool]})[0]["inputSchema"] == merged
     assert [tools_as([tool], provider)[0]["name"] for provider in get_args(Format)] == ["t"] * 3

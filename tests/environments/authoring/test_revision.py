@@ -70,7 +70,9 @@ def revise(name: str = "Own") -> ClassRevision:
 
 def git(package: Path, *arguments: str) -> None:
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
-    subprocess.run(["git", "-C", str(package.parent), *who, *arguments], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(package.parent), *who, *arguments], check=True, capture_output=True
+    )
 
 
 def test_the_source_files_are_those_that_the_class_imports(package: Path) -> None:
@@ -118,7 +120,9 @@ def test_the_code_of_the_bundled_environments_is_known_completely(settings: Sett
         assert (len(hosted.revision.source_hash), hosted.revision.unread) == (64, "")
 
 
-def test_a_change_of_a_module_that_is_imported_only_in_a_call_is_another_revision(package: Path) -> None:
+def test_a_change_of_a_module_that_is_imported_only_in_a_call_is_another_revision(
+    package: Path,
+) -> None:
     (package / "deep").mkdir()
     (package / "deep" / "data.py").write_text("TASKS = [1]\n")
     late = "def late():\n    from .deep.data import TASKS\n"
@@ -132,7 +136,9 @@ def test_a_change_of_a_module_that_is_imported_only_in_a_call_is_another_revisio
 def test_a_change_of_a_compiled_module_is_another_revision(package: Path) -> None:
     def compile_words(value: int) -> None:
         (package / "source.txt").write_text(f"WORDS = {value}\n")
-        py_compile.compile(str(package / "source.txt"), cfile=str(package / "words.pyc"), doraise=True)
+        py_compile.compile(
+            str(package / "source.txt"), cfile=str(package / "words.pyc"), doraise=True
+        )
 
     (package / "words.py").unlink()
     compile_words(1)
@@ -144,7 +150,10 @@ def test_a_change_of_a_compiled_module_is_another_revision(package: Path) -> Non
 
 
 def test_classes_that_a_function_makes_are_of_different_revisions(package: Path) -> None:
-    made = "\n\ndef make():\n    class Made(Own):\n        pass\n\n    return Made\n\n\nEasy, Hard = make(), make()\n"
+    made = (
+        "\n\ndef make():\n    class Made(Own):\n        pass\n\n    return Made\n\n\nEasy, Hard = "
+        "make(), make()\n"
+    )
     (package / "env.py").write_text(CODE + made)
     assert revise("Easy") == revise("Easy")
     assert revise("Easy").code != revise("Hard").code

@@ -1,4 +1,5 @@
-"""Tests of which files the code of a class is taken to be in, and of whether these are known to be all."""
+"""Tests of which files the code of a class is taken to be in, and of whether these are known to be
+all."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ Files = Callable[[Mapping[str, str]], SourceFiles]
 
 @pytest.fixture
 def files_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
-    """Writes modules of an author, each time beside the others, and returns the files of the class own.env.Own."""
+    """Writes modules of an author, each time beside the others, and returns the files of the class
+    own.env.Own."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # which would hide changes within a second
+    # which would hide changes within a second
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def forget() -> None:
         for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:
@@ -47,7 +50,9 @@ def calling(*lines: str) -> str:
     return "\n        ".join(["class Own:\n    def list_tasks(self):", *lines, "pass\n"])
 
 
-def test_modules_that_are_imported_only_in_a_call_are_found_without_an_import(files_of: Files) -> None:
+def test_modules_that_are_imported_only_in_a_call_are_found_without_an_import(
+    files_of: Files,
+) -> None:
     modules = {
         "late/__init__.py": "raise SystemExit",
         "late/data.py": "from .rows import more",
@@ -57,13 +62,21 @@ def test_modules_that_are_imported_only_in_a_call_are_found_without_an_import(fi
         "parts/inner/data.py": "",
         "own/deep/tasks/data.py": "",
     }
-    lines = ["from late.data import X", "import parts.data as p", "from parts.inner import data, more"]
-    found = files_of({**modules, "own/env.py": calling(*lines, "from .deep.tasks.data import TASKS")})
+    lines = [
+        "from late.data import X",
+        "import parts.data as p",
+        "from parts.inner import data, more",
+    ]
+    found = files_of(
+        {**modules, "own/env.py": calling(*lines, "from .deep.tasks.data import TASKS")}
+    )
     names = {"late", "late.data", "late.rows", "late.rows.more", "parts.data", "parts.inner.data"}
     assert set(found.files) == {"own", "own.env", "own.deep.tasks.data", *names}
     assert found.unread == ""
     assert not [name for name in sys.modules if name.partition(".")[0] in ("late", "parts")]
-    assert found.files["own.env"].name == "env.py" and found.files["late.rows"].name == "__init__.py"
+    assert (
+        found.files["own.env"].name == "env.py" and found.files["late.rows"].name == "__init__.py"
+    )
 
 
 def test_python_itself_this_server_and_installed_packages_have_versions(files_of: Files) -> None:
@@ -72,7 +85,10 @@ def test_python_itself_this_server_and_installed_packages_have_versions(files_of
         "from pydantic.v1 import BaseModel",
         "import asgiref.no.where",
     ]
-    lines += ["from environments.wire import nothing", "if False:\n            from ... import x, y"]
+    lines += [
+        "from environments.wire import nothing",
+        "if False:\n            from ... import x, y",
+    ]
     found = files_of({"own/env.py": calling(*lines)})
     assert (set(found.files), found.unread) == ({"own", "own.env"}, "")
 
@@ -90,17 +106,28 @@ def test_python_itself_this_server_and_installed_packages_have_versions(files_of
     ],
 )
 def test_what_is_not_known_of_the_code_is_said(files_of: Files, line: str, unread: str) -> None:
-    helpers = {"helper/__init__.py": "", "helper/broken.py": "def", f"helper/fast{EXTENSION_SUFFIXES[0]}": ""}
+    helpers = {
+        "helper/__init__.py": "",
+        "helper/broken.py": "def",
+        f"helper/fast{EXTENSION_SUFFIXES[0]}": "",
+    }
     found = files_of({**helpers, "parts/data.py": "", "own/env.py": calling(line)})
     assert found.unread == unread
     assert "own.env" in found.files
 
 
-def test_a_module_that_is_imported_from_a_compiled_file_is_among_the_files(files_of: Files, tmp_path: Path) -> None:
+def test_a_module_that_is_imported_from_a_compiled_file_is_among_the_files(
+    files_of: Files, tmp_path: Path
+) -> None:
     (tmp_path / "source.txt").write_text("X = 1")
-    py_compile.compile(str(tmp_path / "source.txt"), cfile=str(tmp_path / "stray.pyc"), doraise=True)
+    py_compile.compile(
+        str(tmp_path / "source.txt"), cfile=str(tmp_path / "stray.pyc"), doraise=True
+    )
     found = files_of({"own/env.py": "import stray\n" + calling()})
-    assert (found.files["stray"].name, found.unread) == ("stray.pyc", "module stray, which is compiled")
+    assert (found.files["stray"].name, found.unread) == (
+        "stray.pyc",
+        "module stray, which is compiled",
+    )
 
 
 def test_what_a_package_exports_by_a_list_of_names_is_not_known(files_of: Files) -> None:
@@ -121,10 +148,17 @@ def test_of_too_many_files_the_nearest_are_read(files_of: Files) -> None:
     base = "from helper import " + ", ".join(names) + "\nclass Base: pass\n"
     env = "from helper import base\nfrom . import near\nclass Own(base.Base): pass\n"
     found = files_of({**many, "helper/base.py": base, "own/near.py": "", "own/env.py": env})
-    assert len(found.files) == MAX_FILES and {"own.env", "own.near", "helper.base"} <= set(found.files)
-    assert found.unread.startswith("module helper.m") and found.unread.endswith(f", after {MAX_FILES} others")
+    assert len(found.files) == MAX_FILES and {"own.env", "own.near", "helper.base"} <= set(
+        found.files
+    )
+    assert found.unread.startswith("module helper.m") and found.unread.endswith(
+        f", after {MAX_FILES} others"
+    )
 
 
 def test_a_module_that_was_made_in_memory_is_not_known(files_of: Files) -> None:
     made = "import sys, types\nsys.modules['stray'] = types.ModuleType('stray')\n"
-    assert files_of({"own/env.py": made + calling("import stray")}).unread == "module stray, which was not found"
+    assert (
+        files_of({"own/env.py": made + calling("import stray")}).unread
+        == "module stray, which was not found"
+    )

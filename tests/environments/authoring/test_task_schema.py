@@ -31,10 +31,17 @@ def test_a_class_without_one_accepts_everything() -> None:
 
 @each(
     "task_schema",
-    [Question, Question.model_json_schema(), staticmethod(lambda: Question), classmethod(lambda cls: Question)],
+    [
+        Question,
+        Question.model_json_schema(),
+        staticmethod(lambda: Question),
+        classmethod(lambda cls: Question),
+    ],
 )
 def test_it_is_a_model_a_schema_or_a_method(task_schema: Any) -> None:
-    assert [problem.path for problem in check(schema_of(task_schema), {"question": "?", "level": 9})] == ["$.level"]
+    assert [
+        problem.path for problem in check(schema_of(task_schema), {"question": "?", "level": 9})
+    ] == ["$.level"]
 
 
 def test_a_problem_tells_where_and_what() -> None:
@@ -53,8 +60,12 @@ def test_a_missing_field_is_a_problem_of_the_whole() -> None:
 
 
 def test_a_choice_that_nothing_matches_tells_of_the_nearest() -> None:
-    schema = '{"properties": {"n": {"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]}}}'
-    assert [str(problem) for problem in check(schema, {"n": 1})] == ["$.n: 1 is less than the minimum of 3"]
+    schema = (
+        '{"properties": {"n": {"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]}}}'
+    )
+    assert [str(problem) for problem in check(schema, {"n": 1})] == [
+        "$.n: 1 is less than the minimum of 3"
+    ]
 
 
 class Point(BaseModel):
@@ -76,7 +87,11 @@ class Choices(BaseModel):
     [
         ({"level": "x"}, "$.level: 'x' was given; expected is whole number or null"),
         ({"mode": []}, '$.mode: [] was given; expected is "a" or "b" or whole number'),
-        ({"mark": {"y": 1}}, "$.mark: {'y': 1} was given; expected is object with 'x' or object with 'width' or null"),
+        (
+            {"mark": {"y": 1}},
+            "$.mark: {'y': 1} was given; expected is object with 'x' or object "
+            "with 'width' or null",
+        ),
         ({"level": ["x"] * 99}, "expected is whole number or null"),
     ],
 )
@@ -92,7 +107,9 @@ def test_it_tells_so_many_problems_at_most() -> None:
 def test_a_schema_elsewhere_is_never_fetched() -> None:
     schema = '{"properties": {"n": {"$ref": "https://schemas.invalid/n.json"}}}'
     [problem] = check(schema, {"n": 1})
-    assert "refers to 'https://schemas.invalid/n.json', which it does not contain" in problem.message
+    assert (
+        "refers to 'https://schemas.invalid/n.json', which it does not contain" in problem.message
+    )
 
 
 def test_a_deeply_nested_spec_is_a_problem_and_no_crash() -> None:

@@ -183,7 +183,10 @@ def test_it_finds_inherited_tools_and_respects_an_override_without_mark() -> Non
 
 def test_it_keeps_task_specific_tools_out_of_the_shared_ones() -> None:
     found = table(TaskTools)
-    assert ([s.name for s in found.shared], [s.name for s in found.task_specific]) == (["look"], ["dig"])
+    assert ([s.name for s in found.shared], [s.name for s in found.task_specific]) == (
+        ["look"],
+        ["dig"],
+    )
 
 
 @each(
@@ -210,7 +213,9 @@ def test_it_lets_exclusive_win_over_concurrent() -> None:
 
 
 def test_it_notes_a_name_in_both_class_and_toolset() -> None:
-    assert table(Toolsetted, Toolsetted).collisions == {name: "Toolsetted" for name in table(Toolsetted).by_name}
+    assert table(Toolsetted, Toolsetted).collisions == {
+        name: "Toolsetted" for name in table(Toolsetted).by_name
+    }
 
 
 def test_it_lets_the_first_toolset_have_a_shared_name() -> None:
@@ -226,14 +231,18 @@ def test_it_lets_the_first_toolset_have_a_shared_name() -> None:
     assert (found.by_name["go"].toolset, found.collisions) == (First, {})
 
 
-# --- the terminal tool -----------------------------------------------------------------------------------------------
+# --- the terminal tool ----------------------------------------------------------------------------
 
 
 def test_it_hides_the_terminal_tool_and_describes_it_apart() -> None:
     found = table(Terminal)
     assert [spec.name for spec in found.shared] == ["look"]
     assert found.terminal is not None
-    assert found.terminal.model_dump() == {"name": "submit", "arg": "text", "description": "Grade the final message."}
+    assert found.terminal.model_dump() == {
+        "name": "submit",
+        "arg": "text",
+        "description": "Grade the final message.",
+    }
     assert found.by_name["submit"].runs_alone
 
 
@@ -263,7 +272,10 @@ def _two_fields(self: Any, args: Pair) -> ToolOutput: ...  # type: ignore[empty-
         ({"end": terminal(_untooled)}, "end is not a tool: add @tool"),
         ({"end": terminal(tool(_two_fields))}, "one field, not 2 (one, two)"),
         ({"end": terminal(tool(concurrent=True)(lambda self: None))}, "end is not a tool"),
-        ({"a": Terminal.submit, "b": Terminal.submit}, "several @terminal tools (a, b); keep at most one"),
+        (
+            {"a": Terminal.submit, "b": Terminal.submit},
+            "several @terminal tools (a, b); keep at most one",
+        ),
     ],
 )
 def test_it_refuses_a_malformed_terminal_tool(methods: dict[str, Any], sentence: str) -> None:
@@ -294,13 +306,18 @@ def test_it_refuses_a_second_terminal_tool_in_a_toolset() -> None:
         table(Terminal, Ender)
 
 
-# --- declared by a JSON Schema ---------------------------------------------------------------------------------------
+# --- declared by a JSON Schema --------------------------------------------------------------------
 
 
 async def test_a_tool_can_be_declared_by_a_json_schema() -> None:
-    assert table(Schematic).shared == [ToolSpec(name="move", description="Move on.", input_schema=MOVES)]
+    assert table(Schematic).shared == [
+        ToolSpec(name="move", description="Move on.", input_schema=MOVES)
+    ]
     answer = (await call_tool(Schematic({}), only(Schematic), {"way": "up", "steps": 2})).root
-    assert answer.ok and answer.output.blocks[0].model_dump()["text"] == "moved {'way': 'up', 'steps': 2}"
+    assert (
+        answer.ok
+        and answer.output.blocks[0].model_dump()["text"] == "moved {'way': 'up', 'steps': 2}"
+    )
 
 
 @each(
@@ -310,10 +327,15 @@ async def test_a_tool_can_be_declared_by_a_json_schema() -> None:
         ({"way": "left"}, "$.way: 'left' is not one of ['up', 'down']"),
         ({"way": "up", "steps": 4}, "$.steps: 4 is greater than the maximum of 3"),
         ({"way": "up", "steps": "9" * 999}, "$.steps: the value is not of type 'integer'"),
-        ({"way": "up", "colour": 1}, "$: Additional properties are not allowed ('colour' was unexpected)"),
+        (
+            {"way": "up", "colour": 1},
+            "$: Additional properties are not allowed ('colour' was unexpected)",
+        ),
     ],
 )
-async def test_inputs_that_the_schema_forbids_are_refused(arguments: dict[str, Any], problem: str) -> None:
+async def test_inputs_that_the_schema_forbids_are_refused(
+    arguments: dict[str, Any], problem: str
+) -> None:
     answer = (await call_tool(Schematic({}), only(Schematic), arguments)).root
     assert not answer.ok and answer.reason == "input_validation"
     assert answer.error == f"Tool input validation error: {problem}"
@@ -325,13 +347,19 @@ async def test_a_server_refuses_what_the_schema_forbids() -> None:
         assert (await play.answer("s", "move", way="down")).text == "moved {'way': 'down'}"
         refused = (await play.answer("s", "move", way="left")).body
         assert (refused["ok"], refused["reason"]) == (False, "input_validation")
-        assert refused["error"] == "Tool input validation error: $.way: 'left' is not one of ['up', 'down']"
+        assert (
+            refused["error"]
+            == "Tool input validation error: $.way: 'left' is not one of ['up', 'down']"
+        )
 
 
 @each(
     ("schema", "sentence"),
     [
-        ({"type": "object", "properties": 5}, "Odd.go: input_schema is not a JSON Schema: 5 is not of type 'object'."),
+        (
+            {"type": "object", "properties": 5},
+            "Odd.go: input_schema is not a JSON Schema: 5 is not of type 'object'.",
+        ),
         ({"type": "string"}, "Odd.go: input_schema has the type 'string'; it has to be 'object'."),
         ([1], "Odd.go: input_schema is not a JSON Schema: [1] is not of type"),
         ({"type": {1}}, "Odd.go: input_schema is not a JSON object: TypeError: Object of type set"),

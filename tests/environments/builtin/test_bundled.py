@@ -1,4 +1,5 @@
-"""Tests of every bundled environment: its card and its threshold. `tests/environments/checking` checks their tasks."""
+"""Tests of every bundled environment: its card and its threshold. `tests/environments/checking`
+checks their tasks."""
 
 from __future__ import annotations
 
@@ -45,5 +46,7 @@ def test_the_schema_of_math_wants_a_number(answer: object) -> None:
 
 
 def test_the_schema_of_guess_wants_the_number_in_range() -> None:
-    with pytest.raises(ValidationError, match="target is 11; it has to be from low, 1, to high, 10"):
+    with pytest.raises(
+        ValidationError, match="target is 11; it has to be from low, 1, to high, 10"
+    ):
         guess.Task.model_validate({"low": 1, "high": 10, "target": 11, "attempts": 3})

@@ -50,7 +50,8 @@ def test_it_lists_the_same_games_every_time(split: str, count: int) -> None:
 
 def test_it_has_no_game_in_two_splits() -> None:
     games = {
-        split: {(task["low"], task["high"], task["target"]) for task in Guess.list_tasks(split)} for split in COUNTS
+        split: {(task["low"], task["high"], task["target"]) for task in Guess.list_tasks(split)}
+        for split in COUNTS
     }
     assert not games["train"] & games["validation"]
     assert not games["train"] & games["test"]
@@ -104,7 +105,7 @@ async def test_it_refuses_a_guess_out_of_range_without_taking_an_attempt(number:
     assert (await play(episode, 37))[0].reward == 1.0
 
 
-# --- the hint --------------------------------------------------------------------------------------------------------
+# --- the hint -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("allowed", "names"), [(True, ["hint"]), (False, [])])
@@ -116,7 +117,11 @@ async def test_it_halves_what_remains_at_a_price() -> None:
     episode = game(hint=True)
     await play(episode, 20)
     output = await episode.hint()
-    assert (said(output), output.reward, output.finished) == ("The number is from 21 to 60.", -0.2, False)
+    assert (said(output), output.reward, output.finished) == (
+        "The number is from 21 to 60.",
+        -0.2,
+        False,
+    )
 
 
 async def test_it_pays_less_for_a_number_found_with_a_hint() -> None:

@@ -48,10 +48,15 @@ def test_it_lists_the_same_tasks_whatever_the_global_generator_does() -> None:
 
 @pytest.mark.parametrize(
     ("split", "digest"),
-    [("train", "ec2b647910487726"), ("validation", "dc3bf736a6d91893"), ("test", "885ff167bc832995")],
+    [
+        ("train", "ec2b647910487726"),
+        ("validation", "dc3bf736a6d91893"),
+        ("test", "885ff167bc832995"),
+    ],
 )
 def test_it_keeps_the_tasks_it_always_had(split: str, digest: str) -> None:
-    """Recorded episodes refer to tasks by content: change PROBLEMS on purpose only, and this test with it."""
+    """Recorded episodes refer to tasks by content: change PROBLEMS on purpose only, and this test
+    with it."""
     text = json.dumps(Math.list_tasks(split))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
 
@@ -134,7 +139,16 @@ async def test_it_pays_nothing_for_a_wrong_answer_and_ends(answer: Any) -> None:
 
 @each(
     ("answer", "reward"),
-    [(33.33, 1), ("33.333", 1), ("100/3", 1), ("33.335", 1), ("33.325", 1), (33.34, 0), (33.32, 0), (33, 0)],
+    [
+        (33.33, 1),
+        ("33.333", 1),
+        ("100/3", 1),
+        ("33.335", 1),
+        ("33.325", 1),
+        (33.34, 0),
+        (33.32, 0),
+        (33, 0),
+    ],
 )
 async def test_it_takes_a_decimal_answer_to_half_a_hundredth(answer: Any, reward: float) -> None:
     assert await submit(answer, expected=33.33) == (reward, True)

@@ -1,4 +1,5 @@
-"""One environment without a flaw, and many with one each. Served as `tests.environments.checking.flawed:Name`."""
+"""One environment without a flaw, and many with one each. Served as
+`tests.environments.checking.flawed:Name`."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ class Step(BaseModel):
 
 
 class Loose(BaseModel):
-    model_config = {"json_schema_extra": {"properties": {"text": {"type": "string"}}, "required": ["text"]}}
+    model_config = {
+        "json_schema_extra": {"properties": {"text": {"type": "string"}}, "required": ["text"]}
+    }
     text: Any = ""
 
 
@@ -60,8 +63,12 @@ class Task(BaseModel):
     place: int
 
 
-def told(text: str, reward: float | None = None, *, finished: bool = False, **metadata: Any) -> ToolOutput:
-    return ToolOutput(blocks=[TextBlock(text=text)], reward=reward, finished=finished, metadata=metadata or None)
+def told(
+    text: str, reward: float | None = None, *, finished: bool = False, **metadata: Any
+) -> ToolOutput:
+    return ToolOutput(
+        blocks=[TextBlock(text=text)], reward=reward, finished=finished, metadata=metadata or None
+    )
 
 
 class Sound(Environment):
@@ -89,7 +96,11 @@ class Sound(Environment):
         """Go some places on."""
         self.place += params.times if params.direction == "north" else -params.times
         is_over = not 0 <= self.place < 5
-        return told(f"You are at place {self.place}.", float(self.place >= 5) if is_over else 0.0, finished=is_over)
+        return told(
+            f"You are at place {self.place}.",
+            float(self.place >= 5) if is_over else 0.0,
+            finished=is_over,
+        )
 
     def oracle(self) -> Iterator[tuple[str, JSONObject]]:
         while self.place < 5:
@@ -147,7 +158,7 @@ class Procedural(Sound):
         return {"place": index % 5}
 
 
-# --- tasks -----------------------------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------
 
 
 class Shuffled(Sound):
@@ -241,7 +252,10 @@ class Rewording(Sound):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         mark = "." if split == "train" else " !"
-        return [{"question": f"Where is {place}{mark}", "place": place, "seed": split} for place in (1, 2, 3)]
+        return [
+            {"question": f"Where is {place}{mark}", "place": place, "seed": split}
+            for place in (1, 2, 3)
+        ]
 
 
 class Miscounting(Procedural):
@@ -264,7 +278,7 @@ class NotJson(Sound):
         return [{"place": float("nan")}]
 
 
-# --- prompts ---------------------------------------------------------------------------------------------------------
+# --- prompts --------------------------------------------------------------------------------------
 
 
 class Silent(Sound):
@@ -302,7 +316,7 @@ class NeedsSecret(Sound):
         self.key = secrets["API_KEY"]
 
 
-# --- play ------------------------------------------------------------------------------------------------------------
+# --- play -----------------------------------------------------------------------------------------
 
 
 class Crashing(Sound):
@@ -430,11 +444,24 @@ class OddSessionTools(Sound):
     def list_task_tools(self) -> ListToolsOutput:
         union = {"anyOf": [Step.model_json_schema(), Number.model_json_schema()]}
         odd = ToolSpec(name="gehe weiter", description="", input_schema=union)
-        guess = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Word"}], "$defs": {"Word": {"type": "string"}}}
-        lost = {"type": "object", "properties": {"a": {"$ref": "#/$defs/X"}}, "required": ["a", "a"]}
+        guess = {
+            "anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Word"}],
+            "$defs": {"Word": {"type": "string"}},
+        }
+        lost = {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/X"}},
+            "required": ["a", "a"],
+        }
         others = {"count": {"type": "array"}, "guess": guess, "lost": lost}
         return ListToolsOutput(
-            tools=[odd, *(ToolSpec(name=name, description="-", input_schema=others[name]) for name in others)]
+            tools=[
+                odd,
+                *(
+                    ToolSpec(name=name, description="-", input_schema=others[name])
+                    for name in others
+                ),
+            ]
         )
 
 
@@ -458,7 +485,7 @@ class Unmarked(Sound):
         return told("never")
 
 
-# --- sessions --------------------------------------------------------------------------------------------------------
+# --- sessions -------------------------------------------------------------------------------------
 
 
 class Random(Sound):
@@ -561,7 +588,7 @@ class SelfCancelling(Sound):
         return told("Done.")
 
 
-# --- that hang, for processes of their own ---------------------------------------------------------------------------
+# --- that hang, for processes of their own --------------------------------------------------------
 
 
 class HangingTools(Sound):
@@ -616,7 +643,7 @@ class HoldingPython(Sound):
         return told("never")
 
 
-# --- trials ----------------------------------------------------------------------------------------------------------
+# --- trials ---------------------------------------------------------------------------------------
 
 
 class Underpaid(Sound):

@@ -1,4 +1,5 @@
-"""Classes of both SDKs with an oracle and exploits. Served as `tests.environments.checking.sdk_classes:Name`."""
+"""Classes of both SDKs with an oracle and exploits. Served as
+`tests.environments.checking.sdk_classes:Name`."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class OrsEcho(Echo, ors.Environment):
     def answer(self, params: Answer) -> ors.ToolOutput:
         """Say a word."""
         is_right = params.text == self.task_spec["word"]
-        return ors.ToolOutput(blocks=[ors.TextBlock(text="Heard.")], reward=float(is_right), finished=True)
+        return ors.ToolOutput(
+            blocks=[ors.TextBlock(text="Heard.")], reward=float(is_right), finished=True
+        )
 
 
 class OrwEcho(Echo, orw.Environment):
@@ -54,4 +57,6 @@ class OrwEcho(Echo, orw.Environment):
     async def answer(self, params: Answer) -> orw.ToolOutput:
         """Say a word."""
         is_right = params.text == self.task_spec["word"]
-        return orw.ToolOutput(blocks=[orw.TextBlock(text="Heard.")], reward=float(is_right), finished=True)
+        return orw.ToolOutput(
+            blocks=[orw.TextBlock(text="Heard.")], reward=float(is_right), finished=True
+        )

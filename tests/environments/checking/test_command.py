@@ -19,7 +19,8 @@ FLAWED = "tests.environments.checking.flawed"
 
 
 def _status(*args: str) -> int:
-    """Exit status of the command in this process, which lists the tasks itself instead of in two others."""
+    """Exit status of the command in this process, which lists the tasks itself instead of in two
+    others."""
     try:
         with processes_for("one process"):
             call_command("check_environment", "--timeout", "30", *args)
@@ -85,7 +86,11 @@ def test_a_module_that_fails_has_a_traceback(
     ("text", "status", "words"),
     [
         ("import signal; signal.signal(signal.SIGUSR2, signal.SIG_DFL)", 0, ""),
-        ("import threading; threading.Event().wait()", 2, "its import took over 3 s; raise --timeout"),
+        (
+            "import threading; threading.Event().wait()",
+            2,
+            "its import took over 3 s; raise --timeout",
+        ),
     ],
 )
 def test_a_module_is_imported_as_by_a_server(
@@ -97,7 +102,9 @@ def test_a_module_is_imported_as_by_a_server(
     words: str,
 ) -> None:
     name = f"orsweb_test_imported_{abs(hash(text))}"
-    (tmp_path / f"{name}.py").write_text(f"{text}\nfrom tests.environments.checking.flawed import Sound\n")
+    (tmp_path / f"{name}.py").write_text(
+        f"{text}\nfrom tests.environments.checking.flawed import Sound\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     timeout = "0.1" if status else "30"
     assert _status(f"{name}:Sound", "--episodes", "1", "--timeout", timeout) == status
@@ -125,7 +132,11 @@ def test_code_that_hangs_is_named_and_left_behind(name: str, words: list[str]) -
     failed = [one["sentence"] for one in _report(done)["findings"] if one["result"] == "failed"]
     assert all(any(word in sentence for sentence in failed) for word in words), failed
     assert sum(one["check"] == "remaining checks" for one in _report(done)["findings"]) <= 1
-    assert not [one for one in _report(done)["findings"] if one["result"] == "ok" and one["sentence"][:2] == "0 "]
+    assert not [
+        one
+        for one in _report(done)["findings"]
+        if one["result"] == "ok" and one["sentence"][:2] == "0 "
+    ]
 
 
 def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
@@ -137,7 +148,10 @@ def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
 def test_code_that_ends_the_process_is_named() -> None:
     done = _run(f"{FLAWED}:Exiting")
     assert (done.returncode, done.stdout) == (1, "")
-    words = "The process of the check exited with status 3 in the environment's code: Tool 'step' in train[0]."
+    words = (
+        "The process of the check exited with status 3 in the environment's code: Tool 'step' in "
+        "train[0]."
+    )
     assert done.stderr.strip().endswith(words)
 
 
@@ -156,8 +170,15 @@ Server([Chess, Go])
 
 
 def test_the_classes_of_a_directory_are_those_that_serve_finds(tmp_path: Path) -> None:
-    (tmp_path / "env.py").write_text(REPOSITORY.replace("Server(", "if __name__ == '__main__': Server("))
+    (tmp_path / "env.py").write_text(
+        REPOSITORY.replace("Server(", "if __name__ == '__main__': Server(")
+    )
     done = _run(str(tmp_path), *ONE_EPISODE)
-    assert done.returncode == 1 and done.stdout.index("env:Chess") < done.stdout.index("env:Go"), done.stdout
+    assert done.returncode == 1 and done.stdout.index("env:Chess") < done.stdout.index("env:Go"), (
+        done.stdout
+    )
     refused = _run(str(tmp_path), "--json")
-    assert refused.returncode == 2 and f"with --json, name one of {tmp_path}:env:Chess" in refused.stderr
+    assert (
+        refused.returncode == 2
+        and f"with --json, name one of {tmp_path}:env:Chess" in refused.stderr
+    )

@@ -1,4 +1,5 @@
-"""Inputs made from JSON Schemas are allowed by them, invalid ones are not, and both follow the seed."""
+"""Inputs made from JSON Schemas are allowed by them, invalid ones are not, and both follow the
+seed."""
 
 from __future__ import annotations
 
@@ -23,8 +24,19 @@ SCHEMAS: list[dict[str, Any]] = [
     {"type": "string", "minLength": 30, "maxLength": 31},
     {"type": "string", "pattern": r"^[A-Z]{2}-\d{3,}(x|y)?$"},
     {"type": "string", "format": "date"},
-    {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3, "uniqueItems": True},
-    {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2},
+    {
+        "type": "array",
+        "items": {"type": "integer"},
+        "minItems": 2,
+        "maxItems": 3,
+        "uniqueItems": True,
+    },
+    {
+        "type": "array",
+        "prefixItems": [{"type": "integer"}, {"type": "string"}],
+        "minItems": 2,
+        "maxItems": 2,
+    },
     {"type": "object", "additionalProperties": {"type": "integer"}},
     {"type": ["integer", "null"]},
     {"anyOf": [{"type": "integer"}, {"type": "null"}]},
@@ -40,21 +52,34 @@ TREE = {
 
 
 def _tool(schema: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": {"x": schema}, "required": ["x"], "$defs": {"tree": TREE}}
+    return {
+        "type": "object",
+        "properties": {"x": schema},
+        "required": ["x"],
+        "$defs": {"tree": TREE},
+    }
 
 
 @each("schema", SCHEMAS)
 def test_inputs_are_what_the_schema_allows(schema: dict[str, Any]) -> None:
     inputs = Inputs(_tool(schema), Random(1))
     made = [inputs.valid() for _ in range(50)]
-    assert not [value for value in made if not jsonschema.Draft202012Validator(_tool(schema)).is_valid(value)]
+    assert not [
+        value
+        for value in made
+        if not jsonschema.Draft202012Validator(_tool(schema)).is_valid(value)
+    ]
 
 
 @each("schema", SCHEMAS)
 def test_invalid_inputs_are_what_it_forbids(schema: dict[str, Any]) -> None:
     wrong = list(Inputs(_tool(schema), Random(1)).invalid())
     assert ("without 'x'", {}) in wrong
-    assert not [value for _, value in wrong if jsonschema.Draft202012Validator(_tool(schema)).is_valid(value)]
+    assert not [
+        value
+        for _, value in wrong
+        if jsonschema.Draft202012Validator(_tool(schema)).is_valid(value)
+    ]
 
 
 def test_the_same_seed_makes_the_same_inputs() -> None:

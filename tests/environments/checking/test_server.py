@@ -1,4 +1,5 @@
-"""Servers in any language: ours and both reference servers pass, and one that breaks the protocol is found out."""
+"""Servers in any language: ours and both reference servers pass, and one that breaks the protocol
+is found out."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ from tests.server import LiveServer
 
 KEY = {"X-API-Key": "a-secret-key-of-many-letters"}
 OPTIONS = CheckOptions(episodes=3, steps=10, timeout_seconds=30)
-REFERENCES = {"ors": ("tests.envs_ors", "OrsTaskTools"), "openreward": ("tests.envs_openreward", "OrwTerminal")}
+REFERENCES = {
+    "ors": ("tests.envs_ors", "OrsTaskTools"),
+    "openreward": ("tests.envs_openreward", "OrwTerminal"),
+}
 
 
 @pytest.mark.parametrize("sdk", REFERENCES)
@@ -34,7 +38,10 @@ def test_a_reference_server_passes(sdk: str) -> None:
 
 def test_this_server_passes_with_a_key() -> None:
     settings = {"ORSWEB_API_KEYS": "agent:a-secret-key-of-many-letters"}
-    classes = ["tests.environments.checking.flawed:Procedural", "tests.environments.checking.flawed:Sound"]
+    classes = [
+        "tests.environments.checking.flawed:Procedural",
+        "tests.environments.checking.flawed:Sound",
+    ]
     with LiveServer(*classes, env=settings) as server:
         report = check_server(server.url, "sound", KEY, OPTIONS)
         assert _failed(report) == []
@@ -44,21 +51,28 @@ def test_this_server_passes_with_a_key() -> None:
         assert _failed(check_server(server.url, "Procedural", KEY, OPTIONS)) == []
         with pytest.raises(Unreachable, match="401"):
             check_server(server.url, None, {}, OPTIONS)
-        with pytest.raises(Unreachable, match="no environment 'unknown'; it has 'procedural', 'sound'"):
+        with pytest.raises(
+            Unreachable, match="no environment 'unknown'; it has 'procedural', 'sound'"
+        ):
             check_server(server.url, "unknown", KEY, OPTIONS)
 
 
-# --- a server that errs ----------------------------------------------------------------------------------------------
+# --- a server that errs ---------------------------------------------------------------------------
 
 
 class _Careless(BaseHTTPRequestHandler):
-    """Knows the paths and little of the rules: NaN, an odd tool, no status but 200, a stream without an id."""
+    """Knows the paths and little of the rules: NaN, an odd tool, no status but 200, a stream
+    without an id."""
 
     answers: ClassVar[dict[str, Any]] = {
         "/health": {"status": "ok"},
         "/list_environments": ["careless"],
-        "/careless/tools": {"tools": [{"name": "say it", "description": "", "input_schema": None, "cost": 1}]},
-        "/careless/task_tools": {"tools": [{"name": "say it", "description": "", "input_schema": None}]},
+        "/careless/tools": {
+            "tools": [{"name": "say it", "description": "", "input_schema": None, "cost": 1}]
+        },
+        "/careless/task_tools": {
+            "tools": [{"name": "say it", "description": "", "input_schema": None}]
+        },
         "/careless/splits": [{"name": "train", "type": "train"}],
         "/careless/tasks": {"tasks": [{"id": 1}, {"id": 2}]},
         "/careless/num_tasks": {"num_tasks": 2},
@@ -72,7 +86,10 @@ class _Careless(BaseHTTPRequestHandler):
         is_call = self.path == "/careless/call"
         content = json.dumps(self.answers.get(self.path, {})).encode()
         if is_call:
-            content = b'event: end\ndata: {"ok":true,"output":{"blocks":[{"type":"text","text":"x"}]}}\n\n'
+            content = (
+                b"event: end\ndata: "
+                b'{"ok":true,"output":{"blocks":[{"type":"text","text":"x"}]}}\n\n'
+            )
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream" if is_call else "application/json")
         self.send_header("Content-Length", str(len(content)))

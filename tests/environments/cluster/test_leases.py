@@ -33,7 +33,9 @@ if connection.vendor == "postgresql":
     def sessions() -> set[str]:
         return {lease.session for lease in SessionLease.objects.all()}
 
-    def test_what_is_given_up_is_deleted_with_the_next_question(own: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_given_up_is_deleted_with_the_next_question(
+        own: Leases, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(leases, "MAX_RELEASE_SECONDS", 60.0)
 
         async def play() -> set[str]:
@@ -49,7 +51,9 @@ if connection.vendor == "postgresql":
         own.release("only")
         eventually(lambda: not sessions())
 
-    def test_what_is_given_up_last_is_deleted_at_the_end(own: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_given_up_last_is_deleted_at_the_end(
+        own: Leases, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(leases, "MAX_RELEASE_SECONDS", 60.0)
         asyncio.run(own.claim("only"))
         own.release("only")

@@ -14,27 +14,38 @@ AUTHOR = "ada"
 SMALL_BATCH = 20
 
 
-def make_tasks(count: int, first: int = 0, environment: Environment | None = None, **values: object) -> list[int]:
+def make_tasks(
+    count: int, first: int = 0, environment: Environment | None = None, **values: object
+) -> list[int]:
     """Return the ids of tasks `{"n": first}` and so on, oldest first."""
     environment = environment or make_environment()
     texts = [json.dumps({"n": n}) for n in range(first, first + count)]
-    tasks = [Task(environment=environment, content_hash=content_hash(text), spec=text, **values) for text in texts]
+    tasks = [
+        Task(environment=environment, content_hash=content_hash(text), spec=text, **values)
+        for text in texts
+    ]
     Task.objects.bulk_create(tasks, batch_size=500)
     return [task.pk for task in tasks]
 
 
 def served(split: Split | int) -> list[int]:
     """Return the ids of the tasks that the split serves, in order, as the catalogue reads them."""
-    row = Split.objects.select_related("environment").get(pk=split if isinstance(split, int) else split.pk)
+    row = Split.objects.select_related("environment").get(
+        pk=split if isinstance(split, int) else split.pk
+    )
     ids = list(ListedTasks().ids(row.environment.name, row.name))
     assert len(ids) == row.size
     return ids
 
 
-def split_of(*tasks: int, name: str = "train", environment: Environment | None = None, **values: object) -> Split:
+def split_of(
+    *tasks: int, name: str = "train", environment: Environment | None = None, **values: object
+) -> Split:
     """Return a served split with the tasks in this order."""
     environment = environment or make_environment()
-    split = Split.objects.create(environment=environment, name=name, type="train", size=len(tasks), **values)
+    split = Split.objects.create(
+        environment=environment, name=name, type="train", size=len(tasks), **values
+    )
     entries = (SplitEntry(split=split, position=n, task_id=task) for n, task in enumerate(tasks))
     SplitEntry.objects.bulk_create(entries, batch_size=500)
     return split

@@ -1,4 +1,5 @@
-"""Edit: new content is another task, which takes the old one's places; the second of two editors is refused."""
+"""Edit: new content is another task, which takes the old one's places; the second of two editors is
+refused."""
 
 from __future__ import annotations
 
@@ -174,7 +175,8 @@ def test_it_plans_what_will_be_touched() -> None:
     assert plan.sentences == (
         "1 task is in split 'train'.",
         "Split 'held-out' is frozen and continues to serve 1 task of them.",
-        f"There is a task with this content already, {name}: that task, with its results, takes the place.",
+        f"There is a task with this content already, {name}: that task, with its results, takes "
+        "the place.",
         "It is quarantined (odd), so agents won't get it until you release it.",
         "Split 'train' has it already and will have it once.",
     )

@@ -1,4 +1,5 @@
-"""Actions on an environment as a whole: how it is scored, and whether agents and people may play it."""
+"""Actions on an environment as a whole: how it is scored, and whether agents and people may play
+it."""
 
 from __future__ import annotations
 
@@ -55,7 +56,10 @@ def test_it_goes_back_to_what_the_class_declares() -> None:
 )
 def test_it_refuses_what_makes_no_sense(values: dict[str, Any], why: str) -> None:
     row = declared()
-    for refused in (SetScoring(row.pk, **values).plan, lambda: SetScoring(row.pk, **values).apply(AUTHOR)):
+    for refused in (
+        SetScoring(row.pk, **values).plan,
+        lambda: SetScoring(row.pk, **values).apply(AUTHOR),
+    ):
         with pytest.raises(ActionRefused, match=why):
             refused()
 

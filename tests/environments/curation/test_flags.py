@@ -1,11 +1,19 @@
-"""Flags: people report what is broken about a task, and the report stays open until a curator settles it."""
+"""Flags: people report what is broken about a task, and the report stays open until a curator
+settles it."""
 
 from __future__ import annotations
 
 import pytest
 
 from environments.curation.action import ActionRefused
-from environments.curation.flags import MAX_CHARACTERS, MAX_TOGETHER, flag, flagged, flags_of, settle
+from environments.curation.flags import (
+    MAX_CHARACTERS,
+    MAX_TOGETHER,
+    flag,
+    flagged,
+    flags_of,
+    settle,
+)
 from environments.models import TaskFlag
 from tests.stored import make_task
 
@@ -49,7 +57,10 @@ def test_each_person_has_a_flag_of_their_own_and_settled_ones_stay() -> None:
     flag(task, "bob", "Wrong.")
     assert settle(task, "eve", first.pk) == 1
     flag(task, "ada", "Still wrong.")
-    assert [row.author for row in flags_of(task).open] == ["bob", "ada"] and TaskFlag.objects.count() == 3
+    assert [row.author for row in flags_of(task).open] == [
+        "bob",
+        "ada",
+    ] and TaskFlag.objects.count() == 3
 
 
 def test_a_flag_is_settled_once_and_only_from_its_own_task() -> None:
@@ -60,7 +71,8 @@ def test_a_flag_is_settled_once_and_only_from_its_own_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "told"), [(" \n", "Say what is wrong"), ("x" * (MAX_CHARACTERS + 1), "2,001 characters; at most 2,000")]
+    ("note", "told"),
+    [(" \n", "Say what is wrong"), ("x" * (MAX_CHARACTERS + 1), "2,001 characters; at most 2,000")],
 )
 def test_a_note_is_needed_and_bounded(note: str, told: str) -> None:
     with pytest.raises(ActionRefused, match=told):
@@ -72,7 +84,9 @@ def test_all_notes_of_one_person_together_are_bounded() -> None:
     for number in range(MAX_TOGETHER // MAX_CHARACTERS - 1):
         flag(task, "ada", f"{number}" + "x" * (MAX_CHARACTERS - 2))
     with pytest.raises(ActionRefused, match="once somebody has settled it"):
-        flag(task, "ada", "a" + "x" * (MAX_CHARACTERS - 1) + "", 3) and flag(task, "ada", "b" * MAX_CHARACTERS)
+        flag(task, "ada", "a" + "x" * (MAX_CHARACTERS - 1) + "", 3) and flag(
+            task, "ada", "b" * MAX_CHARACTERS
+        )
 
 
 def test_the_queue_holds_each_task_once() -> None:

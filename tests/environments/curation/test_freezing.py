@@ -17,7 +17,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_it_refuses_a_frozen_split() -> None:
     split = make_split(make_task())
     digest = freeze(split)
-    with pytest.raises(FrozenSplit, match=r"Split 'train' of 'math' is frozen\. Unfreeze it"), SplitChange(split):
+    with (
+        pytest.raises(FrozenSplit, match=r"Split 'train' of 'math' is frozen\. Unfreeze it"),
+        SplitChange(split),
+    ):
         pass
     split.refresh_from_db()
     assert split.frozen_hash == digest != ""
@@ -36,12 +39,15 @@ def test_an_unfrozen_split_changes_again() -> None:
 def test_the_hash_is_computed_over_content_and_order() -> None:
     one, two = make_task(), make_task()
     first, same, turned = (
-        make_split(*tasks, name=name) for name, *tasks in [("a", one, two), ("b", one, two), ("c", two, one)]
+        make_split(*tasks, name=name)
+        for name, *tasks in [("a", one, two), ("b", one, two), ("c", two, one)]
     )
     assert freeze(first) == freeze(same) != freeze(turned)
 
 
-def test_the_command_freezes_a_split_and_prints_its_hash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_freezes_a_split_and_prints_its_hash(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     split = make_split(make_task())
     call_command("freeze_split", "math", "train")
     split.refresh_from_db()

@@ -16,7 +16,14 @@ from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit, SplitBusy
 from environments.tasks.sync import content_hash
 from environments.tasks.task_hash import hash_of_spec
-from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, break_off_after, make_tasks, served, split_of
+from tests.environments.curation.tasks import (
+    AUTHOR,
+    SMALL_BATCH,
+    break_off_after,
+    make_tasks,
+    served,
+    split_of,
+)
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,8 +35,13 @@ def everything() -> Selection:
 
 def history(change: str) -> dict[int, tuple[list[str], list[str]]]:
     """Return by task (its splits before, its splits after)."""
-    rows = TaskRevision.objects.filter(change=change, kind="splits").values_list("task_id", "before", "after")
-    return {task: (json.loads(before)["splits"], json.loads(after)["splits"]) for task, before, after in rows}
+    rows = TaskRevision.objects.filter(change=change, kind="splits").values_list(
+        "task_id", "before", "after"
+    )
+    return {
+        task: (json.loads(before)["splits"], json.loads(after)["splits"])
+        for task, before, after in rows
+    }
 
 
 def test_it_copies_tasks_to_the_end_of_a_split() -> None:
@@ -37,7 +49,10 @@ def test_it_copies_tasks_to_the_end_of_a_split() -> None:
     train, hard = split_of(one, two, three), split_of(two, name="hard")
     outcome = CopyToSplit(everything(), hard.pk).apply(AUTHOR)
     assert (served(hard), served(train)) == ([two, one, three], [one, two, three])
-    assert history(outcome.change) == {one: (["train"], ["hard", "train"]), three: (["train"], ["hard", "train"])}
+    assert history(outcome.change) == {
+        one: (["train"], ["hard", "train"]),
+        three: (["train"], ["hard", "train"]),
+    }
 
 
 def test_it_copies_in_the_order_of_the_split_it_copies_from() -> None:
@@ -63,7 +78,10 @@ def test_it_moves_tasks_in_one_moment() -> None:
     train, hard = split_of(three, two, one), split_of(two, name="hard")
     outcome = MoveToSplit(Selection(ids=(two, three)), train.pk, hard.pk).apply(AUTHOR)
     assert (served(train), served(hard)) == ([one], [two, three])
-    assert history(outcome.change) == {two: (["hard", "train"], ["hard"]), three: (["train"], ["hard"])}
+    assert history(outcome.change) == {
+        two: (["hard", "train"], ["hard"]),
+        three: (["train"], ["hard"]),
+    }
 
 
 def test_it_moves_only_tasks_of_the_source() -> None:
@@ -91,7 +109,13 @@ def test_it_saves_a_selection_as_a_new_split() -> None:
     split_of(tasks[0], position=4)
     outcome = SaveAsSplit(everything(), " held-out ", "test", "for the paper").apply(AUTHOR)
     row = Split.objects.get(pk=outcome.split)
-    assert (row.name, row.type, row.position, row.is_curated, row.is_served) == ("held-out", "test", 5, True, True)
+    assert (row.name, row.type, row.position, row.is_curated, row.is_served) == (
+        "held-out",
+        "test",
+        5,
+        True,
+        True,
+    )
     assert served(row) == tasks
     assert outcome.sentence == "Saved 3 tasks as split 'held-out'."
     assert history(outcome.change)[tasks[0]] == (["train"], ["held-out", "train"])
@@ -151,7 +175,9 @@ def test_it_shows_no_half_of_a_new_split_and_its_name_stays_free() -> None:
 def test_it_takes_nothing_over_from_a_process_that_died() -> None:
     one, two = make_tasks(2)
     split_of(one, name="new", is_curated=True, is_served=False)
-    outcome = SaveAsSplit(Selection(make_environment().pk, ids=(two,)), "new", "train").apply(AUTHOR)
+    outcome = SaveAsSplit(Selection(make_environment().pk, ids=(two,)), "new", "train").apply(
+        AUTHOR
+    )
     assert history(outcome.change) == {two: ([], ["new"])}
     assert list(SplitEntry.objects.values_list("task", flat=True)) == [two]
 
@@ -199,7 +225,9 @@ def test_it_refuses_to_move_to_the_same_split() -> None:
         MoveToSplit(everything(), split.pk, split.pk).plan()
 
 
-def test_it_leaves_both_splits_alone_when_one_is_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_both_splits_alone_when_one_is_being_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("environments.curation.work.MAX_WAIT_SECONDS", 0.0)
     [task] = make_tasks(1)
     train, hard = split_of(task), split_of(name="hard")
@@ -213,7 +241,10 @@ def test_it_plans_a_copy() -> None:
     hard = split_of(two, name="hard")
     Quarantine(Selection(ids=(three,)), "why").apply(AUTHOR)
     plan = CopyToSplit(everything(), hard.pk).plan()
-    assert (plan.title, plan.splits) == ("Copy 2 tasks to split 'hard'", (SplitShare(hard.pk, "hard", 2),))
+    assert (plan.title, plan.splits) == (
+        "Copy 2 tasks to split 'hard'",
+        (SplitShare(hard.pk, "hard", 2),),
+    )
     assert plan.sentences == (
         "1 task is in it already and keeps its place.",
         "1 task is quarantined; release it for agents to get it.",
@@ -225,7 +256,10 @@ def test_it_says_when_the_order_of_a_class_is_lost() -> None:
     split, into = split_of(*tasks), split_of(name="hard")
     for shown, said in ((None, True), (split.pk, False)):
         chosen = Selection(make_environment().pk, shown)
-        for plan in (CopyToSplit(chosen, into.pk).plan(), SaveAsSplit(chosen, "new", "train").plan()):
+        for plan in (
+            CopyToSplit(chosen, into.pk).plan(),
+            SaveAsSplit(chosen, "new", "train").plan(),
+        ):
             assert said == any("won't be in its order" in sentence for sentence in plan.sentences)
 
 

@@ -1,4 +1,5 @@
-"""Quarantine and Release: tasks are hidden at once in every split that is not frozen, and return to their places."""
+"""Quarantine and Release: tasks are hidden at once in every split that is not frozen, and return to
+their places."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
-from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, break_off_after, make_tasks, served, split_of
+from tests.environments.curation.tasks import (
+    AUTHOR,
+    SMALL_BATCH,
+    break_off_after,
+    make_tasks,
+    served,
+    split_of,
+)
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,12 +35,18 @@ def quarantine(*tasks: int) -> None:
 
 def test_it_stops_serving_tasks_in_every_split_and_leaves_the_others_alone() -> None:
     one, two, three = make_tasks(3)
-    train, test, other = split_of(one, two, name="train"), split_of(two, name="test"), split_of(three, name="other")
+    train, test, other = (
+        split_of(one, two, name="train"),
+        split_of(two, name="test"),
+        split_of(three, name="other"),
+    )
     outcome = Quarantine(Selection(ids=(two,)), " wrong answer ").apply(AUTHOR)
     assert (served(train), served(test), served(other)) == ([one], [], [three])
     assert (outcome.sentence, outcome.changed) == ("Quarantined 1 task.", 1)
     assert Split.objects.get(pk=other.pk).version == 0
-    assert list(Task.objects.filter(state="quarantined").values_list("pk", "reason")) == [(two, "wrong answer")]
+    assert list(Task.objects.filter(state="quarantined").values_list("pk", "reason")) == [
+        (two, "wrong answer")
+    ]
 
 
 def test_it_serves_released_tasks_at_the_places_they_kept() -> None:
@@ -100,7 +114,9 @@ def test_it_quarantines_more_tasks_than_one_batch() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
     told = list[tuple[int, int]]()
-    outcome = Quarantine(Selection(), "why").apply(AUTHOR, lambda done, total: told.append((done, total)))
+    outcome = Quarantine(Selection(), "why").apply(
+        AUTHOR, lambda done, total: told.append((done, total))
+    )
     assert served(split) == []
     assert outcome.changed == TaskRevision.objects.count() == MANY
     assert told[-1] == (MANY, MANY)
@@ -136,7 +152,9 @@ def test_it_is_finished_when_it_is_stopped_after() -> None:
     assert Task.objects.filter(state="quarantined").count() == TaskRevision.objects.count() == MANY
 
 
-def test_it_changes_nothing_while_another_person_changes_the_split(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_changes_nothing_while_another_person_changes_the_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("environments.curation.work.MAX_WAIT_SECONDS", 0.0)
     [task] = make_tasks(1)
     split = split_of(task)

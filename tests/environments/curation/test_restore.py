@@ -33,7 +33,9 @@ def restore(change: int) -> int | None:
 
 
 def edit(task: int, name: str) -> int:
-    outcome = Edit(task, f'{{"n": "{name}"}}', revision() if TaskRevision.objects.exists() else 0).apply(AUTHOR)
+    outcome = Edit(
+        task, f'{{"n": "{name}"}}', revision() if TaskRevision.objects.exists() else 0
+    ).apply(AUTHOR)
     return outcome.task or 0
 
 
@@ -118,7 +120,10 @@ def test_it_puts_back_a_reason_that_alone_was_changed(tmp_path: Path) -> None:
     assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "first")
     last = TaskRevision.objects.latest("id")
     assert (last.kind, last.author) == ("restore", "bob")
-    assert (json.loads(last.before)["reason"], json.loads(last.after)["reason"]) == ("second", "first")
+    assert (json.loads(last.before)["reason"], json.loads(last.after)["reason"]) == (
+        "second",
+        "first",
+    )
     with pytest.raises(ActionRefused, match=r"quarantined for that reason \(first\) already"):
         Restore(last.pk - 1).plan()
 
@@ -184,7 +189,13 @@ def test_it_refuses_when_the_split_is_gone() -> None:
 def test_it_refuses_what_the_class_did_and_what_does_not_exist() -> None:
     [one] = make_tasks(1)
     sync = TaskRevision.objects.create(
-        task_id=one, kind="sync", change="x", author="sync", before="{}", after='{"dropped": true}', created=NOW
+        task_id=one,
+        kind="sync",
+        change="x",
+        author="sync",
+        before="{}",
+        after='{"dropped": true}',
+        created=NOW,
     )
     with pytest.raises(ActionRefused, match="what the class did"):
         restore(sync.pk)

@@ -21,13 +21,16 @@ pytestmark = pytest.mark.django_db
 
 
 def chosen(wanted: Selection, seconds: float | None = None) -> list[int]:
-    """Return the ids in all batches of the selection, which have to be those of its condition and of `all_ids`."""
+    """Return the ids in all batches of the selection, which have to be those of its condition and
+    of `all_ids`."""
     found, batch = list[int](), wanted.batch(limit=3, seconds=seconds)
     found += batch.ids
     while not batch.is_last:
         batch = wanted.batch(batch.last, limit=3, seconds=seconds)
         found += batch.ids
-    assert sorted(set(found)) == sorted(Task.objects.filter(wanted.condition()).values_list("pk", flat=True))
+    assert sorted(set(found)) == sorted(
+        Task.objects.filter(wanted.condition()).values_list("pk", flat=True)
+    )
     assert sorted(set(found)) == sorted(wanted.all_ids())
     return found
 
@@ -54,10 +57,19 @@ def test_it_keeps_to_an_environment() -> None:
 def test_it_chooses_tasks_that_a_person_flagged_once_each_until_they_are_settled() -> None:
     tasks = [Task.objects.get(pk=pk) for pk in make_tasks(6)]
     elsewhere = Task.objects.get(pk=make_tasks(1, environment=make_environment("guess"))[0])
-    for author, task in (("ada", tasks[1]), ("bob", tasks[1]), ("ada", tasks[4]), ("ada", tasks[5]), ("a", elsewhere)):
+    for author, task in (
+        ("ada", tasks[1]),
+        ("bob", tasks[1]),
+        ("ada", tasks[4]),
+        ("ada", tasks[5]),
+        ("a", elsewhere),
+    ):
         flag(task, author, "Wrong.")
     settle(tasks[5], "eve")
-    assert chosen(Selection(flags="open", environment=make_environment().pk)) == [tasks[4].pk, tasks[1].pk]
+    assert chosen(Selection(flags="open", environment=make_environment().pk)) == [
+        tasks[4].pk,
+        tasks[1].pk,
+    ]
     assert chosen(Selection(flags="open", split=make_split(*tasks[:3]).pk)) == [tasks[1].pk]
 
 
@@ -112,7 +124,9 @@ def test_it_chooses_by_state(environment: bool) -> None:
 
 @pytest.mark.parametrize("source", ["code", "import", "edit", "played"])
 def test_it_chooses_by_source(source: str) -> None:
-    by_source = {name: make_tasks(4, 10 * n, source=name) for n, (name, _) in enumerate(Task.SOURCES)}
+    by_source = {
+        name: make_tasks(4, 10 * n, source=name) for n, (name, _) in enumerate(Task.SOURCES)
+    }
     assert chosen(Selection(source=source)) == by_source[source][::-1]
 
 
@@ -120,23 +134,33 @@ def test_it_chooses_by_source(source: str) -> None:
 def test_it_chooses_what_the_code_dropped(environment: bool) -> None:
     tasks = make_tasks(5, source="code")
     Task.objects.filter(pk__in=tasks[3:]).update(dropped=timezone.now())
-    assert chosen(Selection(make_environment().pk if environment else None, source="dropped")) == tasks[3:][::-1]
+    assert (
+        chosen(Selection(make_environment().pk if environment else None, source="dropped"))
+        == tasks[3:][::-1]
+    )
 
 
 @pytest.mark.parametrize("within", [True, False])
 @pytest.mark.parametrize(
-    ("bucket", "expected"), [("unseen", [0]), ("hopeless", [1]), ("learnable", [5, 3, 2]), ("saturated", [4])]
+    ("bucket", "expected"),
+    [("unseen", [0]), ("hopeless", [1]), ("learnable", [5, 3, 2]), ("saturated", [4])],
 )
 def test_it_chooses_by_bucket(bucket: str, expected: list[int], within: bool) -> None:
     tasks = make_tasks(6)
-    for task, (attempts, rate) in zip(tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.25)], strict=True):
+    for task, (attempts, rate) in zip(
+        tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.25)], strict=True
+    ):
         attempted(task, attempts, rate)
     found = chosen(Selection(make_environment().pk if within else None, bucket=bucket))
     assert found == [tasks[n] for n in expected]
 
 
 def test_it_lists_a_bucket_newest_first_whatever_the_environment() -> None:
-    tasks = [*make_tasks(2), *make_tasks(1, environment=make_environment("guess")), *make_tasks(2, 2)]
+    tasks = [
+        *make_tasks(2),
+        *make_tasks(1, environment=make_environment("guess")),
+        *make_tasks(2, 2),
+    ]
     for task, successes in zip(tasks, [2, 4, 3, 1, 5], strict=True):
         attempted(task, 8, successes / 8)
     assert chosen(Selection(bucket="learnable")) == tasks[::-1]
@@ -181,16 +205,22 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     assert wanted.batch(seconds=seconds).order == ("split" if seconds is None else "newest")
 
 
-def test_a_task_with_two_places_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_with_two_places_in_a_split_is_found_once_by_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(index_walk, "SPANS", (2,))
     monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 2)
     monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
     split = make_split(*tasks, *tasks)
-    assert chosen(Selection(split=split.pk, state="active"), seconds=60.0) == [task.pk for task in tasks[::-1]]
+    assert chosen(Selection(split=split.pk, state="active"), seconds=60.0) == [
+        task.pk for task in tasks[::-1]
+    ]
 
 
-@pytest.mark.parametrize("search", ["Größe", "\\u00f6\\u00DF", "A GR", '"name": "A', "100%_\\\\", "\udc00", "\0"])
+@pytest.mark.parametrize(
+    "search", ["Größe", "\\u00f6\\u00DF", "A GR", '"name": "A', "100%_\\\\", "\udc00", "\0"]
+)
 def test_it_searches_the_spec_as_written_and_as_escaped(search: str) -> None:
     escaped = make_task({"name": "A größe \udc00 \0 100%_\\"})
     written = make_task({"name": "b"})
@@ -206,7 +236,9 @@ def test_it_combines_all_its_filters() -> None:
     split = make_split(*Task.objects.filter(pk__in=tasks[5:]).order_by("-pk"))
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[:15])
     Task.objects.filter(pk__in=tasks[10:]).update(state="quarantined")
-    wanted = Selection(make_environment().pk, split.pk, tag="hard", state="quarantined", search='"n": 1')
+    wanted = Selection(
+        make_environment().pk, split.pk, tag="hard", state="quarantined", search='"n": 1'
+    )
     assert chosen(wanted) == tasks[10:15][::-1]
 
 
@@ -232,7 +264,9 @@ def test_it_starts_at_the_beginning_with_an_unreadable_cursor() -> None:
         assert list(Selection().batch(cursor).ids) == tasks
 
 
-def test_it_stops_when_its_time_is_over_and_continues_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stops_when_its_time_is_over_and_continues_from_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(index_walk, "SPANS", (4,))
     tasks = make_tasks(10)
     wanted = Selection(search='"n": 3')
@@ -262,22 +296,35 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
         ("environment", "math", "it has to be the number of an environment"),
         ("environment", "9" * 5000, "it has to be the number of an environment"),
         ("split", "-1", "it has to be the number of a split"),
-        ("sort", "name", "allowed are index, task, environment, tags, splits, attempts, return, success, bucket, with"),
+        (
+            "sort",
+            "name",
+            "allowed are index, task, environment, tags, splits, attempts, return, "
+            "success, bucket, with",
+        ),
         ("search", "answer>many", "after > comes a number"),
         ("ids", "1,b", "they have to be numbers of tasks"),
-        ("state", "lost", "allowed are served, quarantined, superseded, removed, pasted, active, any"),
+        (
+            "state",
+            "lost",
+            "allowed are served, quarantined, superseded, removed, pasted, active, any",
+        ),
         ("source", "?", "allowed are code, import, edit, played, dropped"),
         ("bucket", "full", "allowed are unseen, hopeless, learnable, saturated"),
         ("flags", "closed", "allowed are open"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
+def test_a_value_that_cannot_be_used_is_refused_with_what_is_allowed(
+    name: str, value: str, allowed: str
+) -> None:
     with pytest.raises(InvalidFilter, match=f"{name}='.*' cannot be used: {re.escape(allowed)}"):
         Selection.parse({name: value})
 
 
 @pytest.mark.parametrize("count", [10, 2500])
-def test_it_runs_as_few_queries_for_many_tasks_as_for_few(count: int, django_assert_max_num_queries: Any) -> None:
+def test_it_runs_as_few_queries_for_many_tasks_as_for_few(
+    count: int, django_assert_max_num_queries: Any
+) -> None:
     make_tasks(count)
     environment = make_environment().pk
     with django_assert_max_num_queries(2):

@@ -29,28 +29,48 @@ pytestmark = pytest.mark.django_db
 
 
 def train_and_test(*questions: str) -> tuple[Split, Split, list[Task]]:
-    """Return a train split with a question, an empty test split, and tasks with the other questions."""
-    train, test = make_split(make_task({"question": "How many?", "answer": 3, "seed": 1})), make_split(name="test")
+    """Return a train split with a question, an empty test split, and tasks with the other
+    questions."""
+    train, test = (
+        make_split(make_task({"question": "How many?", "answer": 3, "seed": 1})),
+        make_split(name="test"),
+    )
     Split.objects.filter(pk=test.pk).update(type="test")
     test.refresh_from_db()
-    return train, test, [make_task({"question": text, "answer": 3, "seed": n}) for n, text in enumerate(questions, 2)]
+    return (
+        train,
+        test,
+        [
+            make_task({"question": text, "answer": 3, "seed": n})
+            for n, text in enumerate(questions, 2)
+        ],
+    )
 
 
 def sentences(plan: object) -> str:
     return " ".join(getattr(plan, "sentences", ()))
 
 
-def test_tasks_that_train_has_are_named_before_they_are_put_into_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_train_has_are_named_before_they_are_put_into_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     train, test, others = train_and_test(" how MANY ?", "How much?")
     shared = train.entries.get().task
-    selection = Selection(environment=train.environment_id, ids=(shared.pk, *(task.pk for task in others)))
+    selection = Selection(
+        environment=train.environment_id, ids=(shared.pk, *(task.pk for task in others))
+    )
     for action in (CopyToSplit(selection, test.pk), SaveAsSplit(selection, "new", "test")):
         assert "1 task is also in the train split 'train'" in sentences(action.plan())
-        assert "1 task says the same as another in the train split 'train'" in sentences(action.plan())
-    assert "also in" not in sentences(MoveToSplit(selection, train.pk, test.pk).plan())  # it leaves train
+        assert "1 task says the same as another in the train split 'train'" in sentences(
+            action.plan()
+        )
+    # it leaves train
+    assert "also in" not in sentences(MoveToSplit(selection, train.pk, test.pk).plan())
     assert "also in" not in sentences(SaveAsSplit(selection, "new", "train").plan())
     monkeypatch.setattr(leaks, "MAX_READ", 2)
-    assert "1 task is also in the train split 'train'" in sentences(CopyToSplit(selection, test.pk).plan())
+    assert "1 task is also in the train split 'train'" in sentences(
+        CopyToSplit(selection, test.pk).plan()
+    )
 
 
 def test_a_short_answer_that_the_prompt_announces_is_named_in_the_plan() -> None:
@@ -59,7 +79,9 @@ def test_a_short_answer_that_the_prompt_announces_is_named_in_the_plan() -> None
         {"question": "Is it 7?", "answer": 7},
         {"question": "Which? (The answer is Nile.)", "answer": "Nile"},
     ]
-    selection = Selection(environment=train.environment_id, ids=tuple(make_task(task).pk for task in tasks))
+    selection = Selection(
+        environment=train.environment_id, ids=tuple(make_task(task).pk for task in tasks)
+    )
     plan = SaveAsSplit(selection, "new", "test").plan()
     assert "The field 'answer' of 1 task shows in another field that agents see." in sentences(plan)
 
@@ -74,9 +96,15 @@ def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
     address = f"/admin/environments/split/{test.pk}/change/"
     page = client.get(address).content.decode()
     assert f"1 task says the same as another in the train split &#x27;{train.name}&#x27;" in page
-    assert "The field &#x27;answer&#x27; of 1 task shows in another field" in page and f"task {told.pk}</a>" in page
+    assert (
+        "The field &#x27;answer&#x27; of 1 task shows in another field" in page
+        and f"task {told.pk}</a>" in page
+    )
     monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
-    assert "shows in another field" not in (page := client.get(address).content.decode()) and "?review=1" in page
+    assert (
+        "shows in another field" not in (page := client.get(address).content.decode())
+        and "?review=1" in page
+    )
     assert "shows in another field" in client.get(address + "?review=1").content.decode()
 
 
@@ -90,7 +118,9 @@ def test_tasks_whose_words_do_not_tell_them_apart_are_no_duplicates() -> None:
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
-def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(client: Client, *, is_frozen: bool) -> None:
+def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(
+    client: Client, *, is_frozen: bool
+) -> None:
     _, test, [task, other] = train_and_test("One?", "Two?")
     CopyToSplit(Selection(ids=(task.pk, other.pk)), test.pk).apply(AUTHOR)
     change = Quarantine(Selection(ids=(task.pk,)), "wrong")
@@ -103,7 +133,10 @@ def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(client: Client, *
     [warning] = split_warnings.warnings_of_plan(change.plan())
     assert f"'test' is a test split, and {reason}" in warning
     asked = {"ids": str(task.pk), "ask": "1", "reason": "wrong"}
-    assert "is a test split, and" in client.get("/admin/environments/task/act/quarantine/", asked).content.decode()
+    assert (
+        "is a test split, and"
+        in client.get("/admin/environments/task/act/quarantine/", asked).content.decode()
+    )
     change.apply(AUTHOR)
     page = client.get(f"/admin/environments/split/{test.pk}/change/").content.decode()
     assert ("has other tasks or another order now" in page) == is_frozen
@@ -117,13 +150,21 @@ def test_an_export_and_a_suite_quote_a_test_split(client: Client) -> None:
     client.get(f"/admin/environments/task/export/?split={test.pk}&format=jsonl")
     [warning] = split_warnings.warnings_of_plan(change.plan())
     assert "it was exported on" in warning
-    SecurityEvent.objects.update(what=f"tasks as csv: environment={test.environment.name} split=other")
+    SecurityEvent.objects.update(
+        what=f"tasks as csv: environment={test.environment.name} split=other"
+    )
     assert split_warnings.warnings_of_plan(change.plan()) == []
-    SecurityEvent.objects.update(what=f"tasks as csv: environment={test.environment.name} split=test")
+    SecurityEvent.objects.update(
+        what=f"tasks as csv: environment={test.environment.name} split=test"
+    )
     assert split_warnings.warnings_of_plan(change.plan()) == [warning]
     SecurityEvent.objects.all().delete()
     test.refresh_from_db()
-    publish(Suite(name="core"), SuiteAsked("success", [MemberAsked(test, definition_of(test.environment))]), AUTHOR)
+    publish(
+        Suite(name="core"),
+        SuiteAsked("success", [MemberAsked(test, definition_of(test.environment))]),
+        AUTHOR,
+    )
     [warning] = split_warnings.warnings_of_plan(change.plan())
     assert "a suite has listed its tasks since" in warning
 
@@ -137,7 +178,9 @@ def typed(split: Split, kind: str) -> Split:
 def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_said(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared, near, other = (make_task({"question": text}) for text in ("Shared?", "How many?", "Other?"))
+    shared, near, other = (
+        make_task({"question": text}) for text in ("Shared?", "How many?", "Other?")
+    )
     make_split(shared, make_task({"question": "How MANY ?"}))
     test = typed(make_split(shared, near, other, shared, name="test"), "test")
     monkeypatch.setattr(leaks, "MAX_READ", 3)
@@ -146,7 +189,10 @@ def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_
         page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
         assert "1 task is also in the train split &#x27;train&#x27;" in page
         assert "1 task is in it more than once." in page
-        assert "Near-duplicates and readable answers were not, because that takes reading 6 tasks" in page
+        assert (
+            "Near-duplicates and readable answers were not, because that takes reading 6 tasks"
+            in page
+        )
     page = client.get(f"/admin/environments/split/{test.pk}/change/?review=1").content.decode()
     assert "1 task says the same as another in the train split" in page and "were not" not in page
 
@@ -156,28 +202,42 @@ def test_copies_apart_from_invisible_characters_are_found_however_many_tasks_the
     client: Client, monkeypatch: pytest.MonkeyPatch, invisible: str
 ) -> None:
     """Also where the words do not tell tasks apart, as in mazes that differ in a seed."""
-    plain, hidden = ({"answer": 3, "question": text} for text in ("How many?", f"How{invisible} many?"))
+    plain, hidden = (
+        {"answer": 3, "question": text} for text in ("How many?", f"How{invisible} many?")
+    )
     make_split(make_task(plain), *(make_task({**plain, "seed": n}) for n in range(9)))
-    test = typed(make_split(make_task(hidden), make_task({**hidden, "seed": 3}), name="test"), "test")
+    test = typed(
+        make_split(make_task(hidden), make_task({**hidden, "seed": 3}), name="test"), "test"
+    )
     monkeypatch.setattr(leaks, "MAX_READ", 3)
     monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
     for address in ("freeze", "change"):
         page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
-        assert "2 tasks are copies of another in the train split &#x27;train&#x27;, apart from invisible" in page
-    for sentences in (leaks_of_list(test), leaks_of_list(test, frozenset(served(test).values_list("task", flat=True)))):
+        assert (
+            "2 tasks are copies of another in the train split &#x27;train&#x27;, apart from invisible"
+            in page
+        )
+    for sentences in (
+        leaks_of_list(test),
+        leaks_of_list(test, frozenset(served(test).values_list("task", flat=True))),
+    ):
         assert "2 tasks are copies of another in the train split 'train'" in sentences[0]
     other_way = leaks.leaks_of_split(Split.objects.get(name="train"))
     assert "2 tasks are copies of another in the test split" in other_way.sentences[0]
 
 
-def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_it_stays_behind() -> None:
+def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_it_stays_behind() -> (
+    None
+):
     train = make_split(*(make_task({"question": text}) for text in ("Who?", "Wh\u200bo?", "Why?")))
     assert leaks.leaks_of_split(train).sentences[0] == (
         "2 tasks are copies of another in the same split, apart from invisible characters."
     )
     test = typed(make_split(name="test"), "test")
     first = Selection(ids=(train.entries.get(position=0).task_id,))
-    copy = "1 task is a copy of another in the train split 'train', apart from invisible characters."
+    copy = (
+        "1 task is a copy of another in the train split 'train', apart from invisible characters."
+    )
     assert copy in sentences(MoveToSplit(first, train.pk, test.pk).plan())
     both = Selection(ids=tuple(train.entries.filter(position__lt=2).values_list("task", flat=True)))
     plan = sentences(MoveToSplit(both, train.pk, test.pk).plan())
@@ -185,7 +245,9 @@ def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_
 
 
 def test_whole_numbers_written_with_a_point_are_the_same_words() -> None:
-    assert normalized({"q": "How many?", "n": [1.0, {"m": 2}]}) == normalized({"q": "How many?", "n": [1, {"m": 2.0}]})
+    assert normalized({"q": "How many?", "n": [1.0, {"m": 2}]}) == normalized(
+        {"q": "How many?", "n": [1, {"m": 2.0}]}
+    )
     assert normalized({"q": "How many?", "n": 1.5}) != normalized({"q": "How many?", "n": 1})
 
 
@@ -195,7 +257,11 @@ COPIES: list[dict[str, Any]] = [
     {"hint": "", "tags": [], "more": {"hint": [None, " "]}},
     {"name": "train/17", "task_id": "17", "taskId": 3, "example-id": 4},
     {"meta": {"answer": 3, "id": 17}},
-    {"grading": {"answer": 3, "correctAnswer": "3"}, "reward_model": {"ground_truth": "3"}, "expected_output": 3},
+    {
+        "grading": {"answer": 3, "correctAnswer": "3"},
+        "reward_model": {"ground_truth": "3"},
+        "expected_output": 3,
+    },
     {"question": "how many apples \u2013 of 3.5 kg \u2212 has {n}"},
     {"question": "**\u00bfHow many apples - of 3.5 kg - has {n}???**"},
     {"question": "- \u00abHow many, apples - of 3.5 kg - has \u201c{n}\u201d...\u00bb )"},
@@ -231,7 +297,11 @@ def test_copies_that_differ_in_what_no_agent_reads_are_found_wherever_tasks_are_
     member = MemberAsked(test, definition_of(test.environment))
     for told in (
         sentences(FreezeSplit(test.pk).plan()),
-        sentences(SaveAsSplit(Selection(environment=test.environment_id, ids=tuple(ids)), "new", "test").plan()),
+        sentences(
+            SaveAsSplit(
+                Selection(environment=test.environment_id, ids=tuple(ids)), "new", "test"
+            ).plan()
+        ),
         *("".join(leaks_of_list(test, only)) for only in (None, ids)),
         "".join(leaks_of_members([member])),
     ):
@@ -243,7 +313,15 @@ def test_tasks_that_ask_something_else_are_no_copies() -> None:
 
 
 @each(
-    ("text", "other"), [("a != b", "a = b"), ("2**3", "2*3"), ("-1 + 2", "1 + 2"), (".5", "5"), ("5%", "5"), ("?", "!")]
+    ("text", "other"),
+    [
+        ("a != b", "a = b"),
+        ("2**3", "2*3"),
+        ("-1 + 2", "1 + 2"),
+        (".5", "5"),
+        ("5%", "5"),
+        ("?", "!"),
+    ],
 )
 def test_signs_of_formulas_tell_texts_apart(text: str, other: str) -> None:
     assert normalized({"formula": text}) != normalized({"formula": other})
@@ -251,18 +329,30 @@ def test_signs_of_formulas_tell_texts_apart(text: str, other: str) -> None:
 
 def test_a_split_that_has_all_twice_is_compared() -> None:
     asked = [{"question": QUESTION.format(n=n), "answer": n} for n in range(3)]
-    twice = [*asked, *({**spec, "name": "again", "meta": {"answer": str(spec["answer"])}} for spec in asked)]
+    twice = [
+        *asked,
+        *({**spec, "name": "again", "meta": {"answer": str(spec["answer"])}} for spec in asked),
+    ]
     train = make_split(*map(make_task, twice))
     test = typed(make_split(make_task({**asked[0], "hint": ""}), name="test"), "test")
-    assert "1 task says the same as another in the train split" in leaks.leaks_of_split(test).sentences[0]
-    assert "6 tasks say the same as another in the same split" in leaks.leaks_of_split(train).sentences[1]
+    assert (
+        "1 task says the same as another in the train split"
+        in leaks.leaks_of_split(test).sentences[0]
+    )
+    assert (
+        "6 tasks say the same as another in the same split"
+        in leaks.leaks_of_split(train).sentences[1]
+    )
 
 
 def test_contents_that_are_too_long_to_be_read_are_counted() -> None:
     make_split(make_task({"question": "x" * 9_000}), make_task())
-    test = typed(make_split(make_task({"question": "x" * 9_000, "hint": None}), name="test"), "test")
+    test = typed(
+        make_split(make_task({"question": "x" * 9_000, "hint": None}), name="test"), "test"
+    )
     assert leaks.leaks_of_split(test).sentences == [
-        "1 task in the train split 'train' is too long or too deep to be read: only the same content was looked for.",
+        "1 task in the train split 'train' is too long or too deep to be read: only the same "
+        "content was looked for.",
         "1 task is too long or too deep to be read: only the same content was looked for.",
     ]
 
@@ -270,23 +360,41 @@ def test_contents_that_are_too_long_to_be_read_are_counted() -> None:
 def test_where_labels_alone_tell_tasks_apart_they_count() -> None:
     mazes = [{"goal": "Find the way out.", "seed": n} for n in range(4)]
     make_split(*map(make_task, mazes))
-    copies = [*({**maze, "hint": None} for maze in mazes[:2]), *({**mazes[0], "seed": n} for n in (7, 8))]
+    copies = [
+        *({**maze, "hint": None} for maze in mazes[:2]),
+        *({**mazes[0], "seed": n} for n in (7, 8)),
+    ]
     test = typed(make_split(*map(make_task, copies), name="test"), "test")
-    assert leaks.leaks_of_split(test).sentences[0].startswith("2 tasks say the same as another in the train split")
+    assert (
+        leaks.leaks_of_split(test)
+        .sentences[0]
+        .startswith("2 tasks say the same as another in the train split")
+    )
 
 
 def test_near_duplicates_and_readable_answers_are_found_behind_invisible_characters() -> None:
     make_split(*(make_task({"question": text}) for text in ("How many?", "Who?", "Why?")))
-    told = make_task({"question": "The pass\u200bword is open ses\u2060ame now.", "answer": "open se\ufeffsame now"})
-    near = leaks.leaks_of_split(typed(make_split(make_task({"question": "ho\u200bW many"}), told, name="test"), "test"))
+    told = make_task(
+        {
+            "question": "The pass\u200bword is open ses\u2060ame now.",
+            "answer": "open se\ufeffsame now",
+        }
+    )
+    near = leaks.leaks_of_split(
+        typed(make_split(make_task({"question": "ho\u200bW many"}), told, name="test"), "test")
+    )
     assert [sentence.split(",")[0] for sentence in near.sentences] == [
         "1 task says the same as another in the train split 'train'",
         "The field 'answer' of 1 task shows in another field that agents see.",
     ]
 
 
-def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_its_page(client: Client) -> None:
-    split = make_split(*(make_task({"question": f"How many apples has {name}?"}) for name in ("Ada", "Bob", "Cid")))
+def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_its_page(
+    client: Client,
+) -> None:
+    split = make_split(
+        *(make_task({"question": f"How many apples has {name}?"}) for name in ("Ada", "Bob", "Cid"))
+    )
     twin = make_task({"question": "How many  apples has ADA"})
     twins = Selection(
         environment=split.environment_id,
@@ -294,7 +402,9 @@ def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_
     )
     plan = CopyToSplit(Selection(ids=(twin.pk,)), split.pk).plan()
     assert "1 task says the same as another in split 'train' itself" in sentences(plan)
-    assert "2 tasks say the same as another of them" in sentences(SaveAsSplit(twins, "new", "test").plan())
+    assert "2 tasks say the same as another of them" in sentences(
+        SaveAsSplit(twins, "new", "test").plan()
+    )
     CopyToSplit(Selection(ids=(twin.pk,)), split.pk).apply(AUTHOR)
     page = client.get(f"/admin/environments/split/{split.pk}/change/").content.decode()
     assert "2 tasks say the same as another in the same split" in page
@@ -302,16 +412,18 @@ def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_
 
 def test_a_copy_that_stays_behind_is_named_before_a_task_is_moved() -> None:
     train, test, _ = train_and_test()
-    CopyToSplit(Selection(ids=(make_task({"question": "how many", "seed": 9}).pk, make_task().pk)), train.pk).apply(
-        AUTHOR
-    )
+    CopyToSplit(
+        Selection(ids=(make_task({"question": "how many", "seed": 9}).pk, make_task().pk)), train.pk
+    ).apply(AUTHOR)
     moved = Selection(ids=(train.entries.get(position=0).task_id,))
     assert "1 task says the same as another in the train split" in sentences(
         MoveToSplit(moved, train.pk, test.pk).plan()
     )
 
 
-def test_the_command_that_freezes_names_what_the_split_shares(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_that_freezes_names_what_the_split_shares(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     shared = make_task({"question": "Shared?"})
     make_split(shared)
     typed(make_split(shared, name="test"), "test")

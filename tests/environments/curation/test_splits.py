@@ -11,12 +11,25 @@ from environments.curation.action import ActionRefused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
-from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, content_digest, existing_splits
+from environments.curation.splits import (
+    DeleteSplit,
+    FreezeSplit,
+    UnfreezeSplit,
+    content_digest,
+    existing_splits,
+)
 from environments.errors import InvalidSplit
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit
-from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, break_off_after, make_tasks, served, split_of
+from tests.environments.curation.tasks import (
+    AUTHOR,
+    SMALL_BATCH,
+    break_off_after,
+    make_tasks,
+    served,
+    split_of,
+)
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,7 +92,8 @@ def test_unfreezing_that_was_killed_can_be_repeated() -> None:
         patch.setattr(SplitChange, "__exit__", lambda *_: None)
         UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(0))
     assert (served(split), Split.objects.get().frozen is None) == (tasks, False)
-    Split.objects.update(changing_until=datetime(2026, 1, 1, tzinfo=UTC))  # as if half a minute had passed
+    # as if half a minute had passed
+    Split.objects.update(changing_until=datetime(2026, 1, 1, tzinfo=UTC))
     UnfreezeSplit(split.pk).apply(AUTHOR)
     assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
 
@@ -105,7 +119,11 @@ def test_it_unfreezes_without_a_change_of_content() -> None:
 
 def test_it_refuses_to_freeze_a_generated_split() -> None:
     split = split_of(environment=make_environment(is_procedural=True))
-    with pytest.raises(ActionRefused, match=r"The class generates the tasks of split 'train', .* as a new split"):
+    with pytest.raises(
+        ActionRefused,
+        match=r"The class generates the tasks of split 'train', .* "
+        r"as a new split",
+    ):
         FreezeSplit(split.pk).apply(AUTHOR)
     assert Split.objects.get().frozen is None
 
@@ -121,7 +139,10 @@ def test_it_says_which_tasks_a_split_will_serve_when_its_class_generates_them_no
     FreezeSplit(split.pk).apply(AUTHOR)
     Environment.objects.update(is_procedural=True)
     [sentence] = UnfreezeSplit(split.pk).plan().sentences
-    assert sentence == "Its class generates tasks: from the next start of the server it generates those of this split."
+    assert (
+        sentence
+        == "Its class generates tasks: from the next start of the server it generates those of this split."
+    )
 
 
 def test_it_freezes_once_and_unfreezes_once() -> None:

@@ -39,7 +39,10 @@ def test_it_shows_the_history() -> None:
     AddTags(Selection(), ("b",), "so").apply(AUTHOR)
     outcome = AddTags(Selection(), ("a",)).apply(AUTHOR)
     [revision] = TaskRevision.objects.filter(change=outcome.change)
-    assert (json.loads(revision.before), json.loads(revision.after)) == ({"tags": ["b"]}, {"tags": ["a", "b"]})
+    assert (json.loads(revision.before), json.loads(revision.after)) == (
+        {"tags": ["b"]},
+        {"tags": ["a", "b"]},
+    )
 
 
 def test_it_writes_no_history_of_what_did_not_change() -> None:
@@ -65,7 +68,8 @@ def test_it_takes_a_percent_sign_for_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "why"), [("", "No tag"), ("x" * 61, "longer than 60"), ("a,b", "comma"), ("a\0b", "control character")]
+    ("tag", "why"),
+    [("", "No tag"), ("x" * 61, "longer than 60"), ("a,b", "comma"), ("a\0b", "control character")],
 )
 def test_it_refuses_what_is_no_tag(tag: str, why: str) -> None:
     make_tasks(1)

@@ -22,8 +22,21 @@ from tests.stored import make_environment, make_split, make_task
 pytestmark = pytest.mark.django_db
 
 SPECS = {
-    "a": {"difficulty": 3, "answer": 12.5, "kind": "Easy", "ok": True, "grid": {"size": 4}, "note": "two \U0001f600"},
-    "b": {"difficulty": "3", "answer": -1e300, "kind": "easy peasy", "ok": None, "note": "caf\u00e9 \0 \ud83d"},
+    "a": {
+        "difficulty": 3,
+        "answer": 12.5,
+        "kind": "Easy",
+        "ok": True,
+        "grid": {"size": 4},
+        "note": "two \U0001f600",
+    },
+    "b": {
+        "difficulty": "3",
+        "answer": -1e300,
+        "kind": "easy peasy",
+        "ok": None,
+        "note": "caf\u00e9 \0 \ud83d",
+    },
     "c": {"difficulty": [3], "answer": 0, "ok": False},
 }
 
@@ -55,8 +68,16 @@ def test_it_finds_tasks_by_fields(search: str, names: str) -> None:
 
 
 FOREIGN = {
-    "a": {"q": "\u00c4pfel zu Gro\u00dfbritannien", "kind": "\u00c9cole", "E": "x", "\u00c9": "other"},
-    "b": {"q": "\u0395\u039b\u039b\u0391\u03a3 \u0130zmir", "kind": "\u041c\u041e\u0421\u041a\u0412\u0410"},
+    "a": {
+        "q": "\u00c4pfel zu Gro\u00dfbritannien",
+        "kind": "\u00c9cole",
+        "E": "x",
+        "\u00c9": "other",
+    },
+    "b": {
+        "q": "\u0395\u039b\u039b\u0391\u03a3 \u0130zmir",
+        "kind": "\u041c\u041e\u0421\u041a\u0412\u0410",
+    },
     "c": {"q": 'apfel, i "quoted"', "kind": "ECOLE", "Name": 1},
 }
 
@@ -84,7 +105,9 @@ FOREIGN = {
         ("name:1", ""),
     ],
 )
-def test_case_and_accents_do_not_matter_in_any_script(search: str, names: str, is_escaped: bool) -> None:
+def test_case_and_accents_do_not_matter_in_any_script(
+    search: str, names: str, is_escaped: bool
+) -> None:
     specs = {name: json.dumps(spec, ensure_ascii=is_escaped) for name, spec in FOREIGN.items()}
     environment = make_environment()
     for name, text in specs.items():
@@ -120,18 +143,25 @@ SIGNS = {":": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt
 def test_whole_numbers_are_compared_digit_by_digit_and_others_as_doubles() -> None:
     environment = make_environment()
     Task.objects.bulk_create(
-        Task(environment=environment, content_hash=str(n), spec=f'{{"seed": {text}}}') for n, text in enumerate(WRITTEN)
+        Task(environment=environment, content_hash=str(n), spec=f'{{"seed": {text}}}')
+        for n, text in enumerate(WRITTEN)
     )
     for sought, (sign, compare) in product(SOUGHT, SIGNS.items()):
         number = json.loads(sought)
         values = {text: json.loads(text) for text in WRITTEN}
-        is_exact = {text: isinstance(value, int) and isinstance(number, int) for text, value in values.items()}
+        is_exact = {
+            text: isinstance(value, int) and isinstance(number, int)
+            for text, value in values.items()
+        }
         expected = [
             text for text, value in values.items()
             if (compare(value, number) if is_exact[text] else compare(double_of(value), double_of(number)))
         ]  # fmt: skip
         found = Task.objects.filter(Selection(search=f"seed{sign}{sought}").condition())
-        assert sorted(WRITTEN[int(task.content_hash)] for task in found) == sorted(expected), (sign, sought)
+        assert sorted(WRITTEN[int(task.content_hash)] for task in found) == sorted(expected), (
+            sign,
+            sought,
+        )
 
 
 @pytest.mark.parametrize("search", ["seed>\uff17", "seed<1_0", "seed>=inf", "seed>0x10"])
@@ -154,7 +184,10 @@ SCHEMA = {
 @pytest.mark.parametrize(
     ("search", "problem"),
     [
-        ("dificulty:3", "they have difficulty, kind, question, seed, hint. Did you mean 'difficulty'?"),
+        (
+            "dificulty:3",
+            "they have difficulty, kind, question, seed, hint. Did you mean 'difficulty'?",
+        ),
         ("tests:3", "they have difficulty, kind"),
         ("difficulty:easy", "difficulty is a number"),
         ("kind:medium", "kind is one of easy, hard"),
@@ -169,10 +202,14 @@ def test_it_says_what_is_wrong_with_a_field_and_what_is_allowed(search: str, pro
     for values in ({"environment": str(environment.pk)}, {"split": str(split.pk)}):
         with pytest.raises(InvalidFilter) as refusal:
             Selection.parse({**values, "search": search})
-        assert f"search={search!r} cannot be used" in str(refusal.value) and problem in str(refusal.value)
+        assert f"search={search!r} cannot be used" in str(refusal.value) and problem in str(
+            refusal.value
+        )
 
 
-@pytest.mark.parametrize("search", ["http://host/a", '"dificulty:3"', "seed:null", "hint:x", "kind:HARD", "note: 3"])
+@pytest.mark.parametrize(
+    "search", ["http://host/a", '"dificulty:3"', "seed:null", "hint:x", "kind:HARD", "note: 3"]
+)
 def test_it_leaves_addresses_phrases_and_what_is_allowed_alone(search: str) -> None:
     environment = make_environment(task_schema=json.dumps(SCHEMA))
     make_task({"hint": "only in tasks"})

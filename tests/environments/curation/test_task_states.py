@@ -32,8 +32,18 @@ def edited(task: int) -> int:
 
 
 def hopeless(*tasks: int) -> None:
-    counts = {"attempts": 9, "scored": 9, "successes": 0, "return_total": 0.0, "rate": 0.0, "bucket": "hopeless"}
-    rows = (TaskStatistics(task_id=task, environment=make_environment(), by="all", **counts) for task in tasks)
+    counts = {
+        "attempts": 9,
+        "scored": 9,
+        "successes": 0,
+        "return_total": 0.0,
+        "rate": 0.0,
+        "bucket": "hopeless",
+    }
+    rows = (
+        TaskStatistics(task_id=task, environment=make_environment(), by="all", **counts)
+        for task in tasks
+    )
     TaskStatistics.objects.bulk_create(rows)
 
 
@@ -49,7 +59,13 @@ def one_in_each_state() -> dict[str, int]:
     [removed], [pasted] = make_tasks(1, first=10, source="code"), make_tasks(1, first=20)
     Quarantine(Selection(ids=(bad,)), "bad").apply(AUTHOR)
     edited(broken)
-    return {"served": kept, "quarantined": bad, "superseded": broken, "removed": removed, "pasted": pasted}
+    return {
+        "served": kept,
+        "quarantined": bad,
+        "superseded": broken,
+        "removed": removed,
+        "pasted": pasted,
+    }
 
 
 def test_saving_what_is_hopeless_does_not_serve_the_broken_version_of_an_edited_task() -> None:
@@ -59,7 +75,10 @@ def test_saving_what_is_hopeless_does_not_serve_the_broken_version_of_an_edited_
     edited(broken)
     chosen = Selection.parse({"environment": str(make_environment().pk), "bucket": "hopeless"})
     action = SaveAsSplit(chosen, "hard", "train")
-    assert (action.plan().title, action.plan().sentences[-1:]) == ("Save 1 task as split 'hard'", ONLY_SUPERSEDED)
+    assert (action.plan().title, action.plan().sentences[-1:]) == (
+        "Save 1 task as split 'hard'",
+        ONLY_SUPERSEDED,
+    )
     assert served(action.apply(AUTHOR).split or 0) == [kept]
 
 
@@ -67,7 +86,9 @@ def test_each_state_is_a_filter_and_every_task_is_in_one_of_them() -> None:
     tasks = one_in_each_state()
     found = {state: listed(state=state) for state in STATES}
     new = Task.objects.get(source="edit").pk
-    assert found == {state: [task, *([new] if state == "served" else [])] for state, task in tasks.items()}
+    assert found == {
+        state: [task, *([new] if state == "served" else [])] for state, task in tasks.items()
+    }
     assert (listed(), listed(state="any")) == (found["served"], sorted([*tasks.values(), new]))
     standing = with_states(Task.objects.all()).values_list("standing", "pk")
     assert sorted(standing) == sorted((state, task) for state in found for task in found[state])
@@ -82,7 +103,9 @@ def test_pages_of_a_state_hold_what_all_its_ids_are(state: str) -> None:
 
 def test_the_plan_names_what_matches_in_other_states() -> None:
     one_in_each_state()
-    plan = SaveAsSplit(Selection.parse({"environment": str(make_environment().pk)}), "new", "train").plan()
+    plan = SaveAsSplit(
+        Selection.parse({"environment": str(make_environment().pk)}), "new", "train"
+    ).plan()
     assert plan.sentences[-4:] == (
         "1 task that matches is quarantined and will be left alone.",
         *ONLY_SUPERSEDED,
@@ -119,8 +142,13 @@ def test_a_frozen_split_lists_and_exports_what_it_serves() -> None:
     train, test = split_of(kept, broken), split_of(kept, broken, name="test")
     freeze(test)
     new = edited(broken)
-    assert (listed(split=str(test.pk)), listed(split=str(train.pk))) == ([kept, broken], [kept, new])
-    lines = b"".join(exported(Selection.parse({"split": str(test.pk)}), "jsonl", has_labels=False)).splitlines()
+    assert (listed(split=str(test.pk)), listed(split=str(train.pk))) == (
+        [kept, broken],
+        [kept, new],
+    )
+    lines = b"".join(
+        exported(Selection.parse({"split": str(test.pk)}), "jsonl", has_labels=False)
+    ).splitlines()
     assert [json.loads(line) for line in lines] == [{"n": 0}, {"n": 1}]
     assert listed() == [kept, new]
 

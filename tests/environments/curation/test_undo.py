@@ -1,4 +1,5 @@
-"""Undo: an action is taken back as a whole, to the same places, and what was changed since is left alone."""
+"""Undo: an action is taken back as a whole, to the same places, and what was changed since is left
+alone."""
 
 from __future__ import annotations
 
@@ -31,7 +32,15 @@ from environments.curation.splits import (
 from environments.curation.tags import AddTags, RemoveTags
 from environments.curation.undo import Undo, first_changed_since, left_alone
 from environments.curation.work import finish_interrupted
-from environments.models import CurationAction, Environment, SecurityEvent, SplitRemoval, Task, TaskRevision, TaskTag
+from environments.models import (
+    CurationAction,
+    Environment,
+    SecurityEvent,
+    SplitRemoval,
+    Task,
+    TaskRevision,
+    TaskTag,
+)
 from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.task_places import FormerPlace, SplitPlace
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
@@ -53,7 +62,12 @@ def test_every_action_is_recorded_with_who_what_and_how_many() -> None:
     make_tasks(3)
     Quarantine(Selection(), "wrong").apply(AUTHOR)
     row = latest()
-    assert (row.author, row.title, row.reason, row.changed) == (AUTHOR, "Quarantined 3 tasks.", "wrong", 3)
+    assert (row.author, row.title, row.reason, row.changed) == (
+        AUTHOR,
+        "Quarantined 3 tasks.",
+        "wrong",
+        3,
+    )
     assert (row.environment, row.stage) == (make_environment(), "done")
     event = SecurityEvent.objects.get(kind="curated")
     assert (event.who, event.what, event.detail) == (AUTHOR, row.title, f"action {row.pk}")
@@ -84,7 +98,10 @@ def test_what_was_changed_since_is_left_alone_and_listed() -> None:
     action = latest()
     Release(Selection(ids=(one,), state="")).apply(AUTHOR)
     Quarantine(Selection(ids=(one,)), "another reason").apply(AUTHOR)
-    assert "1 of them had other changes since, which are left alone." in Undo(action.pk).plan().sentences
+    assert (
+        "1 of them had other changes since, which are left alone."
+        in Undo(action.pk).plan().sentences
+    )
     [since] = first_changed_since(action, 10)
     assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
     assert undo(action).endswith("1 task is as before. 1 task was changed since and left alone.")
@@ -99,7 +116,9 @@ def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None
     action = latest()
     RemoveTags(Selection(ids=(one,)), ("a",)).apply(AUTHOR)
     AddTags(Selection(ids=(two,)), ("b",)).apply(AUTHOR)
-    since = {found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)}
+    since = {
+        found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)
+    }
     assert since == {one: True, two: False}
     assert undo(action) == (
         "Undone: Tagged 4 tasks “a”. 2 tasks are as before."
@@ -111,7 +130,9 @@ def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None
     action = latest()
     CopyToSplit(Selection(ids=(three,), state=""), split.pk).apply(AUTHOR)
     Quarantine(Selection(ids=(four,), state=""), "wrong").apply(AUTHOR)
-    since = {found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)}
+    since = {
+        found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)
+    }
     assert since == {three: True, four: False}
 
 
@@ -160,7 +181,10 @@ def test_a_moved_task_comes_back_and_one_whose_place_is_taken_comes_to_the_end()
 
 def test_it_deletes_the_split_that_was_made_and_brings_back_one_that_was_deleted() -> None:
     ids = make_tasks(3)
-    saved = SaveAsSplit(Selection(make_environment().pk, state=""), "hard", "test").apply(AUTHOR).split or 0
+    saved = (
+        SaveAsSplit(Selection(make_environment().pk, state=""), "hard", "test").apply(AUTHOR).split
+        or 0
+    )
     Quarantine(Selection(ids=(ids[1],)), "wrong").apply(AUTHOR)
     made = CurationAction.objects.get(kind="splits")
     DeleteSplit(saved).apply(AUTHOR)
@@ -188,7 +212,10 @@ def test_it_takes_back_an_edit_unless_it_was_edited_since() -> None:
     first = latest()
     undo()
     assert served(split) == [one, two]
-    assert (Task.objects.get(pk=new).replaced_by_id, Task.objects.get(pk=one).replaced_by_id) == (one, None)
+    assert (Task.objects.get(pk=new).replaced_by_id, Task.objects.get(pk=one).replaced_by_id) == (
+        one,
+        None,
+    )
     undo()  # the new content again
     Edit(new, '{"n": "newer"}', 10**9).apply(AUTHOR)
     with pytest.raises(ActionRefused, match="changed since"):
@@ -200,7 +227,9 @@ def test_it_takes_back_an_import_with_edits_labels_and_new_tasks(tmp_path: Path)
     shelf.apply(shelf.lines({"w": "a"}, {"w": "b"}))
     split, before = existing_splits().get(), served(existing_splits().get())
     row = Task.objects.get(pk=before[0])
-    shelf.apply(shelf.lines({"_hash": row.content_hash, "w": "A"}, {"w": "b", "_tags": ["x"]}, {"w": "c"}))
+    shelf.apply(
+        shelf.lines({"_hash": row.content_hash, "w": "A"}, {"w": "b", "_tags": ["x"]}, {"w": "c"})
+    )
     assert served(split) != before
     assert latest().kind == "import"
     undo()
@@ -274,7 +303,9 @@ def test_a_stopped_action_leaves_nothing_behind() -> None:
     assert len(served(split)) == 1100
 
 
-def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     make_tasks(400)
 
     def die(*_: object) -> None:
@@ -291,7 +322,10 @@ def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(monke
     assert finish_interrupted(NOW) == (0, 0)  # begun after that server's start
     CurationAction.objects.update(created=NOW)
     assert finish_interrupted(timezone.now()) == (2, 0)
-    assert (TaskTag.objects.filter(name="a").count(), TaskTag.objects.filter(name="b").count()) == (400, 0)
+    assert (TaskTag.objects.filter(name="a").count(), TaskTag.objects.filter(name="b").count()) == (
+        400,
+        0,
+    )
     assert TaskRevision.objects.count() == 400
 
 
@@ -379,12 +413,17 @@ def test_a_task_that_was_edited_meanwhile_comes_back_as_its_edit() -> None:
 def test_a_split_that_is_unfrozen_or_brought_back_serves_the_edits_made_meanwhile() -> None:
     one, two, three = make_tasks(3)
     split_of(one, two, three)
-    frozen, deleted = (split_of(one, three, name=name, is_curated=True) for name in ("frozen", "deleted"))
+    frozen, deleted = (
+        split_of(one, three, name=name, is_curated=True) for name in ("frozen", "deleted")
+    )
     FreezeSplit(frozen.pk).apply(AUTHOR)
     DeleteSplit(deleted.pk).apply(AUTHOR)
     deletion, new = latest(), edited(one, 10)
     assert served(frozen) == [one, three]
     for action in (UnfreezeSplit(frozen.pk), Undo(deletion.pk)):
-        assert "1 task was edited meanwhile; the edited content is served then." in action.plan().sentences
+        assert (
+            "1 task was edited meanwhile; the edited content is served then."
+            in action.plan().sentences
+        )
         action.apply(AUTHOR)
     assert (served(frozen), served(deleted)) == ([new, three], [new, three])

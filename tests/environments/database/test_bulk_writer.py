@@ -29,7 +29,8 @@ def test_it_writes_a_large_result(monkeypatch: pytest.MonkeyPatch) -> None:
 if connection.vendor == "postgresql":  # SQLite has no pipeline
 
     @pytest.mark.parametrize(
-        ("limit", "is_piped"), [(10_000_000, [True, True, True]), (20_000, [True, True, False]), (0, [False] * 3)]
+        ("limit", "is_piped"),
+        [(10_000_000, [True, True, True]), (20_000, [True, True, False]), (0, [False] * 3)],
     )
     def test_it_sends_what_is_large_outside_of_the_pipeline(
         monkeypatch: pytest.MonkeyPatch, limit: int, is_piped: list[bool]
@@ -51,7 +52,8 @@ if connection.vendor == "postgresql":  # SQLite has no pipeline
         assert (seen, Step.objects.count()) == (is_piped, 5)
 
     def test_a_connection_for_finding_rows_by_keys_prepares_statements() -> None:
-        """Else PostgreSQL parses and plans each statement again, which takes longer than executing it."""
+        """Else PostgreSQL parses and plans each statement again, which takes longer than executing
+        it."""
         own = fresh_connection("default")
         bulk_writer.connect(own)
         row = ("0" * 32, False, 2, b"{}")
@@ -61,4 +63,6 @@ if connection.vendor == "postgresql":  # SQLite has no pipeline
                 cursor.execute("SELECT statement FROM pg_prepared_statements")
                 prepared = [statement for (statement,) in cursor.fetchall()]
         own.close()
-        assert [statement.partition(" (")[0] for statement in prepared] == ['INSERT INTO "episodes_blob"']
+        assert [statement.partition(" (")[0] for statement in prepared] == [
+            'INSERT INTO "episodes_blob"'
+        ]

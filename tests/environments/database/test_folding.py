@@ -1,4 +1,5 @@
-"""Spellings that searches take for the same, and texts that are folded alike in one piece and in slices."""
+"""Spellings that searches take for the same, and texts that are folded alike in one piece and in
+slices."""
 
 from __future__ import annotations
 
@@ -50,7 +51,19 @@ LETTERS = (
         "\u11ab",
         "\ud55c",
     ),
-    *("\uff76", "\uff9e", "\u3099", "\u0bc6", "\u0bbe", "\u0915", "\u093c", "\uffa1", "\uffc2", "\u4eac", "\U0001f600"),
+    *(
+        "\uff76",
+        "\uff9e",
+        "\u3099",
+        "\u0bc6",
+        "\u0bbe",
+        "\u0915",
+        "\u093c",
+        "\uffa1",
+        "\uffc2",
+        "\u4eac",
+        "\U0001f600",
+    ),
 )
 
 

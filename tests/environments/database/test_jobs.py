@@ -97,7 +97,9 @@ def test_it_forgets_a_job_that_ended_an_hour_ago(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.django_db(transaction=True)
 def test_it_has_a_database_connection_of_its_own() -> None:
-    job = jobs.start("Count", lambda progress: (connections["default"], Environment.objects.count()), "ada")
+    job = jobs.start(
+        "Count", lambda progress: (connections["default"], Environment.objects.count()), "ada"
+    )
     assert job.wait(PATIENCE_SECONDS)
     theirs, count = job.result
     assert (job.state, count) == ("done", 0)

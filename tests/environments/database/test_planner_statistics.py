@@ -1,4 +1,5 @@
-"""Statistics of query planners: those that selections need, and none that mislead queries of episodes."""
+"""Statistics of query planners: those that selections need, and none that mislead queries of
+episodes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def refreshed() -> None:
 _ANALYZED = {
     "sqlite": "SELECT tbl FROM sqlite_stat1",
     "postgresql": (
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND reltuples > 0 AND relnamespace = 'public'::regnamespace"
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND reltuples > 0 AND relnamespace = "
+        "'public'::regnamespace"
     ),
 }
 

@@ -1,4 +1,5 @@
-"""Tests of what the databases can store: texts without NUL and lone surrogates, numbers of 64 bits."""
+"""Tests of what the databases can store: texts without NUL and lone surrogates, numbers of 64
+bits."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def test_it_stores_a_text_as_it_is(text: str) -> None:
     assert storable(text) == text
 
 
-@pytest.mark.parametrize(("text", "stored"), [("a\0b", "a\ufffdb"), ("é\ud800", "é\ufffd"), ("\udfff", "\ufffd")])
+@pytest.mark.parametrize(
+    ("text", "stored"), [("a\0b", "a\ufffdb"), ("é\ud800", "é\ufffd"), ("\udfff", "\ufffd")]
+)
 def test_it_replaces_what_no_database_takes(text: str, stored: str) -> None:
     assert not is_storable(text)
     assert storable(text) == stored

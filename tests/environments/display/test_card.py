@@ -41,7 +41,9 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
         ("cardshop4/__init__.py", "cardshop4/cardshop4.md"),
     ],
 )
-def test_it_is_found_next_to_the_class(author: Author, tmp_path: Path, module: str, card: str) -> None:
+def test_it_is_found_next_to_the_class(
+    author: Author, tmp_path: Path, module: str, card: str
+) -> None:
     cls = author(module)
     (tmp_path / card).write_text("# Shop\n")
     assert card_of(cls) == "# Shop"
@@ -60,7 +62,9 @@ def test_a_class_without_a_file_has_none() -> None:
 
 def test_this_servers_readme_is_nobodys_card(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[Guess.__module__]
-    monkeypatch.setattr(module, "__file__", str(Path(__file__).resolve().parents[3] / "guess_here.py"))
+    monkeypatch.setattr(
+        module, "__file__", str(Path(__file__).resolve().parents[3] / "guess_here.py")
+    )
     assert card_of(Guess) == ""
 
 
@@ -98,10 +102,14 @@ def test_tables_are_tables() -> None:
         ("[guide](docs/guide.md)", '<p><a rel="noopener noreferrer nofollow">guide</a></p>\n'),
         (
             "![shop](https://example.org/a.png)",
-            '<p><a href="https://example.org/a.png" rel="noopener noreferrer nofollow">shop</a></p>\n',
+            '<p><a href="https://example.org/a.png" rel="noopener noreferrer '
+            'nofollow">shop</a></p>\n',
         ),
         ("![](a.png)", '<p><a rel="noopener noreferrer nofollow">a.png</a></p>\n'),
-        ("![dot](data:image/png;base64,AA==)", '<p><img src="data:image/png;base64,AA==" alt="dot"></p>\n'),
+        (
+            "![dot](data:image/png;base64,AA==)",
+            '<p><img src="data:image/png;base64,AA==" alt="dot"></p>\n',
+        ),
         ("[x](data:image/png;base64,AA==)", '<p><a rel="noopener noreferrer nofollow">x</a></p>\n'),
         ('![<b>](https://example.org/"a)', None),
     ],
@@ -115,7 +123,10 @@ def test_nothing_in_it_is_active_or_fetched(markdown: str, html: str | None) -> 
 @each(
     ("markdown", "words"),
     [
-        ("# Shop\n\nBuy **two** of `three`\nthings: [how](https://example.org).", "Buy two of three things: how."),
+        (
+            "# Shop\n\nBuy **two** of `three`\nthings: [how](https://example.org).",
+            "Buy two of three things: how.",
+        ),
         ("# Shop\n* a <b>green</b> one\n* another", "a <b>green</b> one"),
         ("![a plan](x.png)\n\nBuy.", "a plan"),
         *(("# Shop", "Shop"), ("", "")),

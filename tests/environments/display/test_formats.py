@@ -50,7 +50,12 @@ def test_two_decimals_and_a_sign_unless_they_would_hide_the_value(value: float, 
 @each(
     ("value", "text"),
     [
-        *((1e6, "1,000,000"), (999_999.6, "1,000,000"), (-1234567.0, "\u22121,234,567"), (999_999.4, "999999")),
+        *(
+            (1e6, "1,000,000"),
+            (999_999.6, "1,000,000"),
+            (-1234567.0, "\u22121,234,567"),
+            (999_999.4, "999999"),
+        ),
         *((0.123456789, "0.123457"), (2e20, "2e+20")),
     ],
 )
@@ -59,7 +64,11 @@ def test_a_sentence_has_all_digits_of_a_large_number(value: float, text: str) ->
 
 
 def test_a_number_with_few_digits_has_no_exponent_either() -> None:
-    assert (plain(12345.6, 3), plain(-999.6, 3), plain(999.4, 3)) == ("12,346", "\u22121,000", "999")
+    assert (plain(12345.6, 3), plain(-999.6, 3), plain(999.4, 3)) == (
+        "12,346",
+        "\u22121,000",
+        "999",
+    )
 
 
 def test_the_exact_value_of_a_large_reward_is_shown_on_hover() -> None:
@@ -82,7 +91,10 @@ def test_every_reward_has_a_level_on_the_scale(value: float, level: int, high: f
 
 @pytest.mark.parametrize("value", [-0.0, -1.4e-17])
 def test_an_error_of_rounding_is_neither_shown_nor_coloured(value: float) -> None:
-    assert reward(value, Environment()) == '<span class="reward" data-level="0" title="0.0">0.00</span>'
+    assert (
+        reward(value, Environment())
+        == '<span class="reward" data-level="0" title="0.0">0.00</span>'
+    )
 
 
 def test_nan_is_written_without_a_sign() -> None:
@@ -90,7 +102,10 @@ def test_nan_is_written_without_a_sign() -> None:
 
 
 def test_words_between_backticks_are_code() -> None:
-    assert code_spans("Whether `<hint>` & more are `cut…") == "Whether <code>&lt;hint&gt;</code> &amp; more are cut…"
+    assert (
+        code_spans("Whether `<hint>` & more are `cut…")
+        == "Whether <code>&lt;hint&gt;</code> &amp; more are cut…"
+    )
 
 
 @each("value", [0, 7, 999, 1000, -1234567, 10**15, 1234.5, 0.49, None, "", "x"])
@@ -106,7 +121,8 @@ def test_coverage_links_the_rollouts_that_do_not_count_with_their_own_return() -
     start = '<a href="/episodes/?environment=a&amp;player=others&amp;ending='
     assert html == (
         '<span class="coverage" title="1,200 of 1,206 rollouts; 2 no call = 0, 3 expired left out, '
-        '1 infrastructure failure left out"><span class="number">1,200</span> of <span class="number">1,206</span> '
+        '1 infrastructure failure left out"><span class="number">1,200</span> of <span '
+        'class="number">1,206</span> '
         f'rollouts; {start}no_call" data-ending="no_call">2 no call = 0</a>, '
         f'{start}expired" data-ending="expired">3 expired left out</a>, '
         f'{start}failure" data-ending="failure">1 infrastructure failure left out</a> '

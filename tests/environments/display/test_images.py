@@ -25,7 +25,11 @@ TYPES = "image/png, image/jpeg, image/gif or image/webp"
         ("", PNG, f"the type is missing; use {TYPES}"),
         ("image/jpg", JPEG, "the type 'image/jpg' is not allowed; use image/jpeg"),
         ("image/jpg", PNG, "the type 'image/jpg' is not allowed; use image/png"),
-        ("image/png; charset=binary", PNG, "the type 'image/png; charset=binary' is not allowed; use image/png"),
+        (
+            "image/png; charset=binary",
+            PNG,
+            "the type 'image/png; charset=binary' is not allowed; use image/png",
+        ),
         ("IMAGE/PNG", PNG, "the type 'IMAGE/PNG' is not allowed; use image/png"),
         ("image/tiff", b"II*\0", f"the type 'image/tiff' is not allowed; use {TYPES}"),
         ("image/heic", HEIC, f"the type 'image/heic' is not allowed; use {TYPES}"),

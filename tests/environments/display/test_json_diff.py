@@ -12,7 +12,13 @@ def shown(before: str, after: str) -> list[str]:
 
 
 def test_it_shows_the_member_that_changed() -> None:
-    assert shown('{"a": 1, "b": 2}', '{"a": 1, "b": 3}') == [" {", '   "a": 1,', '−  "b": 2', '+  "b": 3', " }"]  # noqa: RUF001
+    assert shown('{"a": 1, "b": 2}', '{"a": 1, "b": 3}') == [
+        " {",
+        '   "a": 1,',
+        '−  "b": 2',  # noqa: RUF001
+        '+  "b": 3',
+        " }",
+    ]
 
 
 def test_it_marks_the_words_that_changed() -> None:
@@ -31,14 +37,18 @@ def test_it_marks_words_where_the_number_of_lines_changes() -> None:
     before = {"q": "A pipe adds 27 litres.\nHow many are there?"}
     after = {"q": "Read this first.\nA pipe adds 30 litres.\nHow many of them are there?\nThink."}
     lines = diff(json.dumps(before), json.dumps(after))
-    changed = [[text for text, is_changed in line.words if is_changed] for line in lines if line.words]
+    changed = [
+        [text for text, is_changed in line.words if is_changed] for line in lines if line.words
+    ]
     words = [text.strip() for line in changed for text in line]
     assert {"27", "30", "of them"} <= set(words) and not {"A", "pipe", "How", "many"} & set(words)
     assert not next(line for line in lines if "Read this" in line.text).words
 
 
 def test_many_replaced_lines_of_another_number_take_no_time() -> None:
-    before, after = ("\n".join(f"line {n} of {what} " * 40 for n in range(900)) for what in ("old", "new"))
+    before, after = (
+        "\n".join(f"line {n} of {what} " * 40 for n in range(900)) for what in ("old", "new")
+    )
     assert not any(line.words for line in diff(before, after + "\nmore"))
 
 
@@ -49,7 +59,10 @@ def test_how_json_is_written_is_no_difference() -> None:
 def test_far_lines_are_folded() -> None:
     before = {f"n{n}": n for n in range(100)}
     lines = diff(json.dumps(before), json.dumps({**before, "n50": 0}))
-    assert [line.text for line in lines if line.kind == "skip"] == ["48 lines as before", "47 lines as before"]
+    assert [line.text for line in lines if line.kind == "skip"] == [
+        "48 lines as before",
+        "47 lines as before",
+    ]
     assert len(lines) == 10
 
 
@@ -67,6 +80,8 @@ def test_text_that_is_no_json_is_compared_as_it_is() -> None:
 
 
 def test_a_huge_change_is_cut() -> None:
-    before, after = (json.dumps([start + n for n in range(3 * MAX_COMPARED)]) for start in (0, 10**6))
+    before, after = (
+        json.dumps([start + n for n in range(3 * MAX_COMPARED)]) for start in (0, 10**6)
+    )
     lines = diff(before, after)
     assert len(lines) == MAX_LINES + 1 and lines[-1].text.endswith("more lines")

@@ -27,7 +27,10 @@ def test_other_spellings_are_refused_by_their_text(text: str) -> None:
         RowField(Environment.objects.all()).clean(text)
 
 
-@each(("text", "number"), [("5", 5), ("-5", -5), ("+5", 5), ("007", 7), ("", None), ("12" * 20, int("12" * 20))])
+@each(
+    ("text", "number"),
+    [("5", 5), ("-5", -5), ("+5", 5), ("007", 7), ("", None), ("12" * 20, int("12" * 20))],
+)
 def test_whole_numbers_are_read(text: str, number: int | None) -> None:
     assert WholeNumberField(required=False).clean(text) == number
 
@@ -48,7 +51,11 @@ def test_no_page_reads_them(client: Client, text: str) -> None:
     environment, split = make_environment(), split_of(*make_tasks(2))
     place = {"place": str(environment.pk), "name": "a", "unit": "days"}
     study = {"name": "s", "tasks": f"split/{split.pk}", "attempts": text}
-    member = {"member-TOTAL_FORMS": "1", "member-INITIAL_FORMS": "0", "member-0-split": str(split.pk)}
+    member = {
+        "member-TOTAL_FORMS": "1",
+        "member-INITIAL_FORMS": "0",
+        "member-0-split": str(split.pk),
+    }
     score = {
         "action": "score",
         "default_return": "sum",
@@ -66,5 +73,8 @@ def test_no_page_reads_them(client: Client, text: str) -> None:
     }
     for path, form in pages.items():
         answer = client.post(path, form)
-        assert answer.status_code in (200, 400, 422) and "Enter digits, such as 12" in answer.content.decode(), path
+        assert (
+            answer.status_code in (200, 400, 422)
+            and "Enter digits, such as 12" in answer.content.decode()
+        ), path
     assert not (Invite.objects.exists() or Study.objects.exists() or Retention.objects.exists())

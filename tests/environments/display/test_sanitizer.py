@@ -21,10 +21,14 @@ def test_an_image_is_never_fetched(address: str) -> None:
 
 
 def test_an_image_in_the_text_is_kept() -> None:
-    assert 'src="data:image/png;base64,AA"' in clean_prose_with_pictures('<img src="data:image/png;base64,AA">')
+    assert 'src="data:image/png;base64,AA"' in clean_prose_with_pictures(
+        '<img src="data:image/png;base64,AA">'
+    )
 
 
-@pytest.mark.parametrize("address", ["https://a.example/", "http://a.example/", "mailto:a@a.example"])
+@pytest.mark.parametrize(
+    "address", ["https://a.example/", "http://a.example/", "mailto:a@a.example"]
+)
 def test_a_link_to_another_host_or_a_mailbox_is_kept(address: str) -> None:
     markup = f'<a href="{address}">x</a>'
     assert f'href="{address}"' in clean_prose(markup)

@@ -42,12 +42,19 @@ def test_it_lists_a_models_fields_and_those_within() -> None:
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf"])
 def test_a_number_that_may_be_whole_is_a_number(key: str) -> None:
-    schema = {"properties": {"answer": {key: [{"type": "integer"}, {"type": "number"}, {"type": "null"}]}}}
+    schema = {
+        "properties": {"answer": {key: [{"type": "integer"}, {"type": "number"}, {"type": "null"}]}}
+    }
     assert rows(schema) == [("answer", "number or null", False)]
 
 
 def test_a_text_of_a_character_or_more_is_not_empty() -> None:
-    schema = {"properties": {"one": {"type": "string", "minLength": 1}, "two": {"type": "string", "minLength": 2}}}
+    schema = {
+        "properties": {
+            "one": {"type": "string", "minLength": 1},
+            "two": {"type": "string", "minLength": 2},
+        }
+    }
     assert [field.limits for field in fields_of(schema)] == ["not empty", "2 characters or more"]
 
 
@@ -62,18 +69,37 @@ def test_it_tells_limits_defaults_and_descriptions() -> None:
     assert second.limits == 'default "easy"'
 
 
-@each("odd", [None, [], "text", {}, {"properties": []}, {"properties": {"n": 3}}, {"$ref": "#"}, {"$ref": "#/none"}])
+@each(
+    "odd",
+    [
+        None,
+        [],
+        "text",
+        {},
+        {"properties": []},
+        {"properties": {"n": 3}},
+        {"$ref": "#"},
+        {"$ref": "#/none"},
+    ],
+)
 def test_what_is_no_object_schema_has_none(odd: Any) -> None:
     assert fields_of(odd) == []
 
 
 def test_a_schema_that_holds_itself_ends() -> None:
     tree = {"type": "object", "properties": {"next": {"$ref": "#/$defs/tree"}}}
-    assert [path for path, *_ in rows({**tree, "$defs": {"tree": tree}})] == ["next", "next.next", "next.next.next"]
+    assert [path for path, *_ in rows({**tree, "$defs": {"tree": tree}})] == [
+        "next",
+        "next.next",
+        "next.next.next",
+    ]
 
 
 def test_a_circle_of_references_ends() -> None:
-    schema = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+    schema = {
+        "$ref": "#/$defs/a",
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+    }
     assert fields_of(schema) == []
 
 

@@ -53,7 +53,10 @@ def test_it_leaves_out_what_agents_must_not_see(spec: Any, line: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "line"),
     [
-        ({"hint": "to be read", "target": {"question": "secret"}, "pad": "x" * 9_000}, "to be read"),
+        (
+            {"hint": "to be read", "target": {"question": "secret"}, "pad": "x" * 9_000},
+            "to be read",
+        ),
         ({"target": {"question": "secret"}, "pad": "x" * 9_000}, "no visible fields"),
     ],
 )
@@ -77,7 +80,9 @@ def test_it_is_one_line_of_bounded_length() -> None:
 
 
 def test_it_reads_the_beginning_of_a_spec_that_was_cut() -> None:
-    assert summary('{"id": 1, "question": "How many \\"pens\\"?", "data": "aaaa') == 'How many "pens"?'
+    assert (
+        summary('{"id": 1, "question": "How many \\"pens\\"?", "data": "aaaa') == 'How many "pens"?'
+    )
 
 
 @pytest.mark.parametrize("start", ["[", '{"q": [', '{"a": {"b": [', '{"q"  :  '])

@@ -15,13 +15,16 @@ from tests.rows import each
 
 OURS = ("environments", "episodes", "orsweb")
 OTHERS = {"check_environment", "migrate", "runserver"}
-"""Commands with another base: the first prints a table in colours; Django's and daphne's print nothing of others."""
+"""Commands with another base: the first prints a table in colours; Django's and daphne's print
+nothing of others."""
 
 
 def test_every_command_prints_through_the_same_door() -> None:
     ours = {name: app for name, app in get_commands().items() if app in OURS}
     commands = {name: load_command_class(str(app), name) for name, app in ours.items()}
-    assert {name for name, command in commands.items() if not isinstance(command, TerminalCommand)} == OTHERS
+    assert {
+        name for name, command in commands.items() if not isinstance(command, TerminalCommand)
+    } == OTHERS
 
 
 @pytest.mark.django_db
@@ -31,7 +34,9 @@ def test_names_in_files_and_arguments_are_marked(tmp_path: Path) -> None:
     printed = StringIO()
     with pytest.raises(CommandError, match="1 line was refused"):
         call_command("import_episodes", file, stdout=printed, stderr=printed)
-    assert "␛]0;owned␇⟦RLO⟧.jsonl, line 1" in printed.getvalue() and "\x1b" not in printed.getvalue()
+    assert (
+        "␛]0;owned␇⟦RLO⟧.jsonl, line 1" in printed.getvalue() and "\x1b" not in printed.getvalue()
+    )
 
 
 def test_errors_of_a_command_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +52,12 @@ def test_the_report_of_a_check_has_only_its_own_colours(colours: bool) -> None:
     report = CheckReport("a\x1b[2J:B")
     report.fail("tools\x1b]0;x\x07", "names\x9b1m", "Tool '\x1b[31m[red]' failed.")
     out = StringIO()
-    print_report(report, Console(file=out, width=200, force_terminal=colours, color_system="standard"))
+    print_report(
+        report, Console(file=out, width=200, force_terminal=colours, color_system="standard")
+    )
     assert "␛[2J" in out.getvalue() and "␛[31m[red]" in out.getvalue()
-    assert "\x1b[2J" not in out.getvalue() and "\x1b]" not in out.getvalue() and "\x9b" not in out.getvalue()
+    assert (
+        "\x1b[2J" not in out.getvalue()
+        and "\x1b]" not in out.getvalue()
+        and "\x9b" not in out.getvalue()
+    )

@@ -36,7 +36,13 @@ def test_it_names_what_is_not_seen(hidden: str, shown: str) -> None:
 
 IGNORABLE = (
     *(0xAD, 0x34F, 0x61C, *range(0x115F, 0x1161), *range(0x17B4, 0x17B6), *range(0x180B, 0x1810)),
-    *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10)),
+    *(
+        *range(0x200B, 0x2010),
+        *range(0x202A, 0x202F),
+        *range(0x2060, 0x2070),
+        0x3164,
+        *range(0xFE00, 0xFE10),
+    ),
     *(0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B)),
     *range(0xE0000, 0xE1000),
 )
@@ -57,8 +63,18 @@ def test_it_names_every_character_that_unicode_ignores() -> None:
             "\u0645\u06cc\u200c\u062e",
             "\u0915\u094d\u200d",
         ),
-        *("\u2764\ufe0f", "1\ufe0f\u20e3", "\U0001f3f3\ufe0f\u200d\U0001f308", "\u845b\U000e0100", "\u1820\u180b"),
-        *("\U0001f469\U0001f3fd\u200d\u2764\ufe0f\u200d\U0001f468\U0001f3ff", "\U0001f3f4", "\u2800\u28c0\u2800"),
+        *(
+            "\u2764\ufe0f",
+            "1\ufe0f\u20e3",
+            "\U0001f3f3\ufe0f\u200d\U0001f308",
+            "\u845b\U000e0100",
+            "\u1820\u180b",
+        ),
+        *(
+            "\U0001f469\U0001f3fd\u200d\u2764\ufe0f\u200d\U0001f468\U0001f3ff",
+            "\U0001f3f4",
+            "\u2800\u28c0\u2800",
+        ),
         "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
     ],
 )

@@ -33,7 +33,10 @@ def answer(value: Any, status: int = 200, kind: str = "application/json", more: 
 
 def events(*pairs: tuple[str, str]) -> bytes:
     """Return a whole response with a stream of events."""
-    return answer("".join(f"event: {name}\ndata: {data}\n\n" for name, data in pairs), kind="text/event-stream")
+    return answer(
+        "".join(f"event: {name}\ndata: {data}\n\n" for name, data in pairs),
+        kind="text/event-stream",
+    )
 
 
 def result(value: Any) -> bytes:
@@ -68,7 +71,8 @@ ANSWERS: dict[str, Any] = {
 
 
 class LyingServer:
-    """Answers each path with the bytes in `answers`, or what a function there returns, and closes after `closes`."""
+    """Answers each path with the bytes in `answers`, or what a function there returns, and closes
+    after `closes`."""
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes | Callable[[dict[str, Any]], bytes]] = dict(ANSWERS)
@@ -84,7 +88,10 @@ class LyingServer:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -119,7 +126,10 @@ class LyingServer:
 
 async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, Any], dict[str, str]]:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+    headers = {
+        name.lower(): value
+        for name, _, value in (line.partition(": ") for line in head[1:] if line)
+    }
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     method, path, _ = head[0].split(" ")
     return f"{method} {path}", json.loads(body) if body else {}, headers
@@ -139,12 +149,17 @@ class RemotePlay(Play):
         self.remote = self.far.remote("wild")
         self.remote.hosted.take(await self.remote.describe())
         self.remote.hosted.unavailable = ""
-        self.service = SessionService(registry, _Tasks(registry), self.record, self.far, self.limits)  # type: ignore[arg-type]
+        self.service = SessionService(
+            registry, _Tasks(registry), self.record, self.far, self.limits
+        )  # type: ignore[arg-type]
         self.service.open()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await super().__aexit__(kind, error, traceback)
         await self.far.close()

@@ -7,7 +7,10 @@ import pytest
 from environments.hosts.event_stream import EventParser, StreamReader
 from tests.rows import each
 
-STREAM = b": ping\r\n\r\nevent: chunk\r\ndata:  a\r\n\r\nid: 7\nevent: end\ndata: b\xc3\xa9\ndata:c\n\nevent: late"
+STREAM = (
+    b": ping\r\n\r\nevent: chunk\r\ndata:  a\r\n\r\nid: 7\nevent: end\ndata: "
+    b"b\xc3\xa9\ndata:c\n\nevent: late"
+)
 
 
 @each("size", [1, 2, 3, 7, 100])
@@ -27,5 +30,7 @@ def test_a_result_is_joined() -> None:
 
 
 def test_a_stream_may_be_too_long() -> None:
-    with pytest.raises(OverflowError, match="more than 10 bytes, which ORSWEB_MAX_RESULT_BYTES allows"):
+    with pytest.raises(
+        OverflowError, match="more than 10 bytes, which ORSWEB_MAX_RESULT_BYTES allows"
+    ):
         StreamReader(10).feed(b"data: 123456\n")

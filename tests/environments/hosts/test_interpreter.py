@@ -44,7 +44,9 @@ def test_a_class_that_it_does_not_describe(tmp_path: Path, script: str, problem:
     assert problem.format(python=python, version=__version__) in str(error.value)
 
 
-def test_an_import_that_computes_for_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_computes_for_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n')
     python.chmod(0o700)
@@ -53,12 +55,16 @@ def test_an_import_that_computes_for_too_long(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(interpreter, "WALL_TIMES", 1000)
     with pytest.raises(Unhostable) as error:
         load([f"orsweb_test_endless:Pong@{python}"], LoadingSettings(import_seconds=0.5))
-    assert "TimeoutError: its import took over 0.5 s of CPU time; set ORSWEB_IMPORT_SECONDS" in str(error.value)
+    assert "TimeoutError: its import took over 0.5 s of CPU time; set ORSWEB_IMPORT_SECONDS" in str(
+        error.value
+    )
     assert f"({tmp_path}/orsweb_test_endless.py, line " in str(error.value)
 
 
 def test_an_interpreter_that_is_not_there() -> None:
     with pytest.raises(
-        Unhostable, match=r"'ping:Pong@/no/python': /no/python cannot be run \(No such file or directory\)"
+        Unhostable,
+        match=r"'ping:Pong@/no/python': /no/python cannot be run \(No such file or "
+        r"directory\)",
     ):
         load(["ping:Pong@/no/python"])

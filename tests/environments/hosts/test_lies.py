@@ -1,4 +1,5 @@
-"""What a remote environment can do wrong: the agent gets a clear answer, and the episode ends as env_error."""
+"""What a remote environment can do wrong: the agent gets a clear answer, and the episode ends as
+env_error."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ async def server() -> AsyncIterator[LyingServer]:
 
 
 async def _failed_call(server: LyingServer, **limits: Any) -> tuple[Answer, str]:
-    """Play one call; return what the agent gets and the detail with which the episode ends as env_error."""
+    """Play one call; return what the agent gets and the detail with which the episode ends as
+    env_error."""
     async with RemotePlay(server, **limits) as play:
         await play.open("s")
         got = await play.answer("s", "go")
@@ -48,9 +50,18 @@ async def _failed_call(server: LyingServer, **limits: Any) -> tuple[Answer, str]
 @each(
     ("response", "words"),
     [
-        (answer({"detail": "KeyError: 'x'"}, 500), "answered POST /wild/call with status 500: KeyError: 'x'"),
-        (answer("<html>Bad gateway</html>", 502, "text/html"), "with status 502: <html>Bad gateway</html>"),
-        (answer("", 307, more="Location: http://u:p@elsewhere/x?token=1\r\n"), "(to elsewhere/x); redirections"),
+        (
+            answer({"detail": "KeyError: 'x'"}, 500),
+            "answered POST /wild/call with status 500: KeyError: 'x'",
+        ),
+        (
+            answer("<html>Bad gateway</html>", 502, "text/html"),
+            "with status 502: <html>Bad gateway</html>",
+        ),
+        (
+            answer("", 307, more="Location: http://u:p@elsewhere/x?token=1\r\n"),
+            "(to elsewhere/x); redirections",
+        ),
         (answer({"ok": True}), "with application/json, not a stream of events"),
         (events(("error", "the dog ate it")), "reported that 'go' failed: the dog ate it"),
         (result("not json"), "'not json' is not valid JSON"),
@@ -61,13 +72,19 @@ async def _failed_call(server: LyingServer, **limits: Any) -> tuple[Answer, str]
         (output(reward="0.5"), "reward: Input should be a valid number"),
         (output(reward=True), "reward: "),
         (result('{"ok":true,"output":{"blocks":[],"reward":NaN}}'), "NaN is not JSON"),
-        (result('{"ok":true,"output":{"blocks":[],"reward":1e999}}'), "reward: inf is not a finite number"),
+        (
+            result('{"ok":true,"output":{"blocks":[],"reward":1e999}}'),
+            "reward: inf is not a finite number",
+        ),
         (output(finished="true"), "finished: Input should be a valid boolean"),
         (output(blocks="hi"), "blocks: Input should be a valid list"),
         (output(blocks=[{"type": "video"}]), "blocks"),
         (output(metadata=[1]), "metadata: "),
         (result("[" * 300 + "]" * 300), "nested more than 200 deep"),
-        (result({"ok": False, "error": "'go' is not a valid tool"}), "lists the tool 'go', but refused its call"),
+        (
+            result({"ok": False, "error": "'go' is not a valid tool"}),
+            "lists the tool 'go', but refused its call",
+        ),
         (answer("data: x", kind="text/event-stream"), "closed the stream before its end"),
         (b"SSH-2.0-OpenSSH\r\n", "sent a response that is not HTTP"),
     ],
@@ -109,10 +126,14 @@ async def test_a_call_of_which_nothing_was_answered_is_not_repeated(server: Lyin
     assert len(server.asked(CALL)) == 1
 
 
-async def test_a_stream_that_breaks_off_is_rejoined(server: LyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_breaks_off_is_rejoined(
+    server: LyingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.hosts.remote_server.REJOIN_SECONDS", 0.001)
     whole = output(reward=0.5)
-    server.answers[CALL] = lambda body: whole if "task_id" in body else whole[: whole.index(b"event: end")]
+    server.answers[CALL] = lambda body: (
+        whole if "task_id" in body else whole[: whole.index(b"event: end")]
+    )
     server.closing.add(CALL)
     async with RemotePlay(server) as play:
         await play.open("s")
@@ -121,7 +142,9 @@ async def test_a_stream_that_breaks_off_is_rejoined(server: LyingServer, monkeyp
     assert len(play.record.steps) == 1
 
 
-async def test_a_stream_that_always_breaks_off_fails(server: LyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_always_breaks_off_fails(
+    server: LyingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.hosts.remote_server.REJOIN_SECONDS", 0.001)
     whole = output(reward=0.5)
     server.answers[CALL] = whole[: whole.index(b"event: end")]
@@ -158,7 +181,10 @@ async def test_a_server_that_goes_away_touches_no_other_episode(server: LyingSer
 async def test_a_refused_session_fails_with_what_the_server_answered(server: LyingServer) -> None:
     server.answers["POST /create"] = answer({"detail": "ValueError: no such level"}, 500)
     async with RemotePlay(server) as play:
-        with pytest.raises(EnvironmentFault, match="answered POST /create with status 500: ValueError: no such level"):
+        with pytest.raises(
+            EnvironmentFault,
+            match="answered POST /create with status 500: ValueError: no such level",
+        ):
             await play.open("s")
         assert play.record.end.cause == "setup_failed"
         assert "ValueError: no such level" in play.record.end.detail
@@ -181,8 +207,12 @@ async def test_secrets_go_by_body_and_header(server: LyingServer) -> None:
     assert headers["x-secrets"]
 
 
-async def test_a_server_that_forbids_secrets_in_the_body_gets_the_header_alone(server: LyingServer) -> None:
-    server.answers["POST /create"] = lambda body: answer({}, 422) if "secrets" in body else answer({"sid": "far"})
+async def test_a_server_that_forbids_secrets_in_the_body_gets_the_header_alone(
+    server: LyingServer,
+) -> None:
+    server.answers["POST /create"] = lambda body: (
+        answer({}, 422) if "secrets" in body else answer({"sid": "far"})
+    )
     async with RemotePlay(server) as play:
         await play.open("s", secrets={"token": "abc"})
         assert (await play.answer("s", "go")).event == "end"
@@ -199,7 +229,9 @@ async def test_the_prompt_may_be_wrong_too(server: LyingServer) -> None:
 
 
 async def test_an_environment_that_is_starting_is_awaited(server: LyingServer) -> None:
-    answers = iter([answer({}, 503, more="X-Backend-State: starting\r\nRetry-After: 0\r\n"), answer([])])
+    answers = iter(
+        [answer({}, 503, more="X-Backend-State: starting\r\nRetry-After: 0\r\n"), answer([])]
+    )
     server.answers["GET /wild/prompt"] = lambda body: next(answers)
     async with RemotePlay(server) as play:
         await play.open("s")
@@ -207,7 +239,12 @@ async def test_an_environment_that_is_starting_is_awaited(server: LyingServer) -
 
 
 async def test_a_call_during_setup_waits_longer(server: LyingServer) -> None:
-    answers = iter([answer({}, 503, more="X-Backend-State: starting\r\nRetry-After: 0\r\n"), output(reward=0.5)])
+    answers = iter(
+        [
+            answer({}, 503, more="X-Backend-State: starting\r\nRetry-After: 0\r\n"),
+            output(reward=0.5),
+        ]
+    )
     server.answers[CALL] = lambda body: next(answers)
     async with RemotePlay(server) as play:
         await play.open("s")
@@ -241,7 +278,9 @@ async def test_a_refusal_without_a_known_reason_is_passed_on_without_one(
         assert play.record.steps[0].reason == "unstated"
 
 
-async def test_a_server_that_cannot_be_reached_is_noticed_by_the_session_that_finds_out(server: LyingServer) -> None:
+async def test_a_server_that_cannot_be_reached_is_noticed_by_the_session_that_finds_out(
+    server: LyingServer,
+) -> None:
     async with RemotePlay(server) as play:
         noticing = asyncio.create_task(play.remote.until_unreachable(60))
         server.stop()
@@ -251,23 +290,39 @@ async def test_a_server_that_cannot_be_reached_is_noticed_by_the_session_that_fi
 
 
 async def test_unknown_keys_are_left_out(server: LyingServer) -> None:
-    server.answers["GET /wild/task_tools"] = answer({"tools": [{**TOOLS["tools"][0], "new": 1}], "future": True})
+    server.answers["GET /wild/task_tools"] = answer(
+        {"tools": [{**TOOLS["tools"][0], "new": 1}], "future": True}
+    )
     server.answers[CALL] = output(future=1)
     async with RemotePlay(server) as play:
         await play.open("s")
         [tool] = json.loads(await within(play.service.task_tools_json("s", "", None)))["tools"]
         assert set(tool) == {"name", "description", "input_schema"}
-        assert set((await play.answer("s", "go")).body["output"]) == {"blocks", "metadata", "reward", "finished"}
+        assert set((await play.answer("s", "go")).body["output"]) == {
+            "blocks",
+            "metadata",
+            "reward",
+            "finished",
+        }
 
 
-async def test_sessions_are_pinged_and_deleted(server: LyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_are_pinged_and_deleted(
+    server: LyingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.hosts.loading.PING_SECONDS", 0.04)
     async with RemotePlay(server) as play:
         await play.open("s")
         await until(lambda: server.asked("POST /ping"))
         await play.service.delete("s", "")
-        assert [request for request, _, _ in server.requests][-2:] == ["POST /delete", "POST /delete_session"]
-        assert all(headers["x-session-id"] == "far" for request, _, headers in server.requests if "ping" in request)
+        assert [request for request, _, _ in server.requests][-2:] == [
+            "POST /delete",
+            "POST /delete_session",
+        ]
+        assert all(
+            headers["x-session-id"] == "far"
+            for request, _, headers in server.requests
+            if "ping" in request
+        )
 
 
 async def test_the_revision_follows_what_the_server_says(server: LyingServer) -> None:

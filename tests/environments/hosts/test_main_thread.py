@@ -23,7 +23,9 @@ async def opened(instance: Any) -> Any:
     return instance
 
 
-@pytest.fixture(params=["tests.envs_alarm:Alone", 'tests.envs_alarm:Alarm?isolation="session"&own_thread=true'])
+@pytest.fixture(
+    params=["tests.envs_alarm:Alone", 'tests.envs_alarm:Alarm?isolation="session"&own_thread=true']
+)
 async def workers(request: pytest.FixtureRequest) -> AsyncIterator[WorkerHost]:
     workers = WorkerHost(load_class(request.param), Limits(), WorkerSettings())
     yield workers
@@ -40,7 +42,9 @@ async def test_alarms_end_what_takes_too_long(workers: WorkerHost, tool: str) ->
 
 async def test_other_hosts_say_how_it_gets_the_main_thread() -> None:
     hosted = load_class("tests.envs_alarm:Alarm")
-    instance = await opened(LocalHost(Registry([hosted]), ThreadPool(), Limits()).instance(hosted.name))
+    instance = await opened(
+        LocalHost(Registry([hosted]), ThreadPool(), Limits()).instance(hosted.name)
+    )
     error = (await instance.run("count", QUICK)).error
     assert "signal only works in main thread" in error
     assert 'module:Class?isolation="session"&own_thread=true' in error

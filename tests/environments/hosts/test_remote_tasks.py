@@ -54,11 +54,16 @@ async def test_a_server_without_numbers_is_asked_for_the_whole_list(server: Lyin
         assert await play.remote.tasks().listing("train") == ['{"n":5}']
 
 
-async def test_a_task_of_a_server_without_single_tasks_is_a_range_of_one(server: LyingServer) -> None:
+async def test_a_task_of_a_server_without_single_tasks_is_a_range_of_one(
+    server: LyingServer,
+) -> None:
     server.answers[COUNT] = answer({"num_tasks": MAX_LISTED_TASKS + 1})
     async with RemotePlay(server) as play:
         tasks = play.remote.tasks()
-        assert [await tasks.get("train", index) for index in (70_000, -1)] == ['{"n":70000}', '{"n":100000}']
+        assert [await tasks.get("train", index) for index in (70_000, -1)] == [
+            '{"n":70000}',
+            '{"n":100000}',
+        ]
         with pytest.raises(InvalidIndex):
             await tasks.get("train", MAX_LISTED_TASKS + 1)
 
@@ -73,7 +78,11 @@ async def test_an_index_that_the_server_refuses_is_invalid(server: LyingServer) 
 @pytest.mark.parametrize(
     ("path", "response", "words"),
     [
-        (RANGE, answer({"tasks": [{}]}), "was asked for 2 tasks of split 'train' from index 0, and sent 1"),
+        (
+            RANGE,
+            answer({"tasks": [{}]}),
+            "was asked for 2 tasks of split 'train' from index 0, and sent 1",
+        ),
         (RANGE, answer({"tasks": [1, 2]}), "task 0 of its answer to /task_range is no JSON object"),
         (RANGE, answer({"tasks": "ab"}), "answered /task_range without a list of tasks"),
         (RANGE, answer([]), "answered /task_range with list, not an object"),
@@ -84,10 +93,18 @@ async def test_an_index_that_the_server_refuses_is_invalid(server: LyingServer) 
         ("GET /wild/splits", answer([{"name": "a", "type": "odd"}]), "type: Input should be"),
         ("GET /wild/splits", answer(["a", "a"]), "with the name 'a', twice or too long"),
         ("GET /wild/tools", answer({"tools": [{"description": "x"}]}), "name: Field required"),
-        ("GET /wild/tools", answer({"tools": [{"name": 5}]}), "name: Input should be a valid string"),
+        (
+            "GET /wild/tools",
+            answer({"tools": [{"name": 5}]}),
+            "name: Input should be a valid string",
+        ),
         ("GET /wild/tools", answer({"tools": None}), "its tools aren't a list"),
         ("GET /wild/tools", answer("[]"), "sent a list of tools that is not valid"),
-        ("GET /wild/tools", answer({"detail": "no"}, 401), "answered GET /wild/tools with status 401: no"),
+        (
+            "GET /wild/tools",
+            answer({"detail": "no"}, 401),
+            "answered GET /wild/tools with status 401: no",
+        ),
     ],
 )
 async def test_a_wrong_description_names_the_server(

@@ -1,4 +1,5 @@
-"""Specifications of remote environments: which are understood, what refusals say, and what is never shown."""
+"""Specifications of remote environments: which are understood, what refusals say, and what is never
+shown."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ def test_it_names_an_environment(specification: str, name: str, shown: str) -> N
         ("http://127.0.0.1:9000", "names no environment; write http://127.0.0.1:9000/NAME"),
         ("go=http://127.0.0.1:9000/", "/list_environments"),
         ("=http://h/x", "has no name before '='; write name=http://host:port/environment"),
-        ("tools=http://h/x", "'tools' is reserved by the server; serve it as other_name=http://h/x"),
+        (
+            "tools=http://h/x",
+            "'tools' is reserved by the server; serve it as other_name=http://h/x",
+        ),
         ("http://h/mcp", "'mcp' is reserved by the server; serve it as other_name=http://h/mcp"),
         ("a b=http://h/x", "cannot be part of a URL"),
         ("http://h:99999/x", "is not a URL"),
@@ -59,7 +63,9 @@ def test_a_refusal_says_what_to_write_and_shows_no_secret(specification: str, wo
         ("go=http://h/x", {"OTHER": "k"}, {}),
     ],
 )
-def test_credentials_become_headers(specification: str, keys: dict[str, str], headers: dict[str, str]) -> None:
+def test_credentials_become_headers(
+    specification: str, keys: dict[str, str], headers: dict[str, str]
+) -> None:
     assert parse(specification, keys).headers == headers
 
 

@@ -1,4 +1,5 @@
-"""Repositories of others: their classes are found, and play beside each other though modules have the same names."""
+"""Repositories of others: their classes are found, and play beside each other though modules have
+the same names."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ def write(directory: Path, **files: str) -> Path:
 
 
 def repository(directory: Path, name: str, size: int) -> Path:
-    write(directory, env=CLASS.format(name=name), helper=f"SIZE = {size}", server=SERVED.format(name=name))
+    write(
+        directory,
+        env=CLASS.format(name=name),
+        helper=f"SIZE = {size}",
+        server=SERVED.format(name=name),
+    )
     (directory / "words.txt").write_text(f"Words of {name}.")
     return directory
 
@@ -67,18 +73,26 @@ A = "class A(Environment): pass\nclass B(A): pass\n"
         ({"server": "from somewhere import A\nServer([A])", "env": A}, ["env:B"]),
     ],
 )
-def test_its_classes_are_found_without_importing_it(tmp_path: Path, files: dict[str, str], classes: list[str]) -> None:
+def test_its_classes_are_found_without_importing_it(
+    tmp_path: Path, files: dict[str, str], classes: list[str]
+) -> None:
     directory = write(Path(tmp_path / re.sub(r"\W", "", repr(files))[:80]), **files)
     found = [str(one).removeprefix(str(directory)).lstrip("/:") for one in classes_in(directory)]
     assert found == classes
 
 
 def test_without_a_class_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unhostable, match=r"has no Server\(\[\.\.\.\]\) and no class that derives from Environment"):
+    with pytest.raises(
+        Unhostable,
+        match=r"has no Server\(\[\.\.\.\]\) and no class that derives "
+        r"from Environment",
+    ):
         load([str(write(tmp_path, env="x = 1"))])
 
 
-async def test_repositories_with_modules_of_the_same_name_are_served_together(tmp_path: Path) -> None:
+async def test_repositories_with_modules_of_the_same_name_are_served_together(
+    tmp_path: Path,
+) -> None:
     chess, go = repository(tmp_path / "chess", "Chess", 2), repository(tmp_path / "go", "Go", 3)
     registry = load([str(chess), f"weiqi={go}", f"small={go}:env:Go"])
     assert registry.names == ["chess", "weiqi", "small"]
@@ -86,8 +100,14 @@ async def test_repositories_with_modules_of_the_same_name_are_served_together(tm
     pool = ThreadPool()
     host = EveryHost(registry, pool, Limits())
     try:
-        assert [len(await host.tasks(name).listing("train")) for name in ("chess", "weiqi")] == [2, 3]
-        assert [await prompt_of(host, name) for name in ("chess", "weiqi")] == ["Words of Chess.", "Words of Go."]
+        assert [len(await host.tasks(name).listing("train")) for name in ("chess", "weiqi")] == [
+            2,
+            3,
+        ]
+        assert [await prompt_of(host, name) for name in ("chess", "weiqi")] == [
+            "Words of Chess.",
+            "Words of Go.",
+        ]
     finally:
         await host.close()
         pool.close()
@@ -104,22 +124,26 @@ async def prompt_of(host: EveryHost, name: str) -> Any:
 def test_one_name_is_not_for_several_classes(tmp_path: Path) -> None:
     write(tmp_path, env="class A(Environment): pass\nclass C(Environment): pass")
     with pytest.raises(
-        Unhostable, match=f"names 2 classes; write game=… with one of {tmp_path}:env:A, {tmp_path}:env:C"
+        Unhostable,
+        match=f"names 2 classes; write game=… with one of {tmp_path}:env:A, {tmp_path}:env:C",
     ):
         load([f"game={tmp_path}"])
 
 
-# --- its interpreter -------------------------------------------------------------------------------------------------
+# --- its interpreter ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program in place of uv, which needs the network. It notes how it is called; return its notes."""
+    """A program in place of uv, which needs the network. It notes how it is called; return its
+    notes."""
     program, notes = tmp_path / "bin" / "uv", tmp_path / "notes"
     program.parent.mkdir()
     program.write_text(
-        f'#!/bin/sh\necho "$@" >> {notes}\n[ -e {tmp_path}/broken ] && echo no such package >&2 && exit 1\n'
-        '[ "$1" = venv ] && for last; do :; done && mkdir -p $last/lib/python3.11/site-packages $last/bin '
+        f'#!/bin/sh\necho "$@" >> {notes}\n[ -e {tmp_path}/broken ] && echo no such package >&2 && '
+        "exit 1\n"
+        '[ "$1" = venv ] && for last; do :; done && mkdir -p $last/lib/python3.11/site-packages '
+        "$last/bin "
         f"&& ln -s {sys.executable} $last/bin/python\nexit 0\n"
     )
     program.chmod(0o700)
@@ -146,16 +170,24 @@ def test_without_requirements_this_interpreter_plays_it(tmp_path: Path) -> None:
 def test_what_cannot_be_installed_is_refused_and_tried_again(tmp_path: Path, uv: Path) -> None:
     (tmp_path / "requirements.txt").write_text("one")
     (tmp_path / "broken").touch()
-    with pytest.raises(Unhostable, match=r"requirements.txt: its packages cannot be installed: no such package"):
+    with pytest.raises(
+        Unhostable,
+        match=r"requirements.txt: its packages cannot be installed: no "
+        r"such package",
+    ):
         load([f"{tmp_path}:env:A"], LoadingSettings(interpreters=tmp_path / "made"))
     assert list((tmp_path / "made").iterdir()) == []
     (tmp_path / "broken").unlink()
     assert python_of(tmp_path, tmp_path / "made")
 
 
-def test_without_uv_a_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_uv_a_sentence_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "requirements.txt").write_text("one")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(Unhostable, match="there is no uv to install them; install uv, or name an interpreter"):
+    with pytest.raises(
+        Unhostable, match="there is no uv to install them; install uv, or name an interpreter"
+    ):
         python_of(tmp_path, tmp_path / "made")

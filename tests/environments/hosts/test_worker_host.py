@@ -1,4 +1,5 @@
-"""Worker processes behind the contract of a host: which one the next session gets, and what ends with a process."""
+"""Worker processes behind the contract of a host: which one the next session gets, and what ends
+with a process."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ async def test_no_process_is_ended_for_its_silence_during_a_constructor(
     until_exists, log = tmp_path / "until", tmp_path / "log"
     async with hosting("tests.conformance.envs:Blocking", tool_timeout_seconds=1.0) as workers:
         other = await opened(workers)
-        slow = asyncio.create_task(opened(workers, where="constructor", until=str(until_exists), log=str(log)))
+        slow = asyncio.create_task(
+            opened(workers, where="constructor", until=str(until_exists), log=str(log))
+        )
         await until(log.exists)
         next(iter(workers.workers))._last_heard -= 10  # as if the constructor had run for so long
         next(iter(workers.workers)).check_heard()
@@ -93,13 +96,17 @@ async def test_no_process_is_ended_for_its_silence_during_a_constructor(
         await slow
 
 
-async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_opens_after_a_process_could_not_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with hosting("tests.envs_fatal:Counting") as workers:
         ended: list[str] = []
         workers.on_loss = lambda instance, reason: ended.append(reason)
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", "/nowhere/python")
-            with pytest.raises(EnvironmentFault, match="'counting' could not be started: No such file or directory"):
+            with pytest.raises(
+                EnvironmentFault, match="'counting' could not be started: No such file or directory"
+            ):
                 await opened(workers)
         assert not ended  # the request that opens the session gets the reason
         assert (await (await opened(workers)).run("step", {})).status == "ok"
@@ -108,19 +115,24 @@ async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch:
 async def test_inputs_that_a_json_schema_forbids_are_refused() -> None:
     async with hosting("tests.envs:Schematic") as workers:
         instance = await opened(workers)
-        assert "moved {'way': 'down'}" in ((await instance.run("move", {"way": "down"})).output_json or "")
+        assert "moved {'way': 'down'}" in (
+            (await instance.run("move", {"way": "down"})).output_json or ""
+        )
         answer = json.loads(result_of(await instance.run("move", {"way": "left"}), "none").data)
         error = "Tool input validation error: $.way: 'left' is not one of ['up', 'down']"
         assert answer == {"ok": False, "error": error, "reason": "input_validation"}
 
 
 class Crowded(LocalLauncher):
-    """A cluster that has room for one process. Others wait for a second place, and are refused where there is none."""
+    """A cluster that has room for one process. Others wait for a second place, and are refused
+    where there is none."""
 
     def __init__(self, is_refusing: bool) -> None:
         self.is_refusing, self.asked, self.place = is_refusing, 0, asyncio.Event()
 
-    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> LocalProcess:
+    async def launch(
+        self, python: str, resources: dict[str, float], pipe: MessagePipe
+    ) -> LocalProcess:
         self.asked += 1
         if self.asked > 1 and self.is_refusing:
             raise OSError("no machine had room")
@@ -129,10 +141,14 @@ class Crowded(LocalLauncher):
         return await super().launch(python, resources, pipe)
 
 
-async def test_sessions_share_a_process_until_there_is_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_share_a_process_until_there_is_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.1)
     crowded = Crowded(is_refusing=False)
-    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=3), launcher=crowded) as workers:
+    async with hosting(
+        "tests.envs_fatal:Together", settings=WorkerSettings(count=3), launcher=crowded
+    ) as workers:
         instances = [await opened(workers) for _ in range(3)]
         first, *others = [await pid(instance) for instance in instances]
         assert others == [first, first]
@@ -142,17 +158,23 @@ async def test_sessions_share_a_process_until_there_is_room_for_another(monkeypa
         assert await pid(await opened(workers)) != first
 
 
-async def test_sessions_that_begin_together_share_the_process_that_finds_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_that_begin_together_share_the_process_that_finds_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.1)
     crowded = Crowded(is_refusing=False)
-    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=3), launcher=crowded) as workers:
+    async with hosting(
+        "tests.envs_fatal:Together", settings=WorkerSettings(count=3), launcher=crowded
+    ) as workers:
         instances = await asyncio.wait_for(asyncio.gather(*(opened(workers) for _ in range(6))), 20)
         assert len({await pid(instance) for instance in instances}) == 1
 
 
 async def test_a_session_is_played_by_a_running_process_if_no_other_can_be_started() -> None:
     crowded = Crowded(is_refusing=True)
-    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2), launcher=crowded) as workers:
+    async with hosting(
+        "tests.envs_fatal:Together", settings=WorkerSettings(count=2), launcher=crowded
+    ) as workers:
         first, second = await opened(workers), await opened(workers)
         assert (await pid(second), crowded.asked) == (await pid(first), 2)
         await first.close()
@@ -232,12 +254,19 @@ async def test_a_process_ends_if_async_code_stays_longer_than_its_grace(
 
 
 async def test_a_process_that_takes_too_much_cpu_time_is_ended() -> None:
-    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(cpu_seconds=1)) as workers:
+    async with hosting(
+        "tests.envs_fatal:Together", settings=WorkerSettings(cpu_seconds=1)
+    ) as workers:
         error = (await (await opened(workers)).run("run_out_of_cpu_time", {})).error
-        assert "by signal 24 (SIGXCPU, because it took more CPU time than ORSWEB_WORKER_CPU_SECONDS allows)" in error
+        assert (
+            "by signal 24 (SIGXCPU, because it took more CPU time than ORSWEB_WORKER_CPU_SECONDS allows)"
+            in error
+        )
 
 
-async def test_processes_that_are_not_needed_end_except_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_processes_that_are_not_needed_end_except_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(worker_host, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
     async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2)) as workers:
@@ -296,7 +325,9 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldCalls:
     return calls
 
 
-async def test_all_calls_that_ran_in_a_process_are_made_again_at_once_in_one_for_them_alone(held: HeldCalls) -> None:
+async def test_all_calls_that_ran_in_a_process_are_made_again_at_once_in_one_for_them_alone(
+    held: HeldCalls,
+) -> None:
     async with hosting("tests.envs_fatal:Held") as workers:
         calls = await held.begun(workers, 3)
         (lost,) = workers.workers
@@ -330,7 +361,9 @@ async def test_calls_that_are_made_again_share_a_process_only_where_there_is_no_
         assert await waiting is None
 
 
-async def test_only_the_call_that_ends_its_process_fails_however_long_the_others_take(held: HeldCalls) -> None:
+async def test_only_the_call_that_ends_its_process_fails_however_long_the_others_take(
+    held: HeldCalls,
+) -> None:
     async with hosting("tests.envs_fatal:Held") as workers:
         culprits = [await opened(workers) for _ in range(2)]
         idle = await opened(workers)
@@ -345,7 +378,8 @@ async def test_only_the_call_that_ends_its_process_fails_however_long_the_others
         first, *further = workers.workers
         assert further
         await opened(workers)
-        assert len(workers.workers[first]) > 1  # sessions enter no more processes than the settings say
+        # sessions enter no more processes than the settings say
+        assert len(workers.workers[first]) > 1
         for played in [*workers.workers.values()]:
             for one in [*played]:
                 await one.close()
@@ -357,7 +391,8 @@ async def test_a_process_that_ends_again_is_left_by_all_but_the_culprit_within_a
 ) -> None:
     monkeypatch.setattr(worker_instance, "MAX_REVIVALS", 1)
     monkeypatch.setattr(worker_host, "MAX_SHARES", 2)
-    monkeypatch.setattr(worker_host, "MAX_FOR_SUSPECTS", 1)  # so that one waits until the other is done
+    # so that one waits until the other is done
+    monkeypatch.setattr(worker_host, "MAX_FOR_SUSPECTS", 1)
     monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
     async with hosting("tests.envs_fatal:Held") as workers:
         calls = await held.begun(workers, 4)

@@ -1,4 +1,5 @@
-"""Worker processes that connect over the network, as those on other machines do, and connections of strangers."""
+"""Worker processes that connect over the network, as those on other machines do, and connections of
+strangers."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class FarProcess:
 
     machine = HERE
 
-    def __init__(self, node: NodeLauncher, pid: int, connections: Expected, output: asyncio.StreamReader) -> None:
+    def __init__(
+        self, node: NodeLauncher, pid: int, connections: Expected, output: asyncio.StreamReader
+    ) -> None:
         self._node, self.pid, self._connections, self.output = node, pid, connections, output
 
     async def wait(self) -> str:
@@ -48,7 +51,8 @@ class FarProcess:
 
 
 class FarLauncher:
-    """Does what Ray would do on another machine here, so that only the machine is not another one."""
+    """Does what Ray would do on another machine here, so that only the machine is not another
+    one."""
 
     pipe: MessagePipe
     """That of the newest process."""
@@ -59,7 +63,9 @@ class FarLauncher:
     async def open(self) -> None:
         pass
 
-    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> FarProcess:
+    async def launch(
+        self, python: str, resources: dict[str, float], pipe: MessagePipe
+    ) -> FarProcess:
         FarLauncher.pipe = pipe
         address = await self.listener.open(HERE)
         with self.listener.expecting(pipe) as expected:
@@ -103,15 +109,22 @@ async def test_a_session_is_played_and_comes_back(workers: WorkerHost) -> None:
     [worker] = workers.workers
     assert workers.load().machines == 1
     worker.kill("was ended by a test")
-    with pytest.raises(EnvironmentFault, match=rf"\(pid {worker.pid} on {HERE}\) was ended by a test"):
+    with pytest.raises(
+        EnvironmentFault,
+        match=rf"\(pid {worker.pid} on {HERE}\) was ended by a "
+        rf"test",
+    ):
         await worker.ask("ping", 0)
     assert "3" in (await instance.run("step", {})).output_json
 
 
 @pytest.mark.parametrize("workers", ["tests.envs_returning:SavingInWorkers"], indirect=True)
 @pytest.mark.parametrize("is_ended_by_us", [True, False])
-async def test_a_call_waits_until_it_is_known_how_the_process_ended(workers: WorkerHost, is_ended_by_us: bool) -> None:
-    """Sent to the process that has ended, it would be a call of which nobody knows whether it was made."""
+async def test_a_call_waits_until_it_is_known_how_the_process_ended(
+    workers: WorkerHost, is_ended_by_us: bool
+) -> None:
+    """Sent to the process that has ended, it would be a call of which nobody knows whether it was
+    made."""
     instance = await opened(workers)
     assert (await instance.run("add", {"number": 1})).status == "ok"
     [worker] = workers.workers
@@ -138,7 +151,10 @@ async def test_no_session_begins_in_a_process_whose_connection_is_over(workers: 
 async def test_strangers_are_refused(header: bytes) -> None:
     listener = WorkerListener()
     address = await listener.open(HERE)
-    with listener.expecting(MessagePipe(lambda message: None)), socket.create_connection(address) as stranger:
+    with (
+        listener.expecting(MessagePipe(lambda message: None)),
+        socket.create_connection(address) as stranger,
+    ):
         stranger.sendall(header)
         stranger.shutdown(socket.SHUT_WR)
         stranger.settimeout(10)

@@ -8,7 +8,11 @@ from typing import ClassVar
 from environments import Blocks, JSONObject, TextBlock, ToolOutput, tool
 from tests.envs_base import COUNTS, Listed, Text, said
 
-HIDDEN, SEALED, SHOWN = "canary-of-a-hidden-field", "canary-of-a-sealed-split", "what-everybody-may-read"
+HIDDEN, SEALED, SHOWN = (
+    "canary-of-a-hidden-field",
+    "canary-of-a-sealed-split",
+    "what-everybody-may-read",
+)
 
 
 class Canary(Listed):
@@ -19,7 +23,10 @@ class Canary(Listed):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         text = SEALED if split == "test" else SHOWN
-        return [{"id": f"{split}-{n}", "text": text, "answer": f"{HIDDEN}-{n}"} for n in range(COUNTS[split])]
+        return [
+            {"id": f"{split}-{n}", "text": text, "answer": f"{HIDDEN}-{n}"}
+            for n in range(COUNTS[split])
+        ]
 
     def get_prompt(self) -> Blocks:
         return [TextBlock(text=f"Task {self.task_spec['id']}.")]
@@ -36,7 +43,9 @@ class Quetzal(Canary):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [{"id": f"quetzal-{split}-{n}", "text": "", "answer": "?"} for n in range(COUNTS[split])]
+        return [
+            {"id": f"quetzal-{split}-{n}", "text": "", "answer": "?"} for n in range(COUNTS[split])
+        ]
 
     @tool
     async def look(self) -> ToolOutput:

@@ -24,7 +24,9 @@ def run(*arguments: str, **options: Any) -> str:
 
 def test_create_key_prints_the_key_and_what_is_still_to_be_set() -> None:
     User.objects.create_user("ada")
-    text, note = run("create_key", "lab", "--owner", "ada", "--scope", "play", "--split", "test").splitlines()
+    text, note = run(
+        "create_key", "lab", "--owner", "ada", "--scope", "play", "--split", "test"
+    ).splitlines()
     row = ApiKey.objects.get()
     assert (row.digest, row.scopes, row.splits) == (hash_key(text).hex(), ["play"], ["test"])
     assert "ORSWEB_REQUIRE_KEYS=1" in note
@@ -33,7 +35,10 @@ def test_create_key_prints_the_key_and_what_is_still_to_be_set() -> None:
 def test_create_key_warns_of_an_environment_that_is_not_hosted_yet() -> None:
     Environment.objects.create(name="zebrafish")
     said = run("create_key", "lab", "--environment", "Zebrafish", "--environment", "zebrafisch")
-    assert "No environment 'zebrafisch' is hosted yet. Did you mean 'zebrafish'?" in said and said.count("hosted") == 1
+    assert (
+        "No environment 'zebrafisch' is hosted yet. Did you mean 'zebrafish'?" in said
+        and said.count("hosted") == 1
+    )
 
 
 def test_list_keys_shows_everything_but_the_key() -> None:
@@ -51,7 +56,9 @@ def test_revoke_key_revokes_once() -> None:
 
 def test_set_quotas_changes_those_that_are_named() -> None:
     run("create_key", "lab", "--quota", "sessions=4", "--quota", "bytes=0")
-    assert run("set_quotas", "lab", "requests=600", "bytes=default") == ("Quotas of 'lab': requests 600, sessions 4.\n")
+    assert run("set_quotas", "lab", "requests=600", "bytes=default") == (
+        "Quotas of 'lab': requests 600, sessions 4.\n"
+    )
     row = ApiKey.objects.get()
     assert (row.quotas, row.version) == ({"sessions": 4, "requests": 600}, 2)
     entry = SecurityEvent.objects.get(kind="key_changed")
@@ -76,8 +83,14 @@ def test_rotate_key_replaces_the_text_and_nothing_else() -> None:
         (("create_key", "lab", "--split", " "), "argument --split: ' ' is blank"),
         (("revoke_key", "gone"), "no API key named 'gone'"),
         (("rotate_key", "gone"), "no API key named 'gone'"),
-        (("create_key", "lab", "--quota", "calls=many"), "'calls=many' is no quota; write it like requests=600"),
-        (("create_key", "lab", "--quota", "wishes=3"), "no quota 'wishes'; use one of requests, sessions"),
+        (
+            ("create_key", "lab", "--quota", "calls=many"),
+            "'calls=many' is no quota; write it like requests=600",
+        ),
+        (
+            ("create_key", "lab", "--quota", "wishes=3"),
+            "no quota 'wishes'; use one of requests, sessions",
+        ),
     ],
 )
 def test_wrong_arguments_get_a_sentence(arguments: tuple[str, ...], problem: str) -> None:

@@ -1,4 +1,5 @@
-"""The quotas of the settings: for clients without a key, and for keys that have none of their own."""
+"""The quotas of the settings: for clients without a key, and for keys that have none of their
+own."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ async def test_clients_without_a_key_share_the_quotas_of_the_settings() -> None:
         header = await opened(client)
         echo = {"name": "echo", "input": {"text": "x"}}
         answers = [result(await client.post("/call", json=echo, headers=header)) for _ in range(2)]
-        assert answers[0]["ok"] and "are limited to 1 for clients without an API key" in answers[1]["error"]
+        assert (
+            answers[0]["ok"]
+            and "are limited to 1 for clients without an API key" in answers[1]["error"]
+        )
         assert [(await client.get("/tools")).status_code for _ in range(2)] == [200, 429]
         assert (await client.get("/health")).status_code == 200
 
@@ -28,5 +32,7 @@ async def test_each_key_of_the_settings_has_the_quotas_for_itself() -> None:
         statuses = []
         for key in ("lab-key-1", "lab-key-1", "home-key-1"):
             headers = {"X-API-Key": key, "X-Session-ID": fresh_id()}
-            statuses.append((await client.post("/create", json={"task_spec": {}}, headers=headers)).status_code)
+            statuses.append(
+                (await client.post("/create", json={"task_spec": {}}, headers=headers)).status_code
+            )
         assert statuses == [200, 429, 200]

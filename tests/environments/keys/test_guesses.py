@@ -1,4 +1,5 @@
-"""Guesses of what is hidden: a key without the scope `curate` finds a right one recorded as a wrong one."""
+"""Guesses of what is hidden: a key without the scope `curate` finds a right one recorded as a wrong
+one."""
 
 from __future__ import annotations
 
@@ -20,15 +21,31 @@ from tests.environments.keys.canary import HIDDEN, SHOWN
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 RIGHT, WRONG = f"{HIDDEN}-1", f"{HIDDEN}-7"
-VARYING = {"id", "url", "html_url", "steps_url", "events_url", "rollouts_url", "session_id", "end_number", "task"}
+VARYING = {
+    "id",
+    "url",
+    "html_url",
+    "steps_url",
+    "events_url",
+    "rollouts_url",
+    "session_id",
+    "end_number",
+    "task",
+}
 VARYING |= {"created", "ready", "ended", "duration_seconds"}
 """Members that differ between any two episodes."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving("tests.environments.keys.canary:Canary", "tests.envs:Echo", ORSWEB_REQUIRE_KEYS=True) as running:
-        await in_database(lambda: Split.objects.filter(name="test", environment__name="echo").update(is_sealed=True))
+    async with serving(
+        "tests.environments.keys.canary:Canary", "tests.envs:Echo", ORSWEB_REQUIRE_KEYS=True
+    ) as running:
+        await in_database(
+            lambda: Split.objects.filter(name="test", environment__name="echo").update(
+                is_sealed=True
+            )
+        )
         yield running
 
 
@@ -48,7 +65,9 @@ async def curator(client: httpx.AsyncClient) -> dict[str, str]:
     return await key("knower", "play", "read", "curate")
 
 
-async def played(client: httpx.AsyncClient, headers: dict[str, str], environment: str, **task: Any) -> dict[str, Any]:
+async def played(
+    client: httpx.AsyncClient, headers: dict[str, str], environment: str, **task: Any
+) -> dict[str, Any]:
     """Open a session and end it, and return its episode as the key reads it."""
     sid = fresh_id()
     session = {"X-Session-ID": sid, **headers}
@@ -61,8 +80,12 @@ async def played(client: httpx.AsyncClient, headers: dict[str, str], environment
     return found
 
 
-async def listed(client: httpx.AsyncClient, headers: dict[str, str], environment: str, split: str) -> Any:
-    return (await client.post(f"/{environment}/tasks", json={"split": split}, headers=headers)).json()["tasks"]
+async def listed(
+    client: httpx.AsyncClient, headers: dict[str, str], environment: str, split: str
+) -> Any:
+    return (
+        await client.post(f"/{environment}/tasks", json={"split": split}, headers=headers)
+    ).json()["tasks"]
 
 
 def constant(episode: dict[str, Any]) -> dict[str, Any]:
@@ -107,15 +130,24 @@ async def test_a_right_guess_is_no_attempt_at_the_task_of_the_split(
     client: httpx.AsyncClient, player: dict[str, str]
 ) -> None:
     async def episodes() -> int:
-        played = Episode.objects.filter(task__entries__split__name="train", environment__name="canary")
+        played = Episode.objects.filter(
+            task__entries__split__name="train", environment__name="canary"
+        )
         return await in_database(played.count)
 
     before = await episodes(), await listed(client, player, "canary", "train")
-    await played(client, player, "canary", task_spec={"id": "train-2", "text": SHOWN, "answer": f"{HIDDEN}-2"})
+    await played(
+        client,
+        player,
+        "canary",
+        task_spec={"id": "train-2", "text": SHOWN, "answer": f"{HIDDEN}-2"},
+    )
     assert (await episodes(), await listed(client, player, "canary", "train")) == before
 
 
-@pytest.mark.parametrize(("environment", "split"), [("canary", "train"), ("echo", "train"), ("echo", "test")])
+@pytest.mark.parametrize(
+    ("environment", "split"), [("canary", "train"), ("echo", "train"), ("echo", "test")]
+)
 async def test_a_task_that_is_sent_as_it_was_listed_is_the_task_of_its_split(
     client: httpx.AsyncClient, player: dict[str, str], environment: str, split: str
 ) -> None:
@@ -138,20 +170,33 @@ async def test_a_secret_that_is_in_a_hidden_field_changes_no_record(
 ) -> None:
     """Stars in the recorded task would show that it holds the secret."""
     secrets = [{"SECRET": text} for text in (RIGHT[:12], "nothing-of-it")]
-    for place in ({"split": "train", "index": 1}, {"task_spec": (await listed(client, player, "canary", "train"))[1]}):
-        right, wrong = [await played(client, player, "canary", secrets=one, **place) for one in secrets]
+    for place in (
+        {"split": "train", "index": 1},
+        {"task_spec": (await listed(client, player, "canary", "train"))[1]},
+    ):
+        right, wrong = [
+            await played(client, player, "canary", secrets=one, **place) for one in secrets
+        ]
         assert right["task"] == wrong["task"]
 
 
-async def test_secrets_of_a_task_that_is_sent_are_masked(client: httpx.AsyncClient, player: dict[str, str]) -> None:
+async def test_secrets_of_a_task_that_is_sent_are_masked(
+    client: httpx.AsyncClient, player: dict[str, str]
+) -> None:
     secret = "a-secret-of-the-session"
-    episode = await played(client, player, "echo", task_spec={"id": secret}, secrets={"SECRET": secret})
+    episode = await played(
+        client, player, "echo", task_spec={"id": secret}, secrets={"SECRET": secret}
+    )
     assert episode["spec"] == {"id": "********"}
     assert not await in_database(lambda: Task.objects.filter(spec__contains=secret).exists())
 
 
-async def test_the_same_guess_is_the_same_task(client: httpx.AsyncClient, player: dict[str, str]) -> None:
-    first, second = [await played(client, player, "canary", task_spec=canary_task(RIGHT)) for _ in range(2)]
+async def test_the_same_guess_is_the_same_task(
+    client: httpx.AsyncClient, player: dict[str, str]
+) -> None:
+    first, second = [
+        await played(client, player, "canary", task_spec=canary_task(RIGHT)) for _ in range(2)
+    ]
     assert first["task"] == second["task"]
     spec = await in_database(lambda: Task.objects.get(pk=first["task"]["id"]).spec)
     assert json.loads(spec) == canary_task(RIGHT)

@@ -1,4 +1,5 @@
-"""API keys of the database at the doors for agents: scopes, restrictions, expiry, revocation and last use."""
+"""API keys of the database at the doors for agents: scopes, restrictions, expiry, revocation and
+last use."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from tests.rows import each
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DEADLINE_SECONDS = 60.0
-"""Only a server that never reads its keys again makes a test wait so long; `REFRESH_SECONDS` says how often it does."""
+"""Only a server that never reads its keys again makes a test wait so long; `REFRESH_SECONDS` says
+how often it does."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -44,7 +46,9 @@ async def key(name: str, scopes: str = "play", **values: Any) -> dict[str, str]:
     return {"X-API-Key": text}
 
 
-async def status_becomes(client: httpx.AsyncClient, headers: dict[str, str], status: int) -> httpx.Response:
+async def status_becomes(
+    client: httpx.AsyncClient, headers: dict[str, str], status: int
+) -> httpx.Response:
     """Return the first answer to /version with `status`."""
     until = time.monotonic() + DEADLINE_SECONDS
     while (answer := await client.get("/version", headers=headers)).status_code != status:
@@ -53,7 +57,9 @@ async def status_becomes(client: httpx.AsyncClient, headers: dict[str, str], sta
     return answer
 
 
-async def known(client: httpx.AsyncClient, name: str, scopes: str = "play", **values: Any) -> dict[str, str]:
+async def known(
+    client: httpx.AsyncClient, name: str, scopes: str = "play", **values: Any
+) -> dict[str, str]:
     headers = await key(name, scopes, **values)
     await status_becomes(client, headers, 200)
     return headers
@@ -77,13 +83,17 @@ async def create(client: httpx.AsyncClient, headers: dict[str, str], **body: Any
     return await client.post("/create", json=body, headers={"X-Session-ID": fresh_id(), **headers})
 
 
-async def test_a_key_made_while_the_server_runs_is_let_in_within_a_second(client: httpx.AsyncClient) -> None:
+async def test_a_key_made_while_the_server_runs_is_let_in_within_a_second(
+    client: httpx.AsyncClient,
+) -> None:
     await status_becomes(client, await key("new"), 200)
 
 
 async def test_a_key_is_also_taken_as_a_bearer_token(client: httpx.AsyncClient) -> None:
     text = (await known(client, "bearer"))["X-API-Key"]
-    assert (await client.get("/tools", headers={"Authorization": f"Bearer {text}"})).status_code == 200
+    assert (
+        await client.get("/tools", headers={"Authorization": f"Bearer {text}"})
+    ).status_code == 200
 
 
 async def test_only_the_hash_of_a_key_is_stored(client: httpx.AsyncClient) -> None:
@@ -110,8 +120,9 @@ async def test_a_door_refuses_a_key_without_its_scope(
     headers = await known(client, f"scopes {scopes} {path} {method}", scopes)
     answer = await client.request(method, path, json={}, headers=headers)
     assert answer.status_code == 403
-    assert f"needs the scope {needed} for this; it has: {scopes.replace(' ', ', ')}" in answer.text.replace(
-        "\\u0027", "'"
+    assert (
+        f"needs the scope {needed} for this; it has: {scopes.replace(' ', ', ')}"
+        in answer.text.replace("\\u0027", "'")
     )
 
 
@@ -128,7 +139,9 @@ async def test_another_environment_is_refused(client: httpx.AsyncClient, path: s
     assert answer.status_code == 403 and "it may use 'echo'" in answer.text
 
 
-async def test_a_session_that_names_no_environment_gets_one_that_the_key_may_use(client: httpx.AsyncClient) -> None:
+async def test_a_session_that_names_no_environment_gets_one_that_the_key_may_use(
+    client: httpx.AsyncClient,
+) -> None:
     headers = {**await known(client, "late", environments=["echo"]), "X-Session-ID": fresh_id()}
     body = {"split": "train", "index": 0}
     assert (await client.post("/create", json=body, headers=headers)).status_code == 200
@@ -145,7 +158,9 @@ async def test_another_split_is_refused(client: httpx.AsyncClient) -> None:
     assert "may not use the split 'train'; it may use 'test'" in answers[0].json()["detail"]
 
 
-async def test_a_key_of_some_splits_opens_no_task_that_it_brings_itself(client: httpx.AsyncClient) -> None:
+async def test_a_key_of_some_splits_opens_no_task_that_it_brings_itself(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await known(client, "splits, no specs", splits=["train"])
     answer = await create(client, headers, task_spec={"answer": "mine"})
     assert answer.status_code == 403 and "by split and index" in answer.json()["detail"]
@@ -154,7 +169,9 @@ async def test_a_key_of_some_splits_opens_no_task_that_it_brings_itself(client: 
 async def test_a_key_of_a_run_records_that_run(client: httpx.AsyncClient) -> None:
     headers = await known(client, "of a run", run="grpo-7")
     assert (await create(client, headers)).status_code == 200
-    episode = await in_database(lambda: Episode.objects.select_related("run").get(key_label="of a run"))
+    episode = await in_database(
+        lambda: Episode.objects.select_related("run").get(key_label="of a run")
+    )
     assert episode.run is not None and episode.run.name == "grpo-7"
 
 
@@ -162,7 +179,9 @@ async def test_a_key_of_a_run_describes_each_run_of_that_name(client: httpx.Asyn
     headers = await known(client, "of runs", "play record", run="grpo-9")
     url = "/api/runs/by-name/grpo-9"
     for _ in range(2):
-        assert (await client.put(url, json={"state": "running"}, headers=headers)).status_code == 201
+        assert (
+            await client.put(url, json={"state": "running"}, headers=headers)
+        ).status_code == 201
         answer = await client.put(url, json={"state": "ended"}, headers=headers)
     assert answer.json()["name"] == "grpo-9 (2)"
     answer = await client.put(f"{url}%20(2)", json={"notes": "done"}, headers=headers)
@@ -196,7 +215,9 @@ async def test_a_key_stops_with_its_owners_account(client: httpx.AsyncClient) ->
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite stores dates that are none")
-async def test_a_row_that_cannot_be_read_does_not_end_the_reading_of_keys(client: httpx.AsyncClient) -> None:
+async def test_a_row_that_cannot_be_read_does_not_end_the_reading_of_keys(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await known(client, "beside a broken row")
     broken = await in_database(lambda: make_key("broken row", scopes=["play"])[0])
     with capture_logs() as logged:
@@ -212,11 +233,14 @@ async def test_a_row_that_cannot_be_read_does_not_end_the_reading_of_keys(client
 def _write_expiry(key: ApiKey, text: str | None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE environments_apikey SET expires = %s, version = version + 1 WHERE id = %s", [text, key.pk]
+            "UPDATE environments_apikey SET expires = %s, version = version + 1 WHERE id = %s",
+            [text, key.pk],
         )
 
 
-async def test_a_revoked_key_is_refused_within_a_second_and_its_session_ends(client: httpx.AsyncClient) -> None:
+async def test_a_revoked_key_is_refused_within_a_second_and_its_session_ends(
+    client: httpx.AsyncClient,
+) -> None:
     headers = {**await known(client, "revoked"), "X-Session-ID": fresh_id()}
     await client.post("/create", json={"env_name": "slow", "task_spec": {}}, headers=headers)
     call = asyncio.create_task(
@@ -230,9 +254,15 @@ async def test_a_revoked_key_is_refused_within_a_second_and_its_session_ends(cli
     assert (episode.cause, episode.detail) == ("interrupted", KEY_GONE)
 
 
-async def test_what_is_open_with_the_old_text_of_a_key_ends_and_its_sessions_stay(client: httpx.AsyncClient) -> None:
+async def test_what_is_open_with_the_old_text_of_a_key_ends_and_its_sessions_stay(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await known(client, "rotated")
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     opened = await client.post("/mcp/echo", json=message, headers=headers)
     session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Accept": "text/event-stream"}
@@ -245,7 +275,9 @@ async def test_what_is_open_with_the_old_text_of_a_key_ends_and_its_sessions_sta
     assert (await asyncio.wait_for(stream, DEADLINE_SECONDS)).status_code in (200, 401)
     await status_becomes(client, headers, 401)
     assert ring.current(old) is None and {"rotated"} in lost
-    assert (await client.post("/ping", headers=new | {"X-Session-ID": session["Mcp-Session-Id"]})).status_code == 200
+    assert (
+        await client.post("/ping", headers=new | {"X-Session-ID": session["Mcp-Session-Id"]})
+    ).status_code == 200
 
 
 @each("values", [{"environments": [2]}, {"scopes": 5}, {"splits": {"a": 1}}, {"quotas": ["x"]}])
@@ -269,18 +301,27 @@ async def test_a_row_that_cannot_be_understood_is_refused_and_other_keys_go_on(
     await in_database(rows.delete)
 
 
-async def test_a_key_that_may_do_less_loses_its_sessions_within_a_second(client: httpx.AsyncClient) -> None:
+async def test_a_key_that_may_do_less_loses_its_sessions_within_a_second(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await known(client, "narrowed")
     assert (await create(client, headers)).status_code == 200
-    await in_database(lambda: change_key(ApiKey.objects.get(name="narrowed"), environments=["echo"]))
+    await in_database(
+        lambda: change_key(ApiKey.objects.get(name="narrowed"), environments=["echo"])
+    )
     assert (await ended("narrowed")).detail == KEY_GONE
     assert (await create(client, headers)).status_code == 403
 
 
 async def test_a_key_that_may_do_more_keeps_its_sessions(client: httpx.AsyncClient) -> None:
-    headers = {**await known(client, "widened", environments=["counter"]), "X-Session-ID": fresh_id()}
+    headers = {
+        **await known(client, "widened", environments=["counter"]),
+        "X-Session-ID": fresh_id(),
+    }
     await client.post("/create", json={"env_name": "counter", "task_spec": {}}, headers=headers)
-    await in_database(lambda: change_key(ApiKey.objects.get(name="widened"), environments=["counter", "echo"]))
+    await in_database(
+        lambda: change_key(ApiKey.objects.get(name="widened"), environments=["counter", "echo"])
+    )
     until = time.monotonic() + DEADLINE_SECONDS
     while (await client.get("/echo/tools", headers=headers)).status_code != 200:
         assert time.monotonic() < until

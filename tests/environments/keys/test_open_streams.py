@@ -45,7 +45,9 @@ class Follower:
 
     def follow(self, opened: ExitStack) -> httpx.Response:
         """Open a stream, which stays open if it is not refused."""
-        return opened.enter_context(self.client.stream("GET", f"/api/episodes/{self.episode}/events"))
+        return opened.enter_context(
+            self.client.stream("GET", f"/api/episodes/{self.episode}/events")
+        )
 
 
 def sentence_of(answer: httpx.Response) -> str:
@@ -54,7 +56,9 @@ def sentence_of(answer: httpx.Response) -> str:
     return str(answer.json()["detail"])
 
 
-def test_a_key_has_so_many_streams_at_all_doors_together(server: LiveServer, opened: ExitStack) -> None:
+def test_a_key_has_so_many_streams_at_all_doors_together(
+    server: LiveServer, opened: ExitStack
+) -> None:
     one, two = (Follower(server, key, "203.0.113.1") for key in KEYS)
     for _ in range(2):
         assert one.follow(opened).status_code == 200
@@ -74,17 +78,24 @@ def test_a_key_has_so_many_streams_at_all_doors_together(server: LiveServer, ope
     eventually(lambda: one.follow(opened).status_code == 200)
 
 
-def test_an_address_has_so_many_streams_of_all_keys_together(server: LiveServer, opened: ExitStack) -> None:
+def test_an_address_has_so_many_streams_of_all_keys_together(
+    server: LiveServer, opened: ExitStack
+) -> None:
     one, two = (Follower(server, key, "203.0.113.2") for key in KEYS)
     for _ in range(2):
         assert (one.follow(opened).status_code, two.follow(opened).status_code) == (200, 200)
-    assert sentence_of(two.follow(opened)).startswith("The address 203.0.113.2: no more event streams")
+    assert sentence_of(two.follow(opened)).startswith(
+        "The address 203.0.113.2: no more event streams"
+    )
     assert "ORSWEB_MAX_STREAMS_PER_ADDRESS is 4" in sentence_of(two.follow(opened))
     assert Follower(server, "two", "203.0.113.3").follow(opened).status_code == 200
 
 
 def test_an_address_of_ipv6_counts_by_its_network(server: LiveServer, opened: ExitStack) -> None:
-    followers = [Follower(server, key, f"2001:db8::{number}") for number, key in enumerate([*KEYS, *KEYS, *KEYS], 1)]
+    followers = [
+        Follower(server, key, f"2001:db8::{number}")
+        for number, key in enumerate([*KEYS, *KEYS, *KEYS], 1)
+    ]
     statuses = [follower.follow(opened).status_code for follower in followers]
     assert statuses == [200, 200, 200, 200, 429, 429]
 
@@ -107,7 +118,9 @@ def test_an_address_counts_alone_or_by_its_network(address: str, network: str) -
 def test_a_person_has_so_many_live_pages_and_sockets_together(opened: ExitStack) -> None:
     with LiveServer("tests.envs:Echo", env={"ORSWEB_MAX_STREAMS_PER_KEY": "2"}) as server:
         browser = opened.enter_context(httpx.Client(base_url=server.url, timeout=30))
-        [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text))
+        [token] = set(
+            re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text)
+        )
         form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
         answer = browser.post("/play/", data={"csrfmiddlewaretoken": token, **form})
         address = f"ws://127.0.0.1:{server.port}/ws{answer.headers['Location']}?after=-1"
@@ -116,7 +129,8 @@ def test_a_person_has_so_many_live_pages_and_sockets_together(opened: ExitStack)
             refused = opened.enter_context(browser.stream("GET", "/events/?channel=episodes"))
             assert (
                 refused.status_code == 429
-                and "no more event streams, sockets and downloads may be open" in refused.read().decode()
+                and "no more event streams, sockets and downloads may be open"
+                in refused.read().decode()
             )
             with pytest.raises(InvalidStatus) as socket:
                 connect(address, origin=server.url)  # type: ignore[arg-type]

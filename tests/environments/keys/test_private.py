@@ -1,7 +1,7 @@
 """Private environments at the doors for agents: to a key that does not name one, it does not exist.
 
-Each address that names an environment, a run or a session is asked for the private environment and for one that nobody
-has: a key from which it is hidden gets the same answer.
+Each address that names an environment, a run or a session is asked for the private environment and
+for one that nobody has: a key from which it is hidden gets the same answer.
 """
 
 from __future__ import annotations
@@ -35,15 +35,28 @@ from tests.rows import each
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CANARY, NOWHERE = "quetzal", "nowhere"
-HOSTED = (f"{CANARY}=tests.environments.keys.canary:Quetzal", "plain=tests.envs:Echo", "basic=tests.envs:Echo")
+HOSTED = (
+    f"{CANARY}=tests.environments.keys.canary:Quetzal",
+    "plain=tests.envs:Echo",
+    "basic=tests.envs:Echo",
+)
 """The private environment is the first and therefore the default."""
 WITHOUT_NAMES = {"openapi.json", "schema.json"}
 """Documents about the protocol, which take long to make."""
 NO_POST = {"delete", "delete_session", "v1/rollouts"}
 """Addresses whose POST ends a session or stores what it is sent."""
 MESSAGES: tuple[dict[str, Any], ...] = (
-    *({"split": "train"}, {"split": "train", "index": 0}, {"split": "train", "start": 0}, {"candidates": []}),
-    *({"name": "look", "input": {}}, {"env_name": "{}", "split": "train", "index": 0}, {"env_name": "{}"}),
+    *(
+        {"split": "train"},
+        {"split": "train", "index": 0},
+        {"split": "train", "start": 0},
+        {"candidates": []},
+    ),
+    *(
+        {"name": "look", "input": {}},
+        {"env_name": "{}", "split": "train", "index": 0},
+        {"env_name": "{}"},
+    ),
     {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}},
 )
 """Bodies of every POST; `{}` stands for the name of the environment."""
@@ -52,7 +65,8 @@ MESSAGES: tuple[dict[str, Any], ...] = (
 class Address(NamedTuple):
     private: str
     unknown: str
-    """The same with a name and an id that nobody has; equal to `private` if the address has neither."""
+    """The same with a name and an id that nobody has; equal to `private` if the address has
+    neither."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -63,7 +77,8 @@ async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def keys(client: httpx.AsyncClient) -> dict[str, dict[str, str]]:
-    """The headers of three keys. Two of them have played in the environment before it was made private."""
+    """The headers of three keys. Two of them have played in the environment before it was made
+    private."""
     environments = {"outsider": [], "narrow": ["plain", "gone"], "insider": [CANARY]}
     found = {name: await key(name, environments=names) for name, names in environments.items()}
     for name in ("outsider", "insider"):
@@ -80,31 +95,47 @@ async def key(name: str, **values: Any) -> dict[str, str]:
 
 
 async def set_private(name: str) -> None:
-    await in_database(lambda: SetPrivacy(Environment.objects.get(name=name).pk, is_private=True).apply("me"))
+    await in_database(
+        lambda: SetPrivacy(Environment.objects.get(name=name).pk, is_private=True).apply("me")
+    )
     await in_database(ring.read)
 
 
 async def play(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
     """Play an episode of a run in the environment, and report it."""
     session = {"X-Session-ID": fresh_id(), "X-Run": f"{CANARY}-run", **headers}
-    await client.post("/create", json={"env_name": CANARY, "split": "train", "index": 0}, headers=session)
+    await client.post(
+        "/create", json={"env_name": CANARY, "split": "train", "index": 0}, headers=session
+    )
     await client.get(f"/{CANARY}/prompt", headers=session)
     await client.post("/call", json={"name": "look", "input": {}}, headers=session)
     await client.post("/delete", headers=session)
     await report(client, headers)
 
 
-async def report(client: httpx.AsyncClient, headers: dict[str, str], name: str = CANARY) -> httpx.Response:
-    event = {"eventType": "rollout", "eventId": f"r-{name}", "runName": f"{name}-run", "environment": f"me/{name}"}
-    return await client.post("/v1/rollouts", json={"events": [{**event, "timestamp": 1}]}, headers=headers)
+async def report(
+    client: httpx.AsyncClient, headers: dict[str, str], name: str = CANARY
+) -> httpx.Response:
+    event = {
+        "eventType": "rollout",
+        "eventId": f"r-{name}",
+        "runName": f"{name}-run",
+        "environment": f"me/{name}",
+    }
+    return await client.post(
+        "/v1/rollouts", json={"events": [{**event, "timestamp": 1}]}, headers=headers
+    )
 
 
-async def upload(client: httpx.AsyncClient, headers: dict[str, str], *events: dict[str, Any]) -> httpx.Response:
+async def upload(
+    client: httpx.AsyncClient, headers: dict[str, str], *events: dict[str, Any]
+) -> httpx.Response:
     return await client.post("/v1/rollouts", json={"events": events}, headers=headers)
 
 
 def addresses() -> Iterator[Address]:
-    """Yield every address of agents, from its URL patterns. Raises: KeyError for one with an unknown parameter."""
+    """Yield every address of agents, from its URL patterns. Raises: KeyError for one with an
+    unknown parameter."""
     run = Run.objects.get(name=f"{CANARY}-run").pk
     for one in get_resolver("orsweb.agent_urls").url_patterns:
         assert isinstance(one, URLPattern)
@@ -117,15 +148,26 @@ def addresses() -> Iterator[Address]:
             yield Address(*(f"/{path}" for path in filled))
 
 
-async def answers(client: httpx.AsyncClient, address: str, headers: dict[str, str], name: str) -> list[tuple[int, str]]:
-    """Return the status and text of the answers to GET and to every POST, without what the requests themselves say."""
+async def answers(
+    client: httpx.AsyncClient, address: str, headers: dict[str, str], name: str
+) -> list[tuple[int, str]]:
+    """Return the status and text of the answers to GET and to every POST, without what the requests
+    themselves say."""
     bodies: list[dict[str, Any] | None] = [None]
     if address.strip("/") not in NO_POST:
-        bodies += [{field: name if value == "{}" else value for field, value in one.items()} for one in MESSAGES]
+        bodies += [
+            {field: name if value == "{}" else value for field, value in one.items()}
+            for one in MESSAGES
+        ]
     found = []
     for body in bodies:
         session = fresh_id()
-        sent = {**headers, "X-Session-ID": session, "Mcp-Session-Id": session, "X-Deployment": f"me/{name}"}
+        sent = {
+            **headers,
+            "X-Session-ID": session,
+            "Mcp-Session-Id": session,
+            "X-Deployment": f"me/{name}",
+        }
         answer = await client.request("POST" if body else "GET", address, json=body, headers=sent)
         text = answer.text.replace(session, "?")
         for one in (name, *(part for part in address.split("/") if part.isdecimal())):
@@ -143,7 +185,9 @@ async def test_it_is_at_no_address_for_a_key_that_does_not_name_it(
     for private, unknown in await in_database(lambda: list(addresses())):
         shown = await answers(client, private, keys[name], CANARY)
         expected = await answers(client, unknown, keys[name], NOWHERE)
-        wrong += [(private, *pair) for pair in zip(shown, expected, strict=True) if pair[0] != pair[1]]
+        wrong += [
+            (private, *pair) for pair in zip(shown, expected, strict=True) if pair[0] != pair[1]
+        ]
         wrong += [(unknown, one) for one in expected if CANARY in one[1]]
     assert not wrong
 
@@ -156,7 +200,11 @@ async def test_a_key_that_names_it_finds_it_at_every_address(
     for private, unknown in await in_database(lambda: list(addresses())):
         if private != unknown and "<" not in private:
             shown = await answers(client, private, keys["insider"], CANARY)
-            same += [private] if shown == await answers(client, unknown, keys["insider"], NOWHERE) else []
+            same += (
+                [private]
+                if shown == await answers(client, unknown, keys["insider"], NOWHERE)
+                else []
+            )
     assert same == [f"/v1/{CANARY}"]  # which nobody has
     assert (await client.get("/list_environments", headers=keys["insider"])).json() == [CANARY]
 
@@ -170,12 +218,21 @@ async def test_no_key_has_it_without_naming_it(
     headers = {**keys, "lab": {"X-API-Key": "key-of-the-lab-0123"}}[name]
     assert (await client.get("/list_environments", headers=headers)).json() == ["plain", "basic"]
     splits = await client.get("/splits", headers=headers)  # of the default
-    assert splits.status_code == 200 and (await client.get("/plain/splits", headers=headers)).text == splits.text
+    assert (
+        splits.status_code == 200
+        and (await client.get("/plain/splits", headers=headers)).text == splits.text
+    )
 
 
-async def test_a_key_with_the_scope_admin_has_it(client: httpx.AsyncClient, keys: dict[str, dict[str, str]]) -> None:
+async def test_a_key_with_the_scope_admin_has_it(
+    client: httpx.AsyncClient, keys: dict[str, dict[str, str]]
+) -> None:
     headers = await key("admin", scopes=["admin"])
-    assert (await client.get("/list_environments", headers=headers)).json() == [CANARY, "plain", "basic"]
+    assert (await client.get("/list_environments", headers=headers)).json() == [
+        CANARY,
+        "plain",
+        "basic",
+    ]
     runs = (await client.get("/v1/runs", headers=headers)).json()["runs"]
     assert f"{CANARY}-run" in [one["name"] for one in runs]
 
@@ -184,7 +241,11 @@ async def test_a_key_with_the_scope_admin_has_it(client: httpx.AsyncClient, keys
     ("path", "status", "text"),
     [
         ("/gone/tools", 404, "unknown environment 'gone'; this server hosts 'plain'"),
-        ("/basic/tools", 403, "The API key 'narrow' may not use the environment 'basic'; it may use 'gone', 'plain'"),
+        (
+            "/basic/tools",
+            403,
+            "The API key 'narrow' may not use the environment 'basic'; it may use 'gone', 'plain'",
+        ),
     ],
 )
 async def test_a_key_made_for_some_environments_reads_no_other_names(
@@ -198,17 +259,26 @@ async def test_a_key_without_any_hosted_environment_reads_no_names(
     client: httpx.AsyncClient, keys: dict[str, dict[str, str]]
 ) -> None:
     headers = await key("lost", environments=["gone"])
-    answers = [await client.get(path, headers=headers) for path in ("/tools", "/gone/tools", "/mcp")]
+    answers = [
+        await client.get(path, headers=headers) for path in ("/tools", "/gone/tools", "/mcp")
+    ]
     assert [answer.status_code for answer in answers] == [403, 404, 404]
-    assert answers[0].json()["detail"] == "This server hosts no environment that the API key 'lost' may use"
-    assert "this server hosts nothing" in answers[1].text and "this server has none" in answers[2].text
+    assert (
+        answers[0].json()["detail"]
+        == "This server hosts no environment that the API key 'lost' may use"
+    )
+    assert (
+        "this server hosts nothing" in answers[1].text and "this server has none" in answers[2].text
+    )
 
 
 @pytest.mark.parametrize(("name", "status"), [("outsider", 404), ("insider", 200)])
 async def test_a_recorded_result_of_it_is_not_told_again(
     client: httpx.AsyncClient, keys: dict[str, dict[str, str]], name: str, status: int
 ) -> None:
-    played = await in_database(lambda: Step.objects.select_related("episode").get(episode__key_label=name, tool="look"))
+    played = await in_database(
+        lambda: Step.objects.select_related("episode").get(episode__key_label=name, tool="look")
+    )
     session = {**keys[name], "X-Session-ID": played.episode.session_id}
     call = {"name": "look", "input": {}, "task_id": played.task_id}
     answer = await client.post("/call", json=call, headers=session)
@@ -223,10 +293,15 @@ async def test_an_upload_that_names_it_is_like_one_that_names_nothing_hosted(
     assert [answer.json() for answer in both] == [{"stored": 1, "ignored": 0, "refused": []}] * 2
     for reader in (headers, await person("viewer")):
         listed = [one["environment"] for one in await rollouts(client, reader)]
-        assert [one for one in listed if one in (f"me/{CANARY}", f"me/{NOWHERE}")] == [f"me/{NOWHERE}", f"me/{CANARY}"]
+        assert [one for one in listed if one in (f"me/{CANARY}", f"me/{NOWHERE}")] == [
+            f"me/{NOWHERE}",
+            f"me/{CANARY}",
+        ]
 
 
-async def test_no_key_hides_a_run_by_naming_it(client: httpx.AsyncClient, keys: dict[str, dict[str, str]]) -> None:
+async def test_no_key_hides_a_run_by_naming_it(
+    client: httpx.AsyncClient, keys: dict[str, dict[str, str]]
+) -> None:
     victim, attacker = await key("victim"), await key("attacker")
     await upload(client, victim, rollout("v", environment="me/plain", runName="victimrun"))
     await upload(client, attacker, rollout("a", environment=f"me/{CANARY}", runName="victimrun"))
@@ -241,7 +316,9 @@ async def test_a_run_is_hidden_from_a_key_only_by_what_was_recorded_with_it(
 ) -> None:
     own = await key("sharing")
     for headers, name in ((own, "plain"), (keys["insider"], CANARY)):
-        await upload(client, headers, rollout(f"shared-{name}", environment=f"me/{name}", runName="shared"))
+        await upload(
+            client, headers, rollout(f"shared-{name}", environment=f"me/{name}", runName="shared")
+        )
     assert "shared" in await runs(client, own, "/v1/runs", "name")
     assert "shared" not in await runs(client, await person("viewer"), "/api/runs", "name")
 
@@ -252,7 +329,9 @@ async def test_a_key_made_for_some_environments_uploads_no_rollouts_of_others(
 ) -> None:
     events = [rollout(f"narrow-{one}", environment=f"me/{one}") for one in ("plain", name)]
     answer = await upload(client, keys["narrow"], *events)
-    detail = f"The API key 'narrow' may not use the environment {name!r}; it may use 'gone', 'plain'"
+    detail = (
+        f"The API key 'narrow' may not use the environment {name!r}; it may use 'gone', 'plain'"
+    )
     assert (answer.status_code, answer.json()["detail"]) == (403, detail)
     assert await rollouts(client, keys["narrow"]) == []
 
@@ -302,18 +381,24 @@ async def rollouts(client: httpx.AsyncClient, headers: dict[str, str]) -> list[d
     return (await client.get("/api/rollouts", headers=headers)).json()["results"]
 
 
-async def runs(client: httpx.AsyncClient, headers: dict[str, str], path: str, field: str) -> list[str]:
+async def runs(
+    client: httpx.AsyncClient, headers: dict[str, str], path: str, field: str
+) -> list[str]:
     answer = (await client.get(path, headers=headers)).json()
     return [one[field] for one in answer.get("runs") or answer["results"]]
 
 
 async def who_sees(client: httpx.AsyncClient, own: dict[str, str], event_id: str) -> set[str]:
-    """Return who sees the rollout: the key that uploaded it, a person who is no member, and an operator."""
+    """Return who sees the rollout: the key that uploaded it, a person who is no member, and an
+    operator."""
     pk, found = (await stored(event_id)).pk, set()
     readers = {"key": own, "viewer": await person("viewer"), "operator": await person("operator")}
     for name, headers in readers.items():
         listed = pk in [one["id"] for one in await rollouts(client, headers)]
-        answers = [await client.get(f"/api/rollouts/{pk}{rest}", headers=headers) for rest in ("", "/messages")]
+        answers = [
+            await client.get(f"/api/rollouts/{pk}{rest}", headers=headers)
+            for rest in ("", "/messages")
+        ]
         assert [answer.status_code for answer in answers] == [200 if listed else 404] * 2
         found |= {name} if listed else set()
     return found
@@ -342,11 +427,15 @@ async def test_a_session_goes_on_when_its_environment_is_made_private(
     assert "after that" not in (await asyncio.wait_for(stream, 15)).text
     assert (await client.get("/basic/tools", headers=headers)).status_code == 404
     assert (await client.post("/delete", headers=headers)).status_code == 200
-    again = await client.post("/create", json=opening, headers={**headers, "X-Session-ID": fresh_id()})
+    again = await client.post(
+        "/create", json=opening, headers={**headers, "X-Session-ID": fresh_id()}
+    )
     assert again.status_code == 404 and "this server hosts 'plain'" in again.text
 
 
-async def following(client: httpx.AsyncClient, headers: dict[str, str]) -> asyncio.Task[httpx.Response]:
+async def following(
+    client: httpx.AsyncClient, headers: dict[str, str]
+) -> asyncio.Task[httpx.Response]:
     """Return the stream of the key's newest episode, once it has begun."""
     episode = await in_database(lambda: Episode.objects.latest("pk").pk)
     stream = asyncio.create_task(client.get(f"/api/episodes/{episode}/events", headers=headers))
@@ -362,23 +451,41 @@ async def test_a_session_that_names_no_environment_plays_the_only_one_that_exist
 ) -> None:
     await set_private("basic")
     headers = {**await key("nameless"), "X-Session-ID": fresh_id()}
-    assert (await client.post("/create", json={"split": "train", "index": 0}, headers=headers)).status_code == 200
-    episode = await in_database(lambda: Episode.objects.select_related("environment").get(key_label="nameless"))
+    assert (
+        await client.post("/create", json={"split": "train", "index": 0}, headers=headers)
+    ).status_code == 200
+    episode = await in_database(
+        lambda: Episode.objects.select_related("environment").get(key_label="nameless")
+    )
     assert episode.environment.name == "plain"
 
 
-async def test_an_mcp_session_goes_on_but_opens_no_other(client: httpx.AsyncClient, public_again: None) -> None:
+async def test_an_mcp_session_goes_on_but_opens_no_other(
+    client: httpx.AsyncClient, public_again: None
+) -> None:
     headers = await key("mcp player")
     opened = await say(client, headers, "initialize")
     session = {**headers, "Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
     await set_private("basic")
     assert '"echo"' in (await say(client, session, "tools/list")).text
     again = await say(client, session, "initialize")
-    assert again.status_code == 404 and "unknown environment 'basic'; this server hosts 'plain'" in again.text
+    assert (
+        again.status_code == 404
+        and "unknown environment 'basic'; this server hosts 'plain'" in again.text
+    )
     assert (await client.delete("/mcp/basic", headers=session)).status_code == 204
 
 
 async def say(client: httpx.AsyncClient, headers: dict[str, str], method: str) -> httpx.Response:
-    information = {"clientInfo": {"name": "test", "version": "1"}, "protocolVersion": "2025-06-18", "capabilities": {}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": information if method == "initialize" else {}}
+    information = {
+        "clientInfo": {"name": "test", "version": "1"},
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+    }
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": method,
+        "params": information if method == "initialize" else {},
+    }
     return await client.post("/mcp/basic", json=body, headers=headers)

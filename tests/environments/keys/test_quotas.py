@@ -1,4 +1,5 @@
-"""Quotas of keys at the doors for agents: what is refused, what waits, and what the agent sees at the end."""
+"""Quotas of keys at the doors for agents: what is refused, what waits, and what the agent sees at
+the end."""
 
 from __future__ import annotations
 
@@ -35,12 +36,16 @@ async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
 
 async def key(name: str, **limits: int) -> dict[str, str]:
     """Return the header of a new key with these quotas."""
-    _, text = await in_database(lambda: make_key(name, scopes=["play", "record", "read"], quotas=limits))
+    _, text = await in_database(
+        lambda: make_key(name, scopes=["play", "record", "read"], quotas=limits)
+    )
     await in_database(ring.read)
     return {"X-API-Key": text}
 
 
-async def create(client: httpx.AsyncClient, headers: dict[str, str], sid: str = "") -> httpx.Response:
+async def create(
+    client: httpx.AsyncClient, headers: dict[str, str], sid: str = ""
+) -> httpx.Response:
     named = {"X-Session-ID": sid or fresh_id(), **headers}
     return await client.post("/create", json={"task_spec": {"id": 1}}, headers=named)
 
@@ -52,7 +57,9 @@ async def session(client: httpx.AsyncClient, headers: dict[str, str]) -> dict[st
     return {"X-Session-ID": sid, **headers}
 
 
-async def call(client: httpx.AsyncClient, headers: dict[str, str], tool: str = "echo", **given: Any) -> httpx.Response:
+async def call(
+    client: httpx.AsyncClient, headers: dict[str, str], tool: str = "echo", **given: Any
+) -> httpx.Response:
     body = {"name": tool, "input": given} if given else ECHO
     return await client.post("/call", json=body, headers=headers)
 
@@ -68,12 +75,16 @@ def refusal(answer: httpx.Response) -> str:
     return str(answer.json()["detail"])
 
 
-async def test_a_session_too_many_is_refused_with_the_limit_and_what_to_do(client: httpx.AsyncClient) -> None:
+async def test_a_session_too_many_is_refused_with_the_limit_and_what_to_do(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await key("two sessions", sessions=2)
     mine = [await session(client, headers) for _ in range(2)]
     text = refusal(await create(client, headers))
     assert (
-        text.startswith("Live sessions are limited to 2 for the API key 'two sessions'; none ended within 0.1 s")
+        text.startswith(
+            "Live sessions are limited to 2 for the API key 'two sessions'; none ended within 0.1 s"
+        )
         and "delete one" in text
     )
     await client.post("/delete", headers=mine[0])
@@ -82,7 +93,8 @@ async def test_a_session_too_many_is_refused_with_the_limit_and_what_to_do(clien
 
 @pytest.fixture
 def patience(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let requests wait for their turn for as long as a machine that stands still for a moment may need."""
+    """Let requests wait for their turn for as long as a machine that stands still for a moment may
+    need."""
     service = get_service()
     limits = replace(service.limits, quota_wait_seconds=60.0, quota_call_wait_seconds=60.0)
     monkeypatch.setattr(service, "limits", limits)
@@ -90,7 +102,9 @@ def patience(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("patience")
-async def test_a_session_too_many_is_opened_when_another_ends_in_time(client: httpx.AsyncClient) -> None:
+async def test_a_session_too_many_is_opened_when_another_ends_in_time(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await key("one session", sessions=1)
     mine = await session(client, headers)
     waiting = asyncio.create_task(create(client, headers))
@@ -110,11 +124,15 @@ async def test_a_session_that_could_not_be_opened_takes_no_place(client: httpx.A
     assert (await create(client, headers)).status_code == 200
 
 
-async def test_discovery_over_the_quota_of_requests_is_refused_and_a_session_is_not(client: httpx.AsyncClient) -> None:
+async def test_discovery_over_the_quota_of_requests_is_refused_and_a_session_is_not(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await session(client, await key("two requests", requests=2))
     assert (await client.get("/slow/tools", headers=headers)).status_code == 200
     text = refusal(await client.get("/slow/tools", headers=headers))
-    assert text.startswith("Requests a minute are limited to 2 for the API key 'two requests'; send the next one in ")
+    assert text.startswith(
+        "Requests a minute are limited to 2 for the API key 'two requests'; send the next one in "
+    )
     assert "limited to 2" in refusal(await client.get("/slow/prompt", headers=headers))
     for path in ("/ping", "/delete"):
         assert (await client.post(path, headers=headers)).status_code == 200
@@ -137,23 +155,33 @@ async def test_a_call_too_many_waits_until_another_ends(client: httpx.AsyncClien
     assert all(result(answer)["ok"] for answer in answers)
 
 
-async def test_a_call_that_waited_in_vain_is_refused_and_the_session_goes_on(client: httpx.AsyncClient) -> None:
+async def test_a_call_that_waited_in_vain_is_refused_and_the_session_goes_on(
+    client: httpx.AsyncClient,
+) -> None:
     own = await key("busy", calls=1)
     first, second = [await session(client, own) for _ in range(2)]
     long = asyncio.create_task(call(client, first, "wait", seconds=2))
     while (usage := ring.usage_of("busy")) is None or not usage.calls.taken:  # noqa: ASYNC110
         await asyncio.sleep(0.005)
     refused = result(await call(client, second))
-    assert not refused["ok"] and refused["error"].startswith("Tool calls at the same time are limited to 1")
+    assert not refused["ok"] and refused["error"].startswith(
+        "Tool calls at the same time are limited to 1"
+    )
     assert result(await long)["ok"] and result(await call(client, second))["ok"]
 
 
-async def test_an_episode_ends_with_the_last_call_that_it_may_have(client: httpx.AsyncClient) -> None:
+async def test_an_episode_ends_with_the_last_call_that_it_may_have(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await session(client, await key("two calls", steps=2))
     assert [result(await call(client, headers))["ok"] for _ in range(2)] == [True, True]
     ended = await episode("two calls")
     why = "tool calls of an episode are limited to 2 for the API key 'two calls'"
-    assert (ended.cause, ended.steps_count, ended.detail) == ("expired", 2, f"It was ended, because {why}.")
+    assert (ended.cause, ended.steps_count, ended.detail) == (
+        "expired",
+        2,
+        f"It was ended, because {why}.",
+    )
     refused = result(await call(client, headers))
     assert refused["reason"] == "episode_finished" and refused["error"] == (
         f"'echo' was not run: the episode has ended, because {why}."
@@ -163,18 +191,25 @@ async def test_an_episode_ends_with_the_last_call_that_it_may_have(client: httpx
     assert (await episode("two calls")).refused_count == 1
 
 
-async def test_an_episode_whose_time_is_over_stops_its_call_and_refuses_the_next(client: httpx.AsyncClient) -> None:
+async def test_an_episode_whose_time_is_over_stops_its_call_and_refuses_the_next(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await session(client, await key("two seconds", seconds=2))
     assert result(await call(client, headers))["ok"]
     kind, text = events((await call(client, headers, "wait", seconds=30)).text)[-1]
     assert kind == "error"
-    assert text == "It was ended, because seconds of an episode are limited to 2 for the API key 'two seconds'."
+    assert (
+        text
+        == "It was ended, because seconds of an episode are limited to 2 for the API key 'two seconds'."
+    )
     assert result(await call(client, headers))["reason"] == "episode_finished"
     ended = await episode("two seconds")
     assert (ended.cause, ended.steps_count, ended.detail) == ("expired", 2, text)
 
 
-async def test_recorded_bytes_are_counted_over_a_restart_and_begin_anew_at_midnight(client: httpx.AsyncClient) -> None:
+async def test_recorded_bytes_are_counted_over_a_restart_and_begin_anew_at_midnight(
+    client: httpx.AsyncClient,
+) -> None:
     own = await key("writer", bytes=100)
     headers = await session(client, own)
     assert result(await call(client, headers, text="x" * 90))["ok"]
@@ -195,11 +230,14 @@ async def test_bytes_that_other_servers_record_count_too(client: httpx.AsyncClie
     assert result(await call(client, headers))["ok"]
     await close_service(5.0)
     await open_service()
-    await in_database(lambda: RecordedBytes.objects.filter(label="shared").update(count=20_000))  # by another server
+    # by another server
+    await in_database(lambda: RecordedBytes.objects.filter(label="shared").update(count=20_000))
     headers, usage = await session(client, own), ring.usage_of("shared")
     assert usage is not None and result(await call(client, headers, text="x" * 90))["ok"]
     await until(lambda: usage.bytes > 20_000)
-    assert (await in_database(lambda: RecordedBytes.objects.get(label="shared"))).count == usage.bytes
+    assert (
+        await in_database(lambda: RecordedBytes.objects.get(label="shared"))
+    ).count == usage.bytes
     assert "are limited to 10000" in refusal(await create(client, own)).replace(",", "")
 
 
@@ -210,7 +248,11 @@ async def test_bytes_of_yesterday_do_not_replace_those_that_another_server_recor
     headers, usage = await session(client, own), ring.usage_of("midnight")
     assert usage is not None
     today = usage.day
-    await in_database(lambda: RecordedBytes.objects.update_or_create({"day": today + 1, "count": 5}, label="midnight"))
+    await in_database(
+        lambda: RecordedBytes.objects.update_or_create(
+            {"day": today + 1, "count": 5}, label="midnight"
+        )
+    )
     assert result(await call(client, headers))["ok"]
     await close_service(5.0)
     row = await in_database(lambda: RecordedBytes.objects.get(label="midnight"))
@@ -218,17 +260,24 @@ async def test_bytes_of_yesterday_do_not_replace_those_that_another_server_recor
     await open_service()
 
 
-async def test_an_open_session_ends_when_it_records_twice_the_bytes_of_the_day(client: httpx.AsyncClient) -> None:
+async def test_an_open_session_ends_when_it_records_twice_the_bytes_of_the_day(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await session(client, await key("flood", bytes=1000))
     assert result(await call(client, headers, text="x" * 400))["ok"]
     assert result(await call(client, headers, text="x" * 900))["ok"]
-    assert "open sessions may record 2 times as many" in result(await call(client, headers))["error"]
+    assert (
+        "open sessions may record 2 times as many" in result(await call(client, headers))["error"]
+    )
 
 
 async def test_uploads_count_as_recorded_bytes(client: httpx.AsyncClient) -> None:
     headers = await key("uploader", bytes=10)
     event = {"eventType": "rollout", "eventId": "quota-1", "runName": "r", "timestamp": 1}
-    answers = [await client.post("/v1/rollouts", json={"events": [event]}, headers=headers) for _ in range(2)]
+    answers = [
+        await client.post("/v1/rollouts", json={"events": [event]}, headers=headers)
+        for _ in range(2)
+    ]
     assert answers[0].status_code == 200 and "midnight UTC" in refusal(answers[1])
 
 
@@ -255,7 +304,11 @@ async def test_a_key_reads_its_quotas_and_what_it_uses(client: httpx.AsyncClient
         "used": 1,
         "set_by": "key",
     }
-    assert (found["requests"]["used"], found["steps"]["limit"], found["steps"]["used"]) == (2, None, None)
+    assert (found["requests"]["used"], found["steps"]["limit"], found["steps"]["used"]) == (
+        2,
+        None,
+        None,
+    )
 
 
 async def test_the_api_refuses_requests_over_the_quota(client: httpx.AsyncClient) -> None:
@@ -264,9 +317,14 @@ async def test_the_api_refuses_requests_over_the_quota(client: httpx.AsyncClient
     assert answers[0].status_code == 200 and refusal(answers[1]).endswith(" s.")
 
 
-async def test_over_its_quota_a_key_still_reads_which_quota_that_is(client: httpx.AsyncClient) -> None:
+async def test_over_its_quota_a_key_still_reads_which_quota_that_is(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await key("curious", requests=1)
     await client.get("/api/environments", headers=headers)
     answer = await client.get("/api/keys/me", headers=headers)
-    assert answer.status_code == 200 and {"name": "requests", "limit": 1}.items() <= answer.json()["quotas"][0].items()
+    assert (
+        answer.status_code == 200
+        and {"name": "requests", "limit": 1}.items() <= answer.json()["quotas"][0].items()
+    )
     assert (await client.get("/api/environments", headers=headers)).status_code == 429

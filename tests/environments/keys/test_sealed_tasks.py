@@ -24,7 +24,14 @@ from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NAMES = {"env_name": "canary", "name": "canary", "owner_name": "me", "run": "1", "rest": "x", "uuid": "x"}
+NAMES = {
+    "env_name": "canary",
+    "name": "canary",
+    "owner_name": "me",
+    "run": "1",
+    "rest": "x",
+    "uuid": "x",
+}
 """Values for the parameters of addresses; all others are numbers."""
 BODIES: list[dict[str, Any]] = [
     {"split": "test"},
@@ -42,7 +49,9 @@ DOCUMENTS = {"/openapi.json", "/schema.json", "/api/schema"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving("tests.environments.keys.canary:Canary", ORSWEB_REQUIRE_KEYS=True) as running:
+    async with serving(
+        "tests.environments.keys.canary:Canary", ORSWEB_REQUIRE_KEYS=True
+    ) as running:
         await in_database(lambda: Split.objects.filter(name="test").update(is_sealed=True))
         yield running
 
@@ -68,18 +77,24 @@ async def curator(client: httpx.AsyncClient) -> dict[str, str]:
     return await key("curator", "play", "read", "curate")
 
 
-async def play(client: httpx.AsyncClient, headers: dict[str, str], task: dict[str, Any], text: str = "?") -> Any:
+async def play(
+    client: httpx.AsyncClient, headers: dict[str, str], task: dict[str, Any], text: str = "?"
+) -> Any:
     """Play a whole episode, and return the text of its call."""
     session = {"X-Session-ID": fresh_id(), **headers}
     answer = await client.post("/create", json={"env_name": "canary", **task}, headers=session)
     assert answer.status_code == 200, answer.text
     await client.get("/canary/prompt", headers=session)
-    call = await client.post("/call", json={"name": "answer", "input": {"text": text}}, headers=session)
+    call = await client.post(
+        "/call", json={"name": "answer", "input": {"text": text}}, headers=session
+    )
     await client.post("/delete", headers=session)
     return events(call.text)[-1][1]
 
 
-async def tasks(client: httpx.AsyncClient, headers: dict[str, str], split: str) -> list[dict[str, Any]]:
+async def tasks(
+    client: httpx.AsyncClient, headers: dict[str, str], split: str
+) -> list[dict[str, Any]]:
     answer = await client.post("/canary/tasks", json={"split": split}, headers=headers)
     found: list[dict[str, Any]] = answer.json()["tasks"]
     return found
@@ -109,14 +124,20 @@ async def test_other_tasks_are_listed_without_their_hidden_fields(
 
 
 @pytest.mark.parametrize("index", [0, -2])
-async def test_one_task_is_shown_as_in_the_list(client: httpx.AsyncClient, player: dict[str, str], index: int) -> None:
+async def test_one_task_is_shown_as_in_the_list(
+    client: httpx.AsyncClient, player: dict[str, str], index: int
+) -> None:
     body = {"split": "test", "index": index}
     answer = await client.post("/canary/task", json=body, headers=player)
     assert answer.json()["task"] == (await tasks(client, player, "test"))[0]
 
 
-async def test_a_range_counts_its_indexes_from_its_start(client: httpx.AsyncClient, player: dict[str, str]) -> None:
-    answer = await client.post("/canary/task_range", json={"split": "train", "start": -2}, headers=player)
+async def test_a_range_counts_its_indexes_from_its_start(
+    client: httpx.AsyncClient, player: dict[str, str]
+) -> None:
+    answer = await client.post(
+        "/canary/task_range", json={"split": "train", "start": -2}, headers=player
+    )
     assert [task["orsweb_task"]["index"] for task in answer.json()["tasks"]] == [1, 2]
 
 
@@ -129,7 +150,9 @@ async def test_a_listed_task_can_be_played(client: httpx.AsyncClient, split: str
     assert (episode.split.name, episode.task_index) == (split, 1)
 
 
-async def test_a_listed_task_that_has_changed_is_refused(client: httpx.AsyncClient, player: dict[str, str]) -> None:
+async def test_a_listed_task_that_has_changed_is_refused(
+    client: httpx.AsyncClient, player: dict[str, str]
+) -> None:
     task = (await tasks(client, player, "test"))[1]
     task["orsweb_task"]["index"] = 0
     body = {"env_name": "canary", "task_spec": task}
@@ -137,14 +160,22 @@ async def test_a_listed_task_that_has_changed_is_refused(client: httpx.AsyncClie
     assert answer.status_code == 400 and "list its tasks again" in answer.json()["detail"]
 
 
-async def test_a_key_with_curate_reads_tasks_completely(client: httpx.AsyncClient, curator: dict[str, str]) -> None:
-    assert (await tasks(client, curator, "test"))[0] == {"id": "test-0", "text": SEALED, "answer": f"{HIDDEN}-0"}
+async def test_a_key_with_curate_reads_tasks_completely(
+    client: httpx.AsyncClient, curator: dict[str, str]
+) -> None:
+    assert (await tasks(client, curator, "test"))[0] == {
+        "id": "test-0",
+        "text": SEALED,
+        "answer": f"{HIDDEN}-0",
+    }
 
 
 async def test_the_record_of_a_sealed_task_has_the_prompt_and_the_calls(
     client: httpx.AsyncClient, player: dict[str, str]
 ) -> None:
-    found = (await client.get("/api/episodes?split=test&environment=canary", headers=player)).json()["results"]
+    found = (
+        await client.get("/api/episodes?split=test&environment=canary", headers=player)
+    ).json()["results"]
     episode = (await client.get(found[-1]["url"], headers=player)).json()
     assert episode["spec"] is None and episode["prompt"][0]["text"] == "Task test-1."
     steps = (await client.get(episode["steps_url"], headers=player)).json()["results"]
@@ -158,13 +189,16 @@ def addresses(patterns: Any, before: str = "") -> Iterator[str]:
         if isinstance(one, URLResolver):
             yield from addresses(one.url_patterns, route)
         elif isinstance(one, URLPattern):
-            route = re.sub(r"\(\?P<(\w+)>[^)]*\)|<(?:\w+:)?(\w+)>", lambda m: f"<{m[1] or m[2]}>", route)
+            route = re.sub(
+                r"\(\?P<(\w+)>[^)]*\)|<(?:\w+:)?(\w+)>", lambda m: f"<{m[1] or m[2]}>", route
+            )
             for number in numbers()[: None if route.startswith("api/") else 1]:
                 yield "/" + re.sub(r"<(\w+)>", lambda m: NAMES.get(m[1], str(number)), route)  # noqa: B023
 
 
 def numbers() -> list[int]:
-    """Return ids by which pages are called: of a task of each split, and of episodes of the player."""
+    """Return ids by which pages are called: of a task of each split, and of episodes of the
+    player."""
     tasks = Task.objects.filter(entries__split__name__in=("train", "test"), entries__position=1)
     episodes = Episode.objects.filter(key_label="player").order_by("pk")
     return [*tasks.values_list("pk", flat=True), *episodes.values_list("pk", flat=True)[:2]]
@@ -179,12 +213,16 @@ def every_address() -> tuple[list[str], list[str]]:
     return sorted({*pages, *queries} - DOCUMENTS), sorted(set(agents) - DOCUMENTS)
 
 
-async def test_no_address_shows_a_key_what_it_may_not_read(client: httpx.AsyncClient, player: dict[str, str]) -> None:
+async def test_no_address_shows_a_key_what_it_may_not_read(
+    client: httpx.AsyncClient, player: dict[str, str]
+) -> None:
     pages, agents = await in_database(every_address)
     assert len(pages) > 100 and len(agents) > 20
     leaks = [address for address in pages if await leaks_at(client, "GET", address, player)]
     session = {"X-Session-ID": fresh_id(), **player}
-    await client.post("/create", json={"env_name": "canary", "split": "test", "index": 0}, headers=session)
+    await client.post(
+        "/create", json={"env_name": "canary", "split": "test", "index": 0}, headers=session
+    )
     for address, body in itertools.product([one for one in agents if takes_body(one)], BODIES):
         leaks += [address] if await leaks_at(client, "POST", address, session, body) else []
     leaks += [address for address in agents if await leaks_at(client, "GET", address, session)]
@@ -193,14 +231,18 @@ async def test_no_address_shows_a_key_what_it_may_not_read(client: httpx.AsyncCl
 
 
 def takes_body(address: str) -> bool:
-    """Return whether a POST to the address may be answered with tasks: MCP has messages, which are no such bodies, and
-    a deletion would end the session of the sweep.
+    """Return whether a POST to the address may be answered with tasks: MCP has messages, which are
+    no such bodies, and a deletion would end the session of the sweep.
     """
     return "delete" not in address and not address.startswith("/mcp/")
 
 
 async def leaks_at(
-    client: httpx.AsyncClient, method: str, address: str, headers: dict[str, str], body: dict[str, Any] | None = None
+    client: httpx.AsyncClient,
+    method: str,
+    address: str,
+    headers: dict[str, str],
+    body: dict[str, Any] | None = None,
 ) -> bool:
     """Return whether the answer has something that only curators may read."""
     answer = await asyncio.wait_for(client.request(method, address, json=body, headers=headers), 10)

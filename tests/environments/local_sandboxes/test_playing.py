@@ -19,7 +19,9 @@ def test_the_template_of_the_sdk() -> None:
         Path(directory).chmod(0o755)
         for name in ("images/default", "files/YourUsername/SandboxEnv"):
             (Path(directory) / name).mkdir(parents=True)
-        with LiveServer(TEMPLATE, env={"ORSWEB_SANDBOXES": directory, "ORSWEB_WORKERS": "1"}) as server:
+        with LiveServer(
+            TEMPLATE, env={"ORSWEB_SANDBOXES": directory, "ORSWEB_WORKERS": "1"}
+        ) as server:
             for kind in (OrsClient, OpenRewardClient):  # the latter sends an empty key
                 with kind(server, api_key="" if kind is OpenRewardClient else None) as client:
                     plays(client)

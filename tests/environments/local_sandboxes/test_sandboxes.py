@@ -31,7 +31,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def directory() -> Iterator[Path]:
-    """A directory of the operator's, which the sandboxes' user can read, as pytest's own are not."""
+    """A directory of the operator's, which the sandboxes' user can read, as pytest's own are
+    not."""
     with tempfile.TemporaryDirectory(prefix="orsweb-test-") as path:
         Path(path).chmod(0o755)
         (Path(path) / "images/default").mkdir(parents=True)
@@ -73,16 +74,29 @@ def sandbox(client: OpenReward) -> Iterator[SandboxesAPI]:
     [
         ("echo out; echo err >&2; exit 3", 3, "out\nerr"),
         ("whoami; pwd; echo $COLOUR", 0, "root\n/root\nblue"),
-        ("cat /data/a.txt; echo x > /data/a.txt", 1, "of the bucket{error}/data/a.txt: Read-only file system"),
+        (
+            "cat /data/a.txt; echo x > /data/a.txt",
+            1,
+            "of the bucket{error}/data/a.txt: Read-only file system",
+        ),
         ("cat /srv/notes; echo more >> /srv/notes; wc -l < /srv/notes", 0, "of the image1"),
         ("cat <(echo from a descriptor)", 0, "from a descriptor"),
         ("nosuch", 127, "{error}nosuch: command not found"),
         ("kill -9 $$", 137, ""),
         ("echo >/usr/bin/x", 1, "{error}/usr/bin/x: Read-only file system"),
         (f"ls {ROOT} 2>&1 | grep -o 'No such.*'", 0, "No such file or directory"),
-        ("python3 -c 'import socket; socket.socket()' 2>&1 | tail -1", 0, "OSError: [Errno 97] {family}"),
-        ("python3 -c 'import os; os.memfd_create(\"a\")' 2>&1 | tail -1", 0, "OSError: [Errno 38] {function}"),
-        ("python3 -c 'import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'", 0, "0"),  # as for debuggers
+        (
+            "python3 -c 'import socket; socket.socket()' 2>&1 | tail -1",
+            0,
+            "OSError: [Errno 97] {family}",
+        ),
+        (
+            "python3 -c 'import os; os.memfd_create(\"a\")' 2>&1 | tail -1",
+            0,
+            "OSError: [Errno 38] {function}",
+        ),
+        # as for debuggers
+        ("python3 -c 'import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'", 0, "0"),
     ],
 )
 def test_commands(sandbox: SandboxesAPI, command: str, status: int, output: str) -> None:
@@ -92,7 +106,9 @@ def test_commands(sandbox: SandboxesAPI, command: str, status: int, output: str)
     assert (result.output, result.return_code) == (expected, status)
 
 
-def test_files_and_programs_last_and_are_nobody_elses(client: OpenReward, sandbox: SandboxesAPI) -> None:
+def test_files_and_programs_last_and_are_nobody_elses(
+    client: OpenReward, sandbox: SandboxesAPI
+) -> None:
     sandbox.check_run("mkdir /workspace && echo kept > /workspace/a; sleep 4717 >/dev/null 2>&1 &")
     assert sandbox.check_run("cat /workspace/a; pgrep -f 'sleep 4717' | wc -l") == "kept\n1"
     other = opened(client)
@@ -119,8 +135,14 @@ def test_a_program_in_the_background_holds_up_nobody(sandbox: SandboxesAPI) -> N
 
 def test_memory_processes_and_disk_are_limited(sandbox: SandboxesAPI) -> None:
     assert sandbox.run("python3 -c 'bytearray(800 << 20)'").return_code == 137
-    assert "No space left on device" in sandbox.run("head -c 600M /dev/zero > /tmp/full; rm /tmp/full").output
-    assert "Resource temporarily unavailable" in sandbox.run("for n in {1..200}; do sleep 20 & done; kill 0", 5).output
+    assert (
+        "No space left on device"
+        in sandbox.run("head -c 600M /dev/zero > /tmp/full; rm /tmp/full").output
+    )
+    assert (
+        "Resource temporarily unavailable"
+        in sandbox.run("for n in {1..200}; do sleep 20 & done; kill 0", 5).output
+    )
     assert sandbox.check_run("echo still here") == "still here"
 
 
@@ -137,7 +159,10 @@ def test_files_go_in_and_out(sandbox: SandboxesAPI, tmp_path: Path) -> None:
         sandbox.download("/tmp/a b", max_size=100)
 
 
-@each("path, why", [("/none", "no such file"), ("/tmp", "not a regular file"), ("none", "no such file")])
+@each(
+    "path, why",
+    [("/none", "no such file"), ("/tmp", "not a regular file"), ("none", "no such file")],
+)
 def test_what_is_no_file_is_said(sandbox: SandboxesAPI, path: str, why: str) -> None:
     with pytest.raises(FileTransferError, match=why):
         sandbox.download(path)
@@ -145,7 +170,8 @@ def test_what_is_no_file_is_said(sandbox: SandboxesAPI, path: str, why: str) -> 
 
 def test_a_sandbox_whose_first_process_is_killed_has_ended(client: OpenReward) -> None:
     sandbox = opened(client)
-    with pytest.raises((RuntimeError, SessionTerminatedError), match="its first process has ended"):  # as it happens
+    # as it happens
+    with pytest.raises((RuntimeError, SessionTerminatedError), match="its first process has ended"):
         sandbox.run("kill -9 $(pgrep -o bash); sleep 60")
     with pytest.raises(SessionTerminatedError, match="its first process has ended"):
         sandbox.run("true")
@@ -162,7 +188,9 @@ def test_it_ends_with_its_session(client: OpenReward) -> None:
 
 def test_there_are_only_so_many(client: OpenReward, sandbox: SandboxesAPI) -> None:
     several = [opened(client) for _ in range(2)]  # beside `sandbox`
-    with pytest.raises(Exception, match="3 sandboxes are open, which is what ORSWEB_SANDBOXES_AT_ONCE allows"):
+    with pytest.raises(
+        Exception, match="3 sandboxes are open, which is what ORSWEB_SANDBOXES_AT_ONCE allows"
+    ):
         opened(client)
     for sandbox in several:
         sandbox.close()
@@ -171,7 +199,10 @@ def test_there_are_only_so_many(client: OpenReward, sandbox: SandboxesAPI) -> No
 def test_nobody_else_is_answered(client: OpenReward) -> None:
     address = httpx.URL(client.session_base_url)
     other = f"http://127.0.0.1:{address.port}"
-    assert httpx.post(f"{other}/create_sandbox", json={}, headers={"X-API-Key": "any"}).status_code == 403
+    assert (
+        httpx.post(f"{other}/create_sandbox", json={}, headers={"X-API-Key": "any"}).status_code
+        == 403
+    )
     assert httpx.post(f"{other}/ping", auth=("sandboxes", "wrong")).status_code == 403
 
 
@@ -187,17 +218,29 @@ with sandboxes(SandboxSettings(Path({str(directory)!r}), 1, 1)):
 """
     (temporary := directory / "tmp").mkdir()
     pipe, env = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=env, stdin=pipe, stdout=pipe) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, env=env, stdin=pipe, stdout=pipe
+    ) as server:
         assert server.stdout is not None and server.stdout.readline() == b"ready\n"
         assert processes_with("4720") and list(temporary.iterdir())
         server.kill()
     eventually(lambda: not processes_with("4720") and not list(temporary.iterdir()))
 
 
-def test_without_bubblewrap_the_server_says_so(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "unavailable", lambda _: "It needs a sandbox, and bubblewrap is missing; install it.")
+def test_without_bubblewrap_the_server_says_so(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        service,
+        "unavailable",
+        lambda _: "It needs a sandbox, and bubblewrap is missing; install it.",
+    )
     with (
-        pytest.raises(Unhostable, match=r"ORSWEB_SANDBOXES='.*' asks for sandboxes\. .* bubblewrap is missing"),
+        pytest.raises(
+            Unhostable,
+            match=r"ORSWEB_SANDBOXES='.*' asks for sandboxes\. .* bubblewrap "
+            r"is missing",
+        ),
         sandboxes(service.SandboxSettings(directory, 1, 1)),
     ):
         pass

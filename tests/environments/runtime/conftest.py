@@ -11,7 +11,9 @@ from tests.environments.runtime.staged import Staged
 @pytest.fixture(autouse=True)
 def stages() -> Any:
     Staged.events.clear()
-    Staged.doors = {name: threading.Event() for name in ("constructor", "setup", "teardown", "work")}
+    Staged.doors = {
+        name: threading.Event() for name in ("constructor", "setup", "teardown", "work")
+    }
     yield
     for door in Staged.doors.values():
         door.set()

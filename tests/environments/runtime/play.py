@@ -48,7 +48,8 @@ class Answer:
 
 
 class Play:
-    """Hosts `classes`. Keyword arguments are fields of Limits; closing may take one second by default."""
+    """Hosts `classes`. Keyword arguments are fields of Limits; closing may take one second by
+    default."""
 
     def __init__(self, *classes: type, **limits: Any) -> None:
         self.limits = Limits(**{"close_wait_seconds": 1.0, **limits})
@@ -65,7 +66,10 @@ class Play:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.record.holds = False
         self.record.commit()
@@ -78,13 +82,21 @@ class Play:
         It has a task of its own unless split and index are given.
         """
         values.setdefault("owner", "")
-        name = environment if environment or "split" in values else self.service.registry.default.name
+        name = (
+            environment if environment or "split" in values else self.service.registry.default.name
+        )
         if "split" not in values:
             values.setdefault("spec", {"id": sid})
         await within(self.service.create(SessionRequest(sid=sid, environment=name, **values)))
 
     async def start(
-        self, sid: str, tool: str, *, task_id: str | None = None, path_environment: str | None = None, **input: Any
+        self,
+        sid: str,
+        tool: str,
+        *,
+        task_id: str | None = None,
+        path_environment: str | None = None,
+        **input: Any,
     ) -> Call:
         """Start a call and return it, finished or not, with one reader."""
         request = wire.ToolCall(name=tool, input=input, task_id=task_id)

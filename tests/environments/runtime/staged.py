@@ -1,4 +1,5 @@
-"""Environments whose stages, from the lookup of a task to teardown, wait until the test releases them."""
+"""Environments whose stages, from the lookup of a task to teardown, wait until the test releases
+them."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class Wrapped(ToldSlowly):
 
 
 class OnItsThread(Procedural):
-    """Tasks by number; a prompt made of plain messages, which async code asks for in a thread and loop of its own."""
+    """Tasks by number; a prompt made of plain messages, which async code asks for in a thread and
+    loop of its own."""
 
     own_thread = True
     threads: ClassVar[list[str]] = []

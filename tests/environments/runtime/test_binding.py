@@ -1,4 +1,5 @@
-"""Sessions opened with split and index but without a name: the first path that names an environment binds them."""
+"""Sessions opened with split and index but without a name: the first path that names an environment
+binds them."""
 
 from __future__ import annotations
 
@@ -57,8 +58,12 @@ async def test_a_refused_binding_leaves_the_session_unbound() -> None:
     assert len(play.record.steps) == 1
 
 
-@pytest.mark.parametrize(("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)])
-async def test_a_task_that_no_split_has_is_reported_at_once(split: str, index: int, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)]
+)
+async def test_a_task_that_no_split_has_is_reported_at_once(
+    split: str, index: int, error: type[Exception]
+) -> None:
     async with Play(Echo, Elsewhere) as play:
         with pytest.raises(error):
             await play.open("s", split=split, index=index)
@@ -74,7 +79,10 @@ async def test_two_first_paths_that_differ_play_one_environment_and_tell_the_oth
         Staged.doors["work"].set()
         assert "Task slow." in await within(first)
         refused = await ended(call)
-    assert refused.event == "error" and "This session plays 'slowtasks', but the path names 'echo'" in refused.data
+    assert (
+        refused.event == "error"
+        and "This session plays 'slowtasks', but the path names 'echo'" in refused.data
+    )
 
 
 async def test_a_path_of_another_environment_is_refused() -> None:

@@ -7,7 +7,14 @@ import json
 import pytest
 
 from environments.errors import EnvironmentFault
-from environments.runtime.call_outcome import MAX_ERROR_CHARACTERS, CallOutcome, failed, faulted, refused, result_of
+from environments.runtime.call_outcome import (
+    MAX_ERROR_CHARACTERS,
+    CallOutcome,
+    failed,
+    faulted,
+    refused,
+    result_of,
+)
 from tests.rows import each
 
 OUTPUT = '{"blocks":[],"metadata":null,"reward":1.0,"finished":true}'
@@ -15,17 +22,24 @@ FAULT = EnvironmentFault("ValueError", "wrong", "Traceback\nValueError: wrong")
 
 
 def test_an_output_is_reported_byte_for_byte() -> None:
-    assert result_of(CallOutcome("ok", OUTPUT, 1.0, True), "none").data == '{"ok":true,"output":' + OUTPUT + "}"
+    assert (
+        result_of(CallOutcome("ok", OUTPUT, 1.0, True), "none").data
+        == '{"ok":true,"output":' + OUTPUT + "}"
+    )
 
 
 @each("reason", ["not_found", "name_collision", "input_validation", "episode_finished"])
 def test_a_refusal_is_an_answer_with_its_reason(reason: str) -> None:
     result = result_of(refused("no", reason), "none")
-    assert (result.event, json.loads(result.data)) == ("end", {"ok": False, "error": "no", "reason": reason})
+    assert (result.event, json.loads(result.data)) == (
+        "end",
+        {"ok": False, "error": "no", "reason": reason},
+    )
 
 
 @pytest.mark.parametrize(
-    ("mode", "text"), [("none", "Internal Server Error"), ("exception", "wrong"), ("stacktrace", FAULT.trace)]
+    ("mode", "text"),
+    [("none", "Internal Server Error"), ("exception", "wrong"), ("stacktrace", FAULT.trace)],
 )
 def test_the_mode_says_how_much_of_a_fault_is_reported(mode: str, text: str) -> None:
     result = result_of(faulted(FAULT), mode)  # type: ignore[arg-type]
@@ -42,7 +56,11 @@ def test_an_error_is_never_empty_and_never_endless(text: str) -> None:
     assert 0 < len(result_of(failed(text, "ValueError"), "exception").data) <= MAX_ERROR_CHARACTERS
 
 
-@pytest.mark.parametrize("outcome", [CallOutcome("ok", OUTPUT), refused("no", "tool_error"), failed("bad", "timeout")])
+@pytest.mark.parametrize(
+    "outcome", [CallOutcome("ok", OUTPUT), refused("no", "tool_error"), failed("bad", "timeout")]
+)
 def test_the_record_tells_the_same(outcome: CallOutcome) -> None:
-    recorded = CallOutcome(outcome.status, outcome.output_json, error=outcome.error, reason=outcome.reason)
+    recorded = CallOutcome(
+        outcome.status, outcome.output_json, error=outcome.error, reason=outcome.reason
+    )
     assert result_of(recorded, "exception") == result_of(outcome, "exception")

@@ -128,7 +128,9 @@ async def test_what_was_sent_is_kept_until_the_result_is_delivered(play: Play) -
     assert call.arguments == {}
 
 
-async def test_the_record_gets_the_digest_of_an_input_that_was_computed_for_the_note(play: Play) -> None:
+async def test_the_record_gets_the_digest_of_an_input_that_was_computed_for_the_note(
+    play: Play,
+) -> None:
     await play.open("g", "gated")
     call = await play.start("g", "hold", gate="a")
     GATES["a"].set()
@@ -185,7 +187,9 @@ class Ending(Gated):
     @tool(concurrent=True)
     async def finish(self, args: Gate) -> ToolOutput:
         """End the episode, possibly at the same time as another such call."""
-        return (await self._pass("finish", args.gate)).model_copy(update={"finished": True, "reward": 1.0})
+        return (await self._pass("finish", args.gate)).model_copy(
+            update={"finished": True, "reward": 1.0}
+        )
 
 
 async def test_of_two_endings_at_once_only_the_first_pays() -> None:
@@ -198,7 +202,11 @@ async def test_of_two_endings_at_once_only_the_first_pays() -> None:
         answers = [(await ended(call)).body["ok"] for call in calls]
         await within(play.service.delete("s", ""))
     assert sorted(answers) == [False, True]
-    assert (play.record.end.return_sum, play.record.end.steps, play.record.end.refused) == (1.0, 1, 1)
+    assert (play.record.end.return_sum, play.record.end.steps, play.record.end.refused) == (
+        1.0,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize("length", [255, 256])
@@ -210,7 +218,7 @@ async def test_an_id_has_a_longest_length(play: Play, length: int) -> None:
         await play.start("s", "count", task_id="x" * length)
 
 
-# --- group scores ----------------------------------------------------------------------------------------------------
+# --- group scores ---------------------------------------------------------------------------------
 
 
 class OddScores(Scored):
@@ -236,7 +244,9 @@ async def scoring(play: Play, sid: str, **more: Any) -> Call:
 async def test_a_group_is_scored() -> None:
     async with Play(Scored) as play:
         await play.open("s")
-        assert (await ended(await scoring(play, "s"))).body == {"scores": [{"reward": 4.0, "metadata": {"rank": 1}}]}
+        assert (await ended(await scoring(play, "s"))).body == {
+            "scores": [{"reward": 4.0, "metadata": {"rank": 1}}]
+        }
 
 
 @each("kind", ["nan", "few", "text", "none", "object", "unserialisable"])

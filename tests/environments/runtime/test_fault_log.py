@@ -1,4 +1,5 @@
-"""Whatever an author's code does, the agent gets an answer, the step is recorded, and the session continues."""
+"""Whatever an author's code does, the agent gets an answer, the step is recorded, and the session
+continues."""
 
 from __future__ import annotations
 
@@ -37,7 +38,12 @@ async def test_it_tells_a_fault_and_goes_on(tool: str, text: str, reason: str) -
         assert (answer.event, answer.data) == ("error", text)
         assert (await play.answer("s", "echo", text="alive")).text == "alive"
     fault, echo = play.record.steps
-    assert (fault.status, fault.reason, fault.error, fault.output_json) == ("failed", reason, text, None)
+    assert (fault.status, fault.reason, fault.error, fault.output_json) == (
+        "failed",
+        reason,
+        text,
+        None,
+    )
     assert (echo.status, echo.index) == ("ok", 1)
 
 
@@ -106,7 +112,10 @@ async def test_a_failing_constructor_leaves_no_session_and_is_on_record() -> Non
         with pytest.raises(EnvironmentFault, match="RuntimeError: the constructor gave up"):
             await play.open("s")
         assert play.service.live_sessions == 0
-    assert (play.record.end.cause, play.record.end.detail) == ("setup_failed", "RuntimeError: the constructor gave up")
+    assert (play.record.end.cause, play.record.end.detail) == (
+        "setup_failed",
+        "RuntimeError: the constructor gave up",
+    )
 
 
 async def test_a_failed_setup_is_reported_to_every_request() -> None:

@@ -1,4 +1,5 @@
-"""What an environment holds is freed as soon as its session has ended, without the cyclic garbage collector.
+"""What an environment holds is freed as soon as its session has ended, without the cyclic garbage
+collector.
 
 An environment may hold gigabytes, and the collector of a server runs rarely.
 """
@@ -142,7 +143,8 @@ def without_collector() -> Iterator[None]:
 
 
 async def until_freed(after: str) -> None:
-    """Wait until no environment is alive, which threads that are about to drop one may delay by a moment."""
+    """Wait until no environment is alive, which threads that are about to drop one may delay by a
+    moment."""
     for _ in range(5000):
         if not ALIVE:
             return
@@ -152,7 +154,8 @@ async def until_freed(after: str) -> None:
 
 
 async def play_through(play: Play, spec: dict[str, str]) -> None:
-    """Open a session, read its prompt, call its tool twice and delete it, whatever fails in between."""
+    """Open a session, read its prompt, call its tool twice and delete it, whatever fails in
+    between."""
     with suppress(OrsError):
         await play.open("s", spec=spec)
         await play.service.prompt_json("s", "", None)
@@ -201,7 +204,9 @@ async def test_it_is_freed_when_its_abandoned_code_returns(hosted: type) -> None
             await until_freed(f"the {stage} was given up")
 
 
-async def test_it_is_freed_when_its_code_is_given_up_before_a_thread_was_free(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_freed_when_its_code_is_given_up_before_a_thread_was_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(threads, "START_THREADS", 0)
     monkeypatch.setattr(threads, "MAX_THREADS", 0)
     code, held = UserCode(ThreadPool()), CLASSES["orsweb-plain"]()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 
-from environments.runtime.interpreter_turns import CALM_LOOKS, LOOK_SECONDS, SHORT_SECONDS, InterpreterTurns
+from environments.runtime.interpreter_turns import (
+    CALM_LOOKS,
+    LOOK_SECONDS,
+    SHORT_SECONDS,
+    InterpreterTurns,
+)
 from tests.environments.runtime.play import Play, until
 from tests.envs import Echo
 

@@ -18,12 +18,23 @@ from tests.envs import Counter, Echo, Secretive
 async def test_the_counts_cover_what_ran() -> None:
     async with Play(Echo) as play:
         await play.open("s")
-        for tool_name, arguments in (("echo", {"text": "x"}), ("echo", {}), ("nope", {}), ("finish", {}), ("echo", {})):
+        for tool_name, arguments in (
+            ("echo", {"text": "x"}),
+            ("echo", {}),
+            ("nope", {}),
+            ("finish", {}),
+            ("echo", {}),
+        ):
             await play.answer("s", tool_name, **arguments)
         await within(play.service.delete("s", ""))
     end = play.record.end
     assert (end.cause, end.steps, end.refused) == ("finished", 2, 3)
-    assert (end.return_sum, end.return_last, end.return_max, end.return_mean) == (pytest.approx(0.6), 0.5, 0.5, 0.3)
+    assert (end.return_sum, end.return_last, end.return_max, end.return_mean) == (
+        pytest.approx(0.6),
+        0.5,
+        0.5,
+        0.3,
+    )
     assert [step.index for step in play.record.steps] == [0, 1, 2, 3, 4]
 
 
@@ -56,7 +67,9 @@ async def test_prompt_and_readiness_are_noted_once() -> None:
         for _ in range(2):
             await within(play.service.prompt_json("s", "", None))
     notes = play.record.of(EpisodeNoted)
-    assert len(notes) == 1 and notes[0].ready is not None and "Task s." in (notes[0].prompt_json or "")
+    assert (
+        len(notes) == 1 and notes[0].ready is not None and "Task s." in (notes[0].prompt_json or "")
+    )
 
 
 async def test_waiting_for_setup_is_no_part_of_the_call() -> None:
@@ -95,11 +108,18 @@ async def test_a_call_that_setup_failed_took_no_time() -> None:
 async def test_secrets_are_in_no_row_and_no_error() -> None:
     secret = "hunter2-hunter2"
     async with Play(Secretive) as play:
-        await play.open("s", spec={"note": secret}, secrets={"token": secret}, masked=(secret,), user_agent=secret)
+        await play.open(
+            "s",
+            spec={"note": secret},
+            secrets={"token": secret},
+            masked=(secret,),
+            user_agent=secret,
+        )
         await within(play.service.prompt_json("s", "", None))
         for name in ("reveal", "leak", "scold"):
             message = (await play.answer("s", name)).data
-            assert (secret in message) is (name != "leak")  # what a tool says to its agent is its own affair
+            # what a tool says to its agent is its own affair
+            assert (secret in message) is (name != "leak")
         await play.answer("s", "reveal", more=[secret], task_id=f"t-{secret}")
     assert secret not in repr(play.record.rows)
 

@@ -1,4 +1,5 @@
-"""A class that uses methods of its base class behaves the same with the base classes of all three packages."""
+"""A class that uses methods of its base class behaves the same with the base classes of all three
+packages."""
 
 import json
 import threading
@@ -27,7 +28,8 @@ class Box:
 
 
 def migrated(sdk: Any) -> type:
-    """Return the same source code for each SDK. `threads` lists the threads on which the prompt was made."""
+    """Return the same source code for each SDK. `threads` lists the threads on which the prompt was
+    made."""
 
     class Migrated(sdk.Environment):  # type: ignore[misc,name-defined]
         threads: list[int] = []
@@ -100,7 +102,9 @@ def with_more(sdk: Any) -> type:
         async def submit(self, args: Command) -> sdk.ToolOutput:  # type: ignore[name-defined]
             """Grade the message."""
             right = float(args.command == "42")
-            return sdk.ToolOutput(blocks=[sdk.TextBlock(text="graded")], reward=right, finished=True)
+            return sdk.ToolOutput(
+                blocks=[sdk.TextBlock(text="graded")], reward=right, finished=True
+            )
 
     return More
 
@@ -161,8 +165,16 @@ async def test_it_calls_its_terminal_tool_without_a_server(sdk: Any) -> None:
         "description": "Grade the message.",
     }
     made = cls()
-    first, second = (await made.call_terminal_tool("42")).root, (await made.call_terminal_tool("42")).root
-    assert (first.ok, first.output.reward, second.ok, second.reason) == (True, 1.0, False, "episode_finished")
+    first, second = (
+        (await made.call_terminal_tool("42")).root,
+        (await made.call_terminal_tool("42")).root,
+    )
+    assert (first.ok, first.output.reward, second.ok, second.reason) == (
+        True,
+        1.0,
+        False,
+        "episode_finished",
+    )
 
 
 @pytest.mark.parametrize("sdk", BOTH)
@@ -197,7 +209,10 @@ async def test_what_a_toolsets_constructor_raises_is_reported(sdk: Any) -> None:
     async with Play(with_toolset(sdk, _adds_words)) as play:
         await play.open("s", spec={"id": 1})
         answer = await play.answer("s", "wave")
-    assert (answer.event, answer.data) == ("error", "unsupported operand type(s) for +: 'int' and 'str'")
+    assert (answer.event, answer.data) == (
+        "error",
+        "unsupported operand type(s) for +: 'int' and 'str'",
+    )
 
 
 @each("sdk", ALL)

@@ -1,4 +1,5 @@
-"""Whatever a tool returns, the agent gets valid JSON or an error that says what is wrong with it."""
+"""Whatever a tool returns, the agent gets valid JSON or an error that says what is wrong with
+it."""
 
 from __future__ import annotations
 
@@ -94,7 +95,13 @@ class OrsAssigning(envs_ors.Small):
 @each("environment", [Assigning, OrsAssigning])
 @each(
     ("field", "value"),
-    [("blocks", "just text"), ("metadata", "words"), ("reward", "many"), ("finished", "perhaps"), ("finished", None)],
+    [
+        ("blocks", "just text"),
+        ("metadata", "words"),
+        ("reward", "many"),
+        ("finished", "perhaps"),
+        ("finished", None),
+    ],
 )
 async def test_an_output_that_was_changed_into_none_is_a_fault_and_ends_nothing(
     environment: type, field: str, value: Any
@@ -102,20 +109,29 @@ async def test_an_output_that_was_changed_into_none_is_a_fault_and_ends_nothing(
     async with Play(environment) as play:
         await play.open("s")
         answer = await play.answer("s", "assign", field=field, value=value)
-        assert answer.event == "error" and f"'assign' returned a ToolOutput with invalid values ({field}" in (
-            answer.data
+        assert (
+            answer.event == "error"
+            and f"'assign' returned a ToolOutput with invalid values ({field}" in (answer.data)
         )
         assert (await play.answer("s", "append")).event == "error"
-        assert (await play.answer("s", "assign", field="reward", value=1)).body["output"]["reward"] == 1.0
+        assert (await play.answer("s", "assign", field="reward", value=1)).body["output"][
+            "reward"
+        ] == 1.0
     assert [step.status for step in play.record.steps] == ["failed", "failed", "ok"]
 
 
-@pytest.mark.parametrize(("field", "value", "kept"), [("reward", "0.5", 0.5), ("finished", "no", False)])
-async def test_what_was_assigned_is_read_as_the_constructor_would(field: str, value: str, kept: Any) -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "kept"), [("reward", "0.5", 0.5), ("finished", "no", False)]
+)
+async def test_what_was_assigned_is_read_as_the_constructor_would(
+    field: str, value: str, kept: Any
+) -> None:
     async with Play(Assigning) as play:
         await play.open("s")
         for _ in range(2):
-            assert (await play.answer("s", "assign", field=field, value=value)).body["output"][field] == kept
+            assert (await play.answer("s", "assign", field=field, value=value)).body["output"][
+                field
+            ] == kept
 
 
 async def test_an_output_that_has_no_json_form_ends_nothing() -> None:

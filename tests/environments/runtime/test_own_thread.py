@@ -112,7 +112,9 @@ async def test_what_another_thread_schedules_on_the_loop_of_an_idle_session_runs
     class Watching(Plain):
         def __init__(self, task_spec: Any, secrets: Any = None) -> None:
             super().__init__(task_spec, secrets)
-            threading.Thread(target=self.report, args=(asyncio.get_running_loop(),), daemon=True).start()
+            threading.Thread(
+                target=self.report, args=(asyncio.get_running_loop(),), daemon=True
+            ).start()
 
         def report(self, loop: asyncio.AbstractEventLoop) -> None:
             is_idle.wait()
@@ -135,7 +137,9 @@ async def test_another_thread_is_told_that_the_loop_runs_until_its_thread_ends()
         def ask(self) -> ToolOutput:
             """Says what a helper thread is told."""
             with ThreadPoolExecutor(1) as executor:
-                return ToolOutput(blocks=[TextBlock(text=str(executor.submit(RAN[0].is_running).result()))])
+                return ToolOutput(
+                    blocks=[TextBlock(text=str(executor.submit(RAN[0].is_running).result()))]
+                )
 
     RAN.clear()
     async with Play(Asking) as play:

@@ -16,17 +16,24 @@ from tests.rows import each
 
 
 @pytest.mark.parametrize(
-    ("tool", "text"), [("recoverable", "try the other door"), ("lookup", "KeyError: 'no such door'")]
+    ("tool", "text"),
+    [("recoverable", "try the other door"), ("lookup", "KeyError: 'no such door'")],
 )
 async def test_it_answers_a_recoverable_error(tool: str, text: str) -> None:
     async with Play(Raises) as play:
         await play.open("s")
-        assert (await play.answer("s", tool)).body == {"ok": False, "error": text, "reason": "input_validation"}
+        assert (await play.answer("s", tool)).body == {
+            "ok": False,
+            "error": text,
+            "reason": "input_validation",
+        }
     assert (play.record.steps[0].status, play.record.steps[0].reason) == ("refused", "tool_error")
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"), [("echo", {"text": ["x" * 100_000]}), ("x" * 100_000, {})], ids=["input", "tool"]
+    ("tool", "arguments"),
+    [("echo", {"text": ["x" * 100_000]}), ("x" * 100_000, {})],
+    ids=["input", "tool"],
 )
 async def test_a_long_refusal_is_cut(tool: str, arguments: dict[str, Any]) -> None:
     async with Play(Raises) as play:
@@ -38,7 +45,9 @@ async def test_wrong_input_is_refused_with_the_clients_known_words() -> None:
     async with Play(Raises) as play:
         await play.open("s")
         body = (await play.answer("s", "echo", text=5)).body
-    assert body["error"].startswith("Tool input validation error: [{'type': 'string_type', 'loc': ('text',)")
+    assert body["error"].startswith(
+        "Tool input validation error: [{'type': 'string_type', 'loc': ('text',)"
+    )
     assert body["reason"] == "input_validation"
 
 

@@ -25,7 +25,9 @@ EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
 FEW = settings(max_examples=EXAMPLES, deadline=None, database=None)
 
 WORDS = st.text(ascii_letters + digits + "-_", min_size=8, max_size=60)
-SECRETS = st.one_of(WORDS, st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=60))
+SECRETS = st.one_of(
+    WORDS, st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=60)
+)
 AROUND = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 Encoder = Callable[[str, str, str], str]
@@ -49,7 +51,9 @@ PLAIN: dict[str, Callable[[str], str]] = {
     "URL": lambda text: quote(text, safe=""),
     "path": quote,
     "form": quote_plus,
-    "URL with small letters": lambda text: quote(text, safe="").lower() if text.islower() else quote(text, safe=""),
+    "URL with small letters": lambda text: (
+        quote(text, safe="").lower() if text.islower() else quote(text, safe="")
+    ),
     "URL, every byte": lambda text: "".join(f"%{byte:02X}" for byte in text.encode()),
     "HTML": html.escape,
     "hexadecimal": lambda text: text.encode().hex(),
@@ -77,7 +81,9 @@ def _is_left(secret: str, text: str) -> bool:
 @pytest.mark.parametrize("encode", PLAIN.values(), ids=PLAIN)
 @FEW
 @given(secret=SECRETS, before=AROUND, after=AROUND)
-def test_it_masks_what_was_written(encode: Callable[[str], str], secret: str, before: str, after: str) -> None:
+def test_it_masks_what_was_written(
+    encode: Callable[[str], str], secret: str, before: str, after: str
+) -> None:
     encoded = encode(secret)
     masked = Mask([secret]).text(f"{before} {encoded} {after}")
     assert not _is_left(encoded, masked)
@@ -120,8 +126,14 @@ def test_it_masks_what_is_split_over_blocks(secret: str, data: st.DataObject) ->
 @given(
     secret=WORDS,
     value=st.recursive(
-        st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=20),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+        st.none()
+        | st.booleans()
+        | st.floats(allow_nan=False)
+        | st.integers()
+        | st.text(max_size=20),
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+        ),
     ),
 )
 def test_other_json_stays_as_it_is(secret: str, value: object) -> None:
@@ -133,7 +145,9 @@ def test_other_json_stays_as_it_is(secret: str, value: object) -> None:
 @FEW
 @given(secret=SECRETS, key=st.text(max_size=5), value=st.text(max_size=5))
 def test_masked_json_is_json(secret: str, key: str, value: str) -> None:
-    masked = Mask([secret]).json(wire.value_json({key + secret: [value, secret + value, {"text": value + secret}]}))
+    masked = Mask([secret]).json(
+        wire.value_json({key + secret: [value, secret + value, {"text": value + secret}]})
+    )
     assert not _is_left(secret, str(list(json.loads(masked).values())[-1][-1]["text"]))
 
 
@@ -147,14 +161,21 @@ def test_it_masks_a_part_of_a_long_secret(secret: str, data: st.DataObject) -> N
 
 
 def test_it_masks_a_key_in_base64_of_many_lines() -> None:
-    key = "-----BEGIN KEY-----\n" + base64.encodebytes(bytes(range(256)) * 6).decode() + "-----END KEY-----\n"
+    key = (
+        "-----BEGIN KEY-----\n"
+        + base64.encodebytes(bytes(range(256)) * 6).decode()
+        + "-----END KEY-----\n"
+    )
     masked = Mask([key]).text(base64.encodebytes(key.encode()).decode())
     assert len(masked.replace("*", "").replace("\n", "")) < 16
 
 
 def test_it_masks_each_line_of_a_key_by_itself() -> None:
     data = base64.b64encode(bytes(range(256)) * 6).decode()
-    lines = ["-----BEGIN KEY-----", *(data[start : start + 64] for start in range(0, len(data), 64))]
+    lines = [
+        "-----BEGIN KEY-----",
+        *(data[start : start + 64] for start in range(0, len(data), 64)),
+    ]
     mask = mask_of(("\r\n".join([*lines, "-----END KEY-----"]),))
     assert [mask.text(f"key: {line}") for line in lines] == [f"key: {STARS}"] * len(lines)
     assert mask.text("-----END") == "-----END"

@@ -9,7 +9,13 @@ from functools import partial
 from typing import Any
 
 from environments import wire
-from environments.runtime.secrets_mask import MAX_RECENT_SECRETS, SLICE_CHARACTERS, STARS, Mask, RecentSecrets
+from environments.runtime.secrets_mask import (
+    MAX_RECENT_SECRETS,
+    SLICE_CHARACTERS,
+    STARS,
+    Mask,
+    RecentSecrets,
+)
 from tests.rows import each
 
 SECRETS = [
@@ -50,12 +56,17 @@ def test_it_masks_json_text_inside_a_json_string(secret: str, ensure_ascii: bool
 @each("secret", SECRETS)
 def test_it_masks_what_a_model_writes(secret: str) -> None:
     text = wire.model_json(wire.TextBlock(text=f"x{secret}", detail={secret: [secret]}))
-    assert json.loads(Mask([secret]).json(text)) == {"text": f"x{STARS}", "detail": {STARS: [STARS]}, "type": "text"}
+    assert json.loads(Mask([secret]).json(text)) == {
+        "text": f"x{STARS}",
+        "detail": {STARS: [STARS]},
+        "type": "text",
+    }
 
 
 @each("body", ['["{}', '{{"content": {}', "{}", '"{}'])
 def test_a_body_whose_strings_have_no_end_is_masked_in_linear_time(body: str) -> None:
-    """A body is masked before it is parsed. Each escaped quotation mark was taken for the start of another string."""
+    """A body is masked before it is parsed. Each escaped quotation mark was taken for the start of
+    another string."""
     mask = Mask(["plain-secret"])
     times = []
     for count in (10_000, 40_000):
@@ -81,7 +92,9 @@ def test_a_short_secret_is_taken_for_honest_text() -> None:
 
 
 def test_numbers_keep_their_digits() -> None:
-    text = '{"a":1e400,"b":100000000000000000000.0,"c":-0.0,"d":"plain-secret","e":' + "9" * 5000 + "}"
+    text = (
+        '{"a":1e400,"b":100000000000000000000.0,"c":-0.0,"d":"plain-secret","e":' + "9" * 5000 + "}"
+    )
     assert Mask(["plain-secret"]).json(text) == text.replace("plain-secret", STARS)
 
 
@@ -109,9 +122,14 @@ def test_the_secrets_of_a_key_are_remembered_while_its_sessions_live_and_then_th
     for secret in secrets:
         recent.release("alice", [secret])  # another session has the first
     forgotten = secrets[1:MAX_RECENT_SECRETS]
-    assert told == [(secret, True) for secret in secrets] + [(secret, False) for secret in forgotten]
+    assert told == [(secret, True) for secret in secrets] + [
+        (secret, False) for secret in forgotten
+    ]
     recent.add("alice", [f"later-{number:03}" for number in range(2 * MAX_RECENT_SECRETS)])
-    assert recent.log_line(" ".join([*secrets[:3], "later-063"])) == f"{STARS} secret-001 secret-002 {STARS}"
+    assert (
+        recent.log_line(" ".join([*secrets[:3], "later-063"]))
+        == f"{STARS} secret-001 secret-002 {STARS}"
+    )
     assert json.loads(recent.json("alice", '"secret-000 secret-001"')) == f"{STARS} secret-001"
     assert recent.is_empty("bob")
 
@@ -119,7 +137,10 @@ def test_the_secrets_of_a_key_are_remembered_while_its_sessions_live_and_then_th
 def test_a_secret_of_two_keys_is_remembered_until_both_have_forgotten_it() -> None:
     recent = RecentSecrets()
     recent.hold("alice", ["secret-of-both"])
-    recent.add("bob", ["secret-of-both", *(f"later-{number:03}" for number in range(2 * MAX_RECENT_SECRETS))])
+    recent.add(
+        "bob",
+        ["secret-of-both", *(f"later-{number:03}" for number in range(2 * MAX_RECENT_SECRETS))],
+    )
     assert recent.log_line("secret-of-both") == STARS
     assert recent.json("bob", '"secret-of-both"') == '"secret-of-both"'
 
@@ -128,9 +149,16 @@ def test_a_line_of_the_log_costs_no_time_for_each_secret() -> None:
     few, many = RecentSecrets(), RecentSecrets()
     for recent, count in ((few, 4), (many, 512)):
         recent.hold("alice", [f"{number:03}-{'secret' * 4}" for number in range(count)])
-    line = "2026-01-01T00:00:00Z [info     ] a session came back            episode=12 seconds=0.013 steps=4 " * 2
+    line = (
+        "2026-01-01T00:00:00Z [info     ] a session came back            episode=12 seconds=0.013 steps=4 "
+        * 2
+    )
     cost_of_few, cost_of_many = (
-        min(timeit.repeat(partial(recent.log_line, line), timer=time.thread_time, number=50, repeat=20))
+        min(
+            timeit.repeat(
+                partial(recent.log_line, line), timer=time.thread_time, number=50, repeat=20
+            )
+        )
         for recent in (few, many)
     )
     assert cost_of_many < 16 * cost_of_few  # of 128 times as many secrets
@@ -161,6 +189,8 @@ def test_a_secret_is_found_anywhere_in_a_long_text(place: int) -> None:
 def test_every_secret_is_found_that_is_split_over_messages() -> None:
     recent = RecentSecrets()
     recent.add("alice", ["first-secret", "second-secret", "third-secret"])
-    events = [{"content": text} for text in ("a first-", "secret second-", "secret", "third-secret", "b")]
+    events = [
+        {"content": text} for text in ("a first-", "secret second-", "secret", "third-secret", "b")
+    ]
     texts = [event["content"] for event in json.loads(recent.json("alice", json.dumps(events)))]
     assert texts == [f"a {STARS}", f"{STARS} {STARS}", STARS, STARS, "b"]

@@ -26,8 +26,11 @@ from tests.envs_returning import Adding, Telling
 
 
 @asynccontextmanager
-async def left_behind(numbers: tuple[int, ...] = (1, 2), **limits: Any) -> AsyncIterator[tuple[Play, OpenEpisode]]:
-    """Play a session `s` of the run `r` with calls for `numbers`, stop, and return the next service, without it."""
+async def left_behind(
+    numbers: tuple[int, ...] = (1, 2), **limits: Any
+) -> AsyncIterator[tuple[Play, OpenEpisode]]:
+    """Play a session `s` of the run `r` with calls for `numbers`, stop, and return the next
+    service, without it."""
     async with Play(Adding) as before:
         await before.open("s", can_return=True)
         for number in numbers:
@@ -40,7 +43,18 @@ async def left_behind(numbers: tuple[int, ...] = (1, 2), **limits: Any) -> Async
         now = time.time()
         yield (
             after,
-            OpenEpisode(1, "adding", "s", "", "replay", "r", is_named=True, has_prompt=True, created=now, ready=now),
+            OpenEpisode(
+                1,
+                "adding",
+                "s",
+                "",
+                "replay",
+                "r",
+                is_named=True,
+                has_prompt=True,
+                created=now,
+                ready=now,
+            ),
         )
 
 
@@ -56,7 +70,11 @@ async def test_it_goes_on_with_its_sum_and_its_steps() -> None:
         assert (await play.answer("s", "add", number=3)).text == "6"
         await play.service.delete("s", "")
         assert [step.index for step in play.record.steps] == [0, 1, 2]
-        assert (play.record.end.cause, play.record.end.steps, play.record.end.return_sum) == ("abandoned", 3, 6.0)
+        assert (play.record.end.cause, play.record.end.steps, play.record.end.return_sum) == (
+            "abandoned",
+            3,
+            6.0,
+        )
 
 
 async def test_its_server_does_not_say_that_it_is_gone() -> None:
@@ -77,7 +95,11 @@ async def test_it_expires_if_it_is_not_used() -> None:
     async with left_behind(session_timeout_seconds=0.02) as (play, left):
         take_over(play, left)
         await until(lambda: not play.service.live_sessions)
-        assert (play.record.end.cause, play.record.end.steps, play.record.end.return_max) == ("expired", 2, 2.0)
+        assert (play.record.end.cause, play.record.end.steps, play.record.end.return_max) == (
+            "expired",
+            2,
+            2.0,
+        )
 
 
 async def test_it_ends_when_the_time_of_its_quota_is_over() -> None:
@@ -113,7 +135,11 @@ async def test_a_client_that_opens_it_again_gets_another_one_unless_it_has_calls
     async with left_behind(numbers=()) as (play, left):
         take_over(play, left)
         await play.open("s", can_return=True)
-        assert (play.record.end.episode, play.record.end.cause, play.record.end.detail) == (1, "interrupted", REOPENED)
+        assert (play.record.end.episode, play.record.end.cause, play.record.end.detail) == (
+            1,
+            "interrupted",
+            REOPENED,
+        )
         assert (await play.answer("s", "add", number=3)).text == "3"
     async with left_behind() as (play, left):
         take_over(play, left)
@@ -122,7 +148,9 @@ async def test_a_client_that_opens_it_again_gets_another_one_unless_it_has_calls
 
 
 def unbound(sealed: bytes = b"", **values: Any) -> SessionRequest:
-    request = SessionRequest("s", "", None, split="train", index=1, can_return=True, sealed=sealed, **values)
+    request = SessionRequest(
+        "s", "", None, split="train", index=1, can_return=True, sealed=sealed, **values
+    )
     return SessionRequest.from_opening("s", request.opening_json())
 
 
@@ -146,7 +174,9 @@ async def test_a_session_without_an_environment_is_opened_again() -> None:
 async def test_a_session_without_an_environment_keeps_its_secrets_encrypted() -> None:
     vault = SecretsVault([base64.urlsafe_b64encode(b"k" * 32).decode()])
     secrets = {"token": "a-long-secret"}
-    request = SessionRequest("s", "", None, split="train", index=1, can_return=True, secrets=secrets)
+    request = SessionRequest(
+        "s", "", None, split="train", index=1, can_return=True, secrets=secrets
+    )
     assert request.opening_json() == ""
     request.masked = ("a-long-secret",)
     request.seal(vault)
@@ -154,13 +184,17 @@ async def test_a_session_without_an_environment_keeps_its_secrets_encrypted() ->
     assert opening and "a-long-secret" not in opening
     async with Play(Telling) as play:
         play.service.keep_secrets(vault)
-        play.service.take_over([SessionRequest.from_opening("s", opening)], lambda label: KeyUsage())
+        play.service.take_over(
+            [SessionRequest.from_opening("s", opening)], lambda label: KeyUsage()
+        )
         assert (await play.answer("s", "tell")).text == "a-long-secret"
         assert "a-long-secret" not in str(play.record.rows)
 
 
 def test_no_secret_is_kept_with_what_opens_a_session() -> None:
-    request = SessionRequest("s", "", None, split="train", index=1, can_return=True, user_agent="by a-long-secret")
+    request = SessionRequest(
+        "s", "", None, split="train", index=1, can_return=True, user_agent="by a-long-secret"
+    )
     assert request.opening_json()
     request.masked = ("a-long-secret",)
     assert request.opening_json() == ""
@@ -193,7 +227,10 @@ async def test_a_call_that_ran_out_of_time_cannot_be_made_again() -> None:
     async with left_behind() as (play, left):
         play.record.steps[1].status, play.record.steps[1].reason = "failed", "timeout"
         take_over(play, left)
-        assert "because step 1 ('add') did not end by itself" in (await play.answer("s", "add", number=3)).data
+        assert (
+            "because step 1 ('add') did not end by itself"
+            in (await play.answer("s", "add", number=3)).data
+        )
         await until(lambda: not play.service.live_sessions)
         assert play.record.end.cause == "interrupted"
 

@@ -29,7 +29,12 @@ OPEN = STATES - {Closing, Gone}
 
 
 def next_of(state: type) -> set[type]:
-    return {target for (start, _), targets in TRANSITIONS.items() if start is state for target in targets}
+    return {
+        target
+        for (start, _), targets in TRANSITIONS.items()
+        if start is state
+        for target in targets
+    }
 
 
 def test_every_session_can_begin_and_end() -> None:
@@ -45,7 +50,11 @@ async def test_what_is_not_in_the_table_is_refused() -> None:
     async with Play(Echo) as play:
         await play.open("s")
         session = play.service._table.find("s", "")
-        for event, state in (("start", READY), ("limit", Gone("expired")), ("end", Gone("abandoned"))):
+        for event, state in (
+            ("start", READY),
+            ("limit", Gone("expired")),
+            ("end", Gone("abandoned")),
+        ):
             with pytest.raises(IllegalTransition, match="A session that is Ready can't"):
                 session.enter(event, state)  # type: ignore[arg-type]
         assert session.state is READY
@@ -62,7 +71,10 @@ async def test_a_session_whose_opening_is_cancelled_is_torn_down() -> None:
             await opening
         Staged.doors["constructor"].set()
         await until(lambda: not play.service.live_sessions)
-    assert Staged.events[-2:] == ["teardown starts", "teardown ends"] and play.record.end.cause == "abandoned"
+    assert (
+        Staged.events[-2:] == ["teardown starts", "teardown ends"]
+        and play.record.end.cause == "abandoned"
+    )
 
 
 async def test_a_session_whose_binding_is_cancelled_is_bound_by_the_next_request() -> None:
@@ -80,7 +92,9 @@ async def test_a_session_whose_binding_is_cancelled_is_bound_by_the_next_request
         assert "slow" in await within(play.service.prompt_json("s", "", None))
 
 
-async def test_an_episode_whose_toolset_is_refused_by_its_host_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_episode_whose_toolset_is_refused_by_its_host_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def refuse(*_: object) -> bool:
         raise InvalidRequest("no toolset 'x'")
 

@@ -20,7 +20,14 @@ from environments.errors import (
 from environments.runtime.records import EpisodeEnded, RunInfo
 from environments.runtime.service import RUN_ENDED
 from tests.environments.runtime.play import Play, ended, until, within
-from tests.environments.runtime.staged import OnALoopOfItsOwn, OnItsThread, SlowTasks, Staged, ToldSlowly, Wrapped
+from tests.environments.runtime.staged import (
+    OnALoopOfItsOwn,
+    OnItsThread,
+    SlowTasks,
+    Staged,
+    ToldSlowly,
+    Wrapped,
+)
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
 from tests.envs_base import Small, said
 
@@ -56,7 +63,12 @@ async def test_delete_during_the_constructor_tears_down_what_it_made() -> None:
         await within(deleting)
         with pytest.raises(SessionDeleted):
             await opening
-    assert Staged.events == ["constructor starts", "constructor ends", "teardown starts", "teardown ends"]
+    assert Staged.events == [
+        "constructor starts",
+        "constructor ends",
+        "teardown starts",
+        "teardown ends",
+    ]
     assert play.record.end.cause == "abandoned"
 
 
@@ -95,7 +107,9 @@ async def test_delete_during_a_call_tears_down_after_its_thread_has_ended() -> N
 
 
 @pytest.mark.parametrize("cls", [ToldSlowly, Wrapped])
-async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_for(cls: type) -> None:
+async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_for(
+    cls: type,
+) -> None:
     async with Play(cls) as play:
         await creating(play, "s", "work")
         reading = asyncio.ensure_future(play.service.messages_json("s", "", None))
@@ -122,7 +136,8 @@ async def test_code_on_a_loop_of_its_own_asks_its_base_class_there() -> None:
 
 
 async def test_a_session_that_ends_is_not_found_by_a_ping() -> None:
-    """The end is recorded before the id is free; until then a ping must not report the session as live."""
+    """The end is recorded before the id is free; until then a ping must not report the session as
+    live."""
     async with Play(Staged) as play:
         await creating(play, "s", "teardown")
         play.service.ping("s", "")
@@ -270,13 +285,18 @@ async def test_delete_while_the_task_is_looked_up_starts_nothing(environment: st
     async with Play(SlowTasks) as play:
         if environment is None:
             await within(
-                asyncio.gather(play.open("s", split="train", index=0), asyncio.to_thread(Staged.doors["work"].set))
+                asyncio.gather(
+                    play.open("s", split="train", index=0),
+                    asyncio.to_thread(Staged.doors["work"].set),
+                )
             )
             Staged.doors["work"].clear()
             work: Any = await play.start("s", "echo", text="x")
         else:
             work = asyncio.ensure_future(play.open("s", environment, split="train", index=0))
-        await until(lambda: Staged.events.count("get_task starts") == (2 if environment is None else 1))
+        await until(
+            lambda: Staged.events.count("get_task starts") == (2 if environment is None else 1)
+        )
         await within(play.service.delete("s", ""))
         Staged.doors["work"].set()
         if environment is None:
@@ -353,7 +373,11 @@ async def test_one_session_more_than_a_class_bears_waits_for_its_place() -> None
 async def test_one_session_more_than_a_class_bears_is_refused_after_a_while() -> None:
     async with Play(Single, quota_wait_seconds=0.05) as play:
         await play.open("a")
-        with pytest.raises(TooManySessions, match=r"'single' bears 1 sessions at once .*none ended within 0.05 s"):
+        with pytest.raises(
+            TooManySessions,
+            match=r"'single' bears 1 sessions at once .*none ended "
+            r"within 0.05 s",
+        ):
             await play.open("b")
         await play.service.delete("a", "")
         await play.open("b")
@@ -423,7 +447,9 @@ async def test_the_end_of_a_run_ends_the_sessions_of_its_owner_only() -> None:
         await play.open("other", run=RunInfo("grpo-4"), owner="lab")
         assert await within(play.service.close_run("grpo-3", "lab")) == 2
         assert play.service.live_sessions == 2
-        assert [(end.cause, end.detail) for end in play.record.of(EpisodeEnded)] == [("abandoned", RUN_ENDED)] * 2
+        assert [(end.cause, end.detail) for end in play.record.of(EpisodeEnded)] == [
+            ("abandoned", RUN_ENDED)
+        ] * 2
         assert await within(play.service.close_run("grpo-3", None)) == 1
     assert play.record.end.cause == "interrupted"
 
@@ -443,7 +469,9 @@ async def test_the_end_of_a_run_cuts_a_running_call_short() -> None:
 async def test_a_call_that_has_not_begun_when_its_session_ends_is_answered_and_recorded() -> None:
     async with Play(Echo) as play:
         await play.open("s")
-        call = await play.service.call("s", "", None, wire.ToolCall(name="echo", input={"text": "x"}))
+        call = await play.service.call(
+            "s", "", None, wire.ToolCall(name="echo", input={"text": "x"})
+        )
         await play.service.delete("s", "")  # in the same turn of the loop
         assert (await ended(call)).data == "Session deleted"
         assert [step.reason for step in play.record.steps] == ["deleted"]
@@ -454,7 +482,11 @@ async def test_a_request_that_comes_while_a_session_is_interrupted_is_told_why()
         await play.open("s", spec={"waits": ["teardown"]})
         closing = asyncio.ensure_future(play.service.close_owned("", "The key is gone."))
         await until(lambda: "teardown starts" in Staged.events)
-        with pytest.raises(SessionDeleted, match=r"^Session deleted: the episode was interrupted. The key is gone.$"):
+        with pytest.raises(
+            SessionDeleted,
+            match=r"^Session deleted: the episode was interrupted. "
+            r"The key is gone.$",
+        ):
             await play.start("s", "echo", text="x")
         Staged.doors["teardown"].set()
         await within(closing)

@@ -1,4 +1,5 @@
-"""Sessions of classes that save come back from their newest snapshot; tests/conformance restarts real servers."""
+"""Sessions of classes that save come back from their newest snapshot; tests/conformance restarts
+real servers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,14 @@ from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
 from environments.runtime.tool_calls import LOST
 from tests.environments.runtime.play import Play, until
 from tests.envs_base import Small, said
-from tests.envs_returning import Adding, Number, Saving, SavingAndAdding, SavingInWorkers, SavingSeldom
+from tests.envs_returning import (
+    Adding,
+    Number,
+    Saving,
+    SavingAndAdding,
+    SavingInWorkers,
+    SavingSeldom,
+)
 
 
 class Odd(Saving):
@@ -46,8 +54,11 @@ class Waiting(Saving):
 
 
 @asynccontextmanager
-async def going_on(cls: type, *numbers: int, running: tuple[NotedCall, ...] = (), **open: Any) -> AsyncIterator[Play]:
-    """Play a session `s` with calls for `numbers`, and return the next service, which goes on with it."""
+async def going_on(
+    cls: type, *numbers: int, running: tuple[NotedCall, ...] = (), **open: Any
+) -> AsyncIterator[Play]:
+    """Play a session `s` with calls for `numbers`, and return the next service, which goes on with
+    it."""
     async with Play(cls) as before:
         await before.open("s", can_return=True, **open)
         for number in numbers:
@@ -58,7 +69,17 @@ async def going_on(cls: type, *numbers: int, running: tuple[NotedCall, ...] = ()
         after.record.next_episode()
         now, name = time.time(), after.service.registry.default.name
         left = OpenEpisode(
-            1, name, "s", "", "replay", "", is_named=False, has_prompt=False, created=now, ready=now, running=running
+            1,
+            name,
+            "s",
+            "",
+            "replay",
+            "",
+            is_named=False,
+            has_prompt=False,
+            created=now,
+            ready=now,
+            running=running,
         )
         after.service.take_over([left], lambda label: KeyUsage())
         yield after
@@ -73,13 +94,19 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("cls", [Saving, SavingInWorkers])
-async def test_it_goes_on_from_its_snapshot_and_makes_no_call_again(cls: type, begun: list[str]) -> None:
+async def test_it_goes_on_from_its_snapshot_and_makes_no_call_again(
+    cls: type, begun: list[str]
+) -> None:
     async with going_on(cls, 1, 2) as play:
         begun.clear()
         assert (await play.answer("s", "add", number=3)).text == "6"
         assert begun == ["load", "add 3 starts"]
         await play.service.delete("s", "")
-        assert (play.record.end.steps, play.record.end.return_sum, play.record.end.has_snapshot) == (3, 6.0, True)
+        assert (
+            play.record.end.steps,
+            play.record.end.return_sum,
+            play.record.end.has_snapshot,
+        ) == (3, 6.0, True)
 
 
 async def test_only_classes_that_save_take_snapshots() -> None:
@@ -89,7 +116,9 @@ async def test_only_classes_that_save_take_snapshots() -> None:
         assert not play.record.end.has_snapshot
 
 
-async def test_calls_after_the_last_snapshot_are_made_again_if_the_class_is_replayable(begun: list[str]) -> None:
+async def test_calls_after_the_last_snapshot_are_made_again_if_the_class_is_replayable(
+    begun: list[str],
+) -> None:
     async with going_on(SavingAndAdding, 1, 2, 3) as play:
         begun.clear()
         assert (await play.answer("s", "add", number=4)).text == "10"
@@ -99,7 +128,10 @@ async def test_calls_after_the_last_snapshot_are_made_again_if_the_class_is_repl
 async def test_a_call_in_no_snapshot_ends_the_session_if_the_class_is_not_replayable() -> None:
     async with going_on(SavingSeldom, 1, 2, 3) as play:
         answer = await play.answer("s", "add", number=4)
-        assert "because its class is not replayable, and step 2 ('add') is in no snapshot." in answer.data
+        assert (
+            "because its class is not replayable, and step 2 ('add') is in no snapshot."
+            in answer.data
+        )
         await until(lambda: not play.service.live_sessions)
         assert play.record.end.cause == "interrupted"
 
@@ -107,13 +139,18 @@ async def test_a_call_in_no_snapshot_ends_the_session_if_the_class_is_not_replay
 @pytest.mark.parametrize(
     ("saved", "why"),
     [
-        (b"x" * (MAX_SNAPSHOT_BYTES + 1), "save() returned 4,000,001 bytes; at most 4,000,000 are kept"),
+        (
+            b"x" * (MAX_SNAPSHOT_BYTES + 1),
+            "save() returned 4,000,001 bytes; at most 4,000,000 are kept",
+        ),
         ("text", "save() returned str; expected bytes"),
         (OSError("no t0p-secret"), "save() failed with OSError: no ********"),
         (b"a t0p-secret", "what save() returned contains a secret of the session"),
     ],
 )
-async def test_it_says_why_there_is_no_snapshot(saved: Any, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_says_why_there_is_no_snapshot(
+    saved: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Odd, "saved", saved)
     async with going_on(Odd, 1, masked=("t0p-secret",)) as play:
         answer = await play.answer("s", "add", number=4)
@@ -172,7 +209,9 @@ def test_other_methods_may_be_called_save_and_load(cls: type[Environment]) -> No
     assert not HostedClass(cls).saves
 
 
-@pytest.mark.parametrize(("every", "why"), [(0, "use the number of calls"), (2, "but not both save")])
+@pytest.mark.parametrize(
+    ("every", "why"), [(0, "use the number of calls"), (2, "but not both save")]
+)
 def test_snapshot_every_is_checked(every: int, why: str) -> None:
     with pytest.raises(Unhostable, match=why):
         HostedClass(type("Wrong", (Adding,), {"snapshot_every": every}))

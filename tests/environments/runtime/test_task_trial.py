@@ -11,13 +11,21 @@ import pytest
 from environments.errors import UnknownEnvironment
 from environments.runtime.task_trial import Trial
 from tests.environments.runtime.play import Play, within
-from tests.envs_faulty import Counter, FailingConstructor, FailingPrompt, FailingSetup, FailingTeardown
+from tests.envs_faulty import (
+    Counter,
+    FailingConstructor,
+    FailingPrompt,
+    FailingSetup,
+    FailingTeardown,
+)
 from tests.envs_slow import BlockingSetup, SlowSetup, SlowTeardown
 
 
 async def trial_of(cls: type, within_seconds: float = 10.0, **spec: object) -> Trial:
     async with Play(cls, close_wait_seconds=0.2) as play:
-        trial: Trial = await within(play.service.try_out(cls.__name__.lower(), spec, within_seconds))
+        trial: Trial = await within(
+            play.service.try_out(cls.__name__.lower(), spec, within_seconds)
+        )
         assert play.record.rows == [] and play.service.live_sessions == 0
     return trial
 
@@ -50,7 +58,9 @@ async def test_a_failing_teardown_leaves_the_prompt() -> None:
 
 @pytest.mark.parametrize("cls", [SlowSetup, BlockingSetup])
 async def test_what_takes_too_long_is_given_up(cls: type) -> None:
-    [failure] = [one for one in (await trial_of(cls, 0.3, seconds=5)).failures if one.stage == "setup"]
+    [failure] = [
+        one for one in (await trial_of(cls, 0.3, seconds=5)).failures if one.stage == "setup"
+    ]
     assert failure.text == "it took longer than 0.3 s and was given up"
 
 

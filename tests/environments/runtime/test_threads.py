@@ -1,4 +1,5 @@
-"""Threads for plain code: the pool grows, idle ones retire, hung ones are abandoned, instances may have their own."""
+"""Threads for plain code: the pool grows, idle ones retire, hung ones are abandoned, instances may
+have their own."""
 
 from __future__ import annotations
 
@@ -185,7 +186,10 @@ async def test_a_job_given_up_before_it_began_is_never_run() -> None:
 
 async def test_the_count_of_threads_stays_right_when_waiting_work_is_given_up() -> None:
     pool = ThreadPool()
-    jobs = [ThreadJob(threading.Event().wait, (0.2,), asyncio.get_running_loop()) for _ in range(START_THREADS * 2)]
+    jobs = [
+        ThreadJob(threading.Event().wait, (0.2,), asyncio.get_running_loop())
+        for _ in range(START_THREADS * 2)
+    ]
     for job in jobs:
         pool.submit(job)
     for job in jobs[START_THREADS:]:
@@ -265,4 +269,5 @@ async def test_threads_that_are_short_go_round_by_key(monkeypatch: pytest.Monkey
 async def test_the_kernel_finds_a_thread_to_wake_among_few() -> None:
     ThreadPool()
     get_slots = 2
-    assert ctypes.CDLL(None).prctl(78, get_slots, 0, 0, 0) in (threads.WAKE_SLOTS, -1)  # -1: Linux before 6.16
+    # -1: Linux before 6.16
+    assert ctypes.CDLL(None).prctl(78, get_slots, 0, 0, 0) in (threads.WAKE_SLOTS, -1)

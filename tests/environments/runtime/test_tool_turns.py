@@ -98,7 +98,7 @@ async def test_a_terminal_tool_runs_alone_though_marked_so_only_by_terminal() ->
         assert play.service.registry.default.tools.by_name["submit"].runs_alone
 
 
-# --- ToolTurns itself, where a session could not be stopped at the right moment ---------------------------------------
+# --- ToolTurns itself, where a session could not be stopped at the right moment -------------------
 
 
 def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
@@ -133,7 +133,10 @@ async def test_a_cancelled_waiter_makes_way() -> None:
 async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
     turns, tool = ToolTurns(), a_tool("x")
     await turns.enter(tool)
-    first, second = asyncio.ensure_future(turns.enter(tool)), asyncio.ensure_future(turns.enter(tool))
+    first, second = (
+        asyncio.ensure_future(turns.enter(tool)),
+        asyncio.ensure_future(turns.enter(tool)),
+    )
     await settled()
     turns.leave(tool)
     first.cancel()

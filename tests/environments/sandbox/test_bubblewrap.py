@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from environments.sandbox.bubblewrap import MAX_COMPUTING, MAX_RUNNING, Ran, Sandbox, SandboxError, SandboxLimits
+from environments.sandbox.bubblewrap import (
+    MAX_COMPUTING,
+    MAX_RUNNING,
+    Ran,
+    Sandbox,
+    SandboxError,
+    SandboxLimits,
+)
 from tests.conformance.agent import eventually
 from tests.rows import each
 from tests.sandboxed import needs_bubblewrap, processes_with
@@ -32,7 +39,7 @@ def python(program: str, **limits: float) -> Ran:
     return Sandbox(SandboxLimits(**limits)).run(["python3", "-I", "-c", program])  # type: ignore[arg-type]
 
 
-# --- what a program can do -------------------------------------------------------------------------------------------
+# --- what a program can do ------------------------------------------------------------------------
 
 
 def test_it_tells_both_outputs_and_the_status() -> None:
@@ -81,14 +88,19 @@ def test_more_runs_than_turns_all_get_theirs() -> None:
 
 
 def test_a_core_is_left_to_the_server() -> None:
-    """Programs that compute print when they began and ended; at no time there are more than MAX_COMPUTING."""
+    """Programs that compute print when they began and ended; at no time there are more than
+    MAX_COMPUTING."""
     now = "echo ${EPOCHREALTIME/./}"  # unlike with `date`, the shell does not sleep meanwhile
     spin = f"{now}; for ((n = 0; n < 200000; n++)); do :; done; {now}"
     with ThreadPoolExecutor(MAX_COMPUTING + 2) as pool:
         times = [
-            list(map(int, ran.stdout.split())) for ran in pool.map(lambda _: shell(spin), range(MAX_COMPUTING + 2))
+            list(map(int, ran.stdout.split()))
+            for ran in pool.map(lambda _: shell(spin), range(MAX_COMPUTING + 2))
         ]
-    assert max(sum(began <= start < ended for began, ended in times) for start, _ in times) <= MAX_COMPUTING
+    assert (
+        max(sum(began <= start < ended for began, ended in times) for start, _ in times)
+        <= MAX_COMPUTING
+    )
 
 
 def test_a_program_that_sleeps_lets_others_compute() -> None:
@@ -101,7 +113,7 @@ def test_a_program_that_sleeps_lets_others_compute() -> None:
         assert all(run.exception(timeout=20) for run in runs)
 
 
-# --- what it cannot see ----------------------------------------------------------------------------------------------
+# --- what it cannot see ---------------------------------------------------------------------------
 
 
 @each(
@@ -146,7 +158,9 @@ def test_it_is_not_root() -> None:
 
 
 def test_it_has_no_descriptors_of_the_server() -> None:
-    program = "import os\nfor n in range(3, 200):\n try: os.fstat(n); print(n)\n except OSError: pass"
+    program = (
+        "import os\nfor n in range(3, 200):\n try: os.fstat(n); print(n)\n except OSError: pass"
+    )
     assert python(program) == Ran(0, b"", b"")
 
 
@@ -169,7 +183,8 @@ def test_it_reaches_no_network() -> None:
 
 
 def test_it_opens_no_socket_but_those_between_its_processes() -> None:
-    """Nothing is connected. A kernel refuses families that it lacks, but has AF_INET and AF_NETLINK."""
+    """Nothing is connected. A kernel refuses families that it lacks, but has AF_INET and
+    AF_NETLINK."""
     program = """
 import errno, itertools, socket
 ways = {"socket": socket.socket, "socketpair": socket.socketpair}
@@ -181,7 +196,10 @@ for way, family, kind in itertools.product(ways, range(256), range(1, 11)):
         if family != socket.AF_UNIX and error.errno != errno.EAFNOSUPPORT:
             print(way, family, error)
 """
-    assert set(python(program).stdout.decode().splitlines()) == {"socket AF_UNIX", "socketpair AF_UNIX"}
+    assert set(python(program).stdout.decode().splitlines()) == {
+        "socket AF_UNIX",
+        "socketpair AF_UNIX",
+    }
 
 
 NAMES = ("io_uring_setup", "add_key", "request_key", "keyctl", "memfd_create", "memfd_secret", "msgget", "semget",
@@ -201,16 +219,23 @@ def called(number: int, *arguments: int | str) -> str:
 
 @each("name, number", SYSTEM_CALLS.items())
 def test_it_has_no_system_call(name: str, number: int) -> None:
-    """They would open sockets, hold memory that no limit counts, or reach into bubblewrap's own process."""
+    """They would open sockets, hold memory that no limit counts, or reach into bubblewrap's own
+    process."""
     call = called(number, 1, 0, 0, 0, 0)
     assert python(f"import ctypes, os; print(*({call}))").stdout == b"-1 Function not implemented\n"
 
 
-@each(("size", "error"), [(4096, ""), (4097, "Invalid argument"), ("ctypes.c_size_t(1 << 32)", "Invalid argument")])
+@each(
+    ("size", "error"),
+    [(4096, ""), (4097, "Invalid argument"), ("ctypes.c_size_t(1 << 32)", "Invalid argument")],
+)
 def test_it_shares_no_more_than_a_page_of_memory(size: int | str, error: str) -> None:
     """Of a segment that no process has attached, no limit would count a byte."""
     shmget = {"x86_64": 29, "aarch64": 194}[platform.machine()]
-    ran = python(f"import ctypes, os; number, error = {called(shmget, 0, size, 0o1600)}; print(number >= 0, error)")
+    ran = python(
+        f"import ctypes, os; number, error = {called(shmget, 0, size, 0o1600)}; "
+        "print(number >= 0, error)"
+    )
     assert ran.stdout.decode() == (f"False {error}\n" if error else "True Success\n")
 
 
@@ -229,7 +254,10 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(
 
 
 def test_it_sees_and_kills_no_process_but_its_own() -> None:
-    ran = python(f"import os\nfor pid in (1, {os.getpid()}): os.kill(pid, 9) if pid == 1 else os.kill(pid, 0)")
+    ran = python(
+        f"import os\nfor pid in (1, {os.getpid()}): os.kill(pid, 9) if pid == 1 else "
+        "os.kill(pid, 0)"
+    )
     assert b"ProcessLookupError" in ran.stderr
 
 
@@ -237,7 +265,7 @@ def test_it_makes_no_sandbox_of_its_own() -> None:
     assert shell("unshare --user true").status != 0
 
 
-# --- what it cannot use up -------------------------------------------------------------------------------------------
+# --- what it cannot use up ------------------------------------------------------------------------
 
 
 def test_a_fork_bomb_stays_small() -> None:
@@ -293,7 +321,10 @@ def test_files_have_a_limited_number(where: str) -> None:
 
 
 def test_no_process_outlives_the_run() -> None:
-    assert shell("setsid nohup sleep 98765.25 >/dev/null 2>&1 & sleep 0.1; echo out").stdout == b"out\n"
+    assert (
+        shell("setsid nohup sleep 98765.25 >/dev/null 2>&1 & sleep 0.1; echo out").stdout
+        == b"out\n"
+    )
     eventually(lambda: not processes_with("98765.25"))
 
 
@@ -303,7 +334,9 @@ def test_no_process_outlives_a_run_that_was_stopped() -> None:
 
 
 def test_no_process_outlives_the_server() -> None:
-    program = "from environments.sandbox.bubblewrap import Sandbox; Sandbox().run(['sleep', '98765.75'])"
+    program = (
+        "from environments.sandbox.bubblewrap import Sandbox; Sandbox().run(['sleep', '98765.75'])"
+    )
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as server:
         eventually(lambda: len(processes_with("98765.75")) > 0)
         server.kill()
@@ -311,7 +344,8 @@ def test_no_process_outlives_the_server() -> None:
 
 
 def test_other_sessions_of_processes_go_first() -> None:
-    """Linux shares time between sessions first, unless it is built without; then only the processes are nice."""
+    """Linux shares time between sessions first, unless it is built without; then only the processes
+    are nice."""
     sandbox = Sandbox(SandboxLimits(wall_seconds=100))
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(sandbox.run, ["bash", "-c", "setsid sleep 98765; true"])
@@ -326,7 +360,7 @@ def niceness(pid: int) -> int:
     return int(group.read_text().split()[-1]) if group.exists() else own
 
 
-# --- the end of a session --------------------------------------------------------------------------------------------
+# --- the end of a session -------------------------------------------------------------------------
 
 
 def test_closing_ends_what_runs() -> None:

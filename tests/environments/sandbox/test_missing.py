@@ -1,4 +1,5 @@
-"""Tests of machines without a sandbox: the message names the reason and the Debian package. Each case is a process."""
+"""Tests of machines without a sandbox: the message names the reason and the Debian package. Each
+case is a process."""
 
 from __future__ import annotations
 
@@ -15,10 +16,15 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def reason(path: Path, programs: str = "{}", before: Sequence[str] = ()) -> str:
-    """Return what a process with the PATH `path` prints, which is started by the command `before`."""
-    program = f"from environments.sandbox.bubblewrap import unavailable; print(unavailable({programs}))"
+    """Return what a process with the PATH `path` prints, which is started by the command
+    `before`."""
+    program = (
+        f"from environments.sandbox.bubblewrap import unavailable; print(unavailable({programs}))"
+    )
     command = [*before, sys.executable, "-c", program]
-    ran = subprocess.run(command, cwd=ROOT, env={"PATH": str(path)}, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        command, cwd=ROOT, env={"PATH": str(path)}, capture_output=True, text=True, check=True
+    )
     return ran.stdout.strip()
 
 
@@ -34,7 +40,8 @@ def programs(tmp_path: Path) -> Path:
 
 def test_it_names_the_package_where_bubblewrap_is_missing(tmp_path: Path) -> None:
     assert reason(tmp_path) == (
-        "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install bubblewrap)."
+        "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install "
+        "bubblewrap)."
     )
 
 
@@ -47,7 +54,8 @@ def test_it_quotes_bubblewrap_where_the_kernel_forbids_it(programs: Path) -> Non
 @needs_bubblewrap
 def test_it_names_the_package_of_a_program_that_is_missing() -> None:
     assert reason(Path("/usr/bin"), "{'python9': 'python9-minimal'}") == (
-        "/usr/bin/python9 is missing, which its sandbox needs; install it (on Debian: apt-get install python9-minimal)."
+        "/usr/bin/python9 is missing, which its sandbox needs; install it (on Debian: apt-get "
+        "install python9-minimal)."
     )
 
 

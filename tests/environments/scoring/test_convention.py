@@ -15,11 +15,20 @@ from environments.scoring.convention import (
 from environments.scoring.definition import DefinitionAsked
 from tests.rows import each
 
-KINDS = {"finished": 20, "abandoned": 3, "expired": 1, "no_call": 6, "env_error": 1, "setup_failed": 1}
+KINDS = {
+    "finished": 20,
+    "abandoned": 3,
+    "expired": 1,
+    "no_call": 6,
+    "env_error": 1,
+    "setup_failed": 1,
+}
 
 
 def test_the_default_is_the_first_of_the_allowed_values() -> None:
-    assert Convention() == Convention(**{name: allowed[0] for name, allowed in CONVENTION_PARTS.items()})
+    assert Convention() == Convention(
+        **{name: allowed[0] for name, allowed in CONVENTION_PARTS.items()}
+    )
     assert Convention().code == DEFAULT_CONVENTION
 
 
@@ -33,15 +42,22 @@ def test_a_code_stands_for_one_convention() -> None:
     ("convention", "text"),
     [
         (Convention(), "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out"),
-        (Convention(no_call="out"), "24 of 32 rollouts; 6 no call left out, 2 infrastructure failures left out"),
-        (Convention(env_error="zero"), "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures = 0"),
+        (
+            Convention(no_call="out"),
+            "24 of 32 rollouts; 6 no call left out, 2 infrastructure failures left out",
+        ),
+        (
+            Convention(env_error="zero"),
+            "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures = 0",
+        ),
         (
             Convention(expired="zero"),
             "23 of 32 rollouts; 6 no call = 0, 1 expired = 0, 2 infrastructure failures left out",
         ),
         (
             Convention(expired="out"),
-            "23 of 32 rollouts; 6 no call = 0, 1 expired left out, 2 infrastructure failures left out",
+            "23 of 32 rollouts; 6 no call = 0, 1 expired left out, 2 infrastructure failures left "
+            "out",
         ),
     ],
 )
@@ -69,7 +85,9 @@ def test_each_part_has_a_filter_that_finds_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("convention", [Convention(), Convention(no_call="out"), Convention(expired="out")])
+@pytest.mark.parametrize(
+    "convention", [Convention(), Convention(no_call="out"), Convention(expired="out")]
+)
 def test_counts_by_kind_give_back_the_coverage(convention: Convention) -> None:
     parts = {"no_call": 6, "expired": 1, "interrupted": 0, "env_error": 2}
     counted = coverage_of({"": 23, **parts}, convention).counted
@@ -77,8 +95,13 @@ def test_counts_by_kind_give_back_the_coverage(convention: Convention) -> None:
 
 
 def test_coverages_add_up() -> None:
-    both = coverages_together([coverage_of(KINDS, Convention()), coverage_of(KINDS, Convention(no_call="out"))])
-    assert both.text == "48 of 64 rollouts; 6 no call = 0, 6 no call left out, 4 infrastructure failures left out"
+    both = coverages_together(
+        [coverage_of(KINDS, Convention()), coverage_of(KINDS, Convention(no_call="out"))]
+    )
+    assert (
+        both.text
+        == "48 of 64 rollouts; 6 no call = 0, 6 no call left out, 4 infrastructure failures left out"
+    )
 
 
 def test_given_parts_replace_those_of_the_environment() -> None:

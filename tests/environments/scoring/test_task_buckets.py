@@ -22,7 +22,11 @@ from tests.rows import each
 STRICT = Thresholds(hopeless=0.0, saturated=1.0, attempts=4)
 WIDE = Thresholds(hopeless=0.1, saturated=0.9, attempts=1)
 
-SEEN = [(attempts, successes) for attempts in (1, 3, 4, 10, 100) for successes in {0, 1, attempts - 1, attempts}]
+SEEN = [
+    (attempts, successes)
+    for attempts in (1, 3, 4, 10, 100)
+    for successes in {0, 1, attempts - 1, attempts}
+]
 """Attempts and successes of each task."""
 
 
@@ -42,7 +46,9 @@ SEEN = [(attempts, successes) for attempts in (1, 3, 4, 10, 100) for successes i
         (1, 0.0, WIDE, "hopeless"),
     ],
 )
-def test_it_names_the_bucket(attempts: int, rate: float, thresholds: Thresholds, bucket: Bucket) -> None:
+def test_it_names_the_bucket(
+    attempts: int, rate: float, thresholds: Thresholds, bucket: Bucket
+) -> None:
     assert bucket_of(attempts, rate, thresholds) == bucket
 
 
@@ -52,7 +58,13 @@ def test_the_default_thresholds_are_those_of_the_settings() -> None:
 
 @each(
     ("successes", "attempts", "low", "high"),
-    [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (1, 4, 0.0456, 0.6994)],
+    [
+        (0, 0, 0.0, 1.0),
+        (0, 10, 0.0, 0.2775),
+        (10, 10, 0.7225, 1.0),
+        (5, 10, 0.2366, 0.7634),
+        (1, 4, 0.0456, 0.6994),
+    ],
 )
 def test_the_interval_is_wilsons(successes: int, attempts: int, low: float, high: float) -> None:
     assert interval(successes, attempts) == pytest.approx((low, high), abs=5e-5)
@@ -71,24 +83,44 @@ def tasks(db: None) -> dict[int, tuple[int, float]]:
     for number, (attempts, successes) in enumerate([(0, 0), (0, 0), *SEEN]):
         task = Task.objects.create(environment=math, content_hash=str(number), spec=str(number))
         rates[task.pk] = attempts, successes / (attempts or 1)
-        values = {"attempts": attempts, "scored": attempts, "successes": successes, "return_total": 0.0}
+        values = {
+            "attempts": attempts,
+            "scored": attempts,
+            "successes": successes,
+            "return_total": 0.0,
+        }
         for by, key in [("all", ""), ("run", "r1")] if attempts else []:
-            TaskStatistics.objects.create(task=task, environment=math, by=by, key=key, rate=rates[task.pk][1], **values)
+            TaskStatistics.objects.create(
+                task=task, environment=math, by=by, key=key, rate=rates[task.pk][1], **values
+            )
     return rates
 
 
 @each("thresholds", [STRICT, WIDE])
 @each("bucket", BUCKETS)
-def test_the_database_agrees(tasks: dict[int, tuple[int, float]], bucket: Bucket, thresholds: Thresholds) -> None:
-    expected = {task for task, (attempts, rate) in tasks.items() if bucket_of(attempts, rate, thresholds) == bucket}
+def test_the_database_agrees(
+    tasks: dict[int, tuple[int, float]], bucket: Bucket, thresholds: Thresholds
+) -> None:
+    expected = {
+        task
+        for task, (attempts, rate) in tasks.items()
+        if bucket_of(attempts, rate, thresholds) == bucket
+    }
     assert expected
-    assert set(Task.objects.filter(tasks_in(bucket, thresholds)).values_list("pk", flat=True)) == expected
+    assert (
+        set(Task.objects.filter(tasks_in(bucket, thresholds)).values_list("pk", flat=True))
+        == expected
+    )
     rows = TaskStatistics.objects.filter(statistics_in(bucket, thresholds))
-    assert sorted(rows.values_list("task", flat=True)) == sorted(expected if bucket != "unseen" else ())
+    assert sorted(rows.values_list("task", flat=True)) == sorted(
+        expected if bucket != "unseen" else ()
+    )
 
 
 @pytest.mark.parametrize("thresholds", [STRICT, WIDE])
-def test_the_statement_that_counts_agrees(tasks: dict[int, tuple[int, float]], thresholds: Thresholds) -> None:
+def test_the_statement_that_counts_agrees(
+    tasks: dict[int, tuple[int, float]], thresholds: Thresholds
+) -> None:
     rates = RawSQL(bucket_sql("attempts", "rate", thresholds), ())
     for attempts, rate, bucket in TaskStatistics.objects.values_list("attempts", "rate", rates):
         assert bucket == bucket_of(attempts, rate, thresholds)

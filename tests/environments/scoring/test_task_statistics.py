@@ -22,9 +22,17 @@ def task() -> Task:
 
 
 def counted(task: Task, by: str = "all", key: str = "", **changes: Any) -> TaskStatistics:
-    values: dict[str, Any] = {"attempts": 4, "scored": 2, "successes": 1, "return_total": 1.5, "rate": 0.25}
+    values: dict[str, Any] = {
+        "attempts": 4,
+        "scored": 2,
+        "successes": 1,
+        "return_total": 1.5,
+        "rate": 0.25,
+    }
     place = {"task": task, "environment": task.environment, "by": by, "key": key}
-    return TaskStatistics.objects.create(**place, return_low=0.5, return_high=1.0, **(values | changes))
+    return TaskStatistics.objects.create(
+        **place, return_low=0.5, return_high=1.0, **(values | changes)
+    )
 
 
 def test_it_counts_all_attempts(task: Task) -> None:
@@ -45,7 +53,13 @@ def test_it_counts_all_attempts(task: Task) -> None:
 
 def test_a_task_without_attempts_is_unseen(task: Task) -> None:
     overall = statistics_of(task, Thresholds()).overall
-    assert (overall.n, overall.mean, overall.low, overall.high, overall.success) == (0, None, None, None, None)
+    assert (overall.n, overall.mean, overall.low, overall.high, overall.success) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
     assert (overall.interval, overall.bucket) == (Interval(0.0, 1.0), "unseen")
 
 

@@ -1,4 +1,5 @@
-"""What the security log writes: floods become few entries, nothing gets lost unnoticed, and old entries go."""
+"""What the security log writes: floods become few entries, nothing gets lost unnoticed, and old
+entries go."""
 
 from __future__ import annotations
 
@@ -35,17 +36,27 @@ def running() -> Iterator[SecurityLog]:
 def test_the_first_failure_is_written_at_once_and_the_others_as_one() -> None:
     bursts = Bursts()
     assert bursts.take(failure()) == failure()
-    assert [bursts.take(failure(seconds=second, what=f"try {second % 7}")) for second in range(1, 50)] == [None] * 49
+    assert [
+        bursts.take(failure(seconds=second, what=f"try {second % 7}")) for second in range(1, 50)
+    ] == [None] * 49
     assert list(bursts.ended(NOW + timedelta(seconds=59))) == []
     (whole,) = bursts.ended(NOW + timedelta(seconds=60))
-    assert (whole.count, whole.at, whole.until) == (49, NOW + timedelta(seconds=1), NOW + timedelta(seconds=49))
+    assert (whole.count, whole.at, whole.until) == (
+        49,
+        NOW + timedelta(seconds=1),
+        NOW + timedelta(seconds=49),
+    )
     assert whole.what == "try 1, try 2, try 3, try 4, try 5"
     assert bursts.take(failure(seconds=61)) is not None
 
 
 def test_failures_of_very_many_addresses_make_few_entries() -> None:
     bursts = Bursts()
-    written = [event for number in range(50_000) if (event := bursts.take(failure(f"2001:db8::{number:x}")))]
+    written = [
+        event
+        for number in range(50_000)
+        if (event := bursts.take(failure(f"2001:db8::{number:x}")))
+    ]
     assert len(written) == MAX_BURSTS
     (others,) = bursts.ended(None)
     assert (others.address, others.count) == (MANY, 50_000 - MAX_BURSTS)
@@ -62,14 +73,20 @@ def test_a_flood_of_failures_displaces_nothing_else(running: SecurityLog) -> Non
         running.take(failure())
     running.take(Event("exported", NOW, who="ada"))
     running.stop()
-    counts = dict(SecurityEvent.objects.filter(kind__in=("exported", "events_lost")).values_list("kind", "count"))
+    counts = dict(
+        SecurityEvent.objects.filter(kind__in=("exported", "events_lost")).values_list(
+            "kind", "count"
+        )
+    )
     assert counts["exported"] == 1
     refused = sum(SecurityEvent.objects.filter(kind="key_refused").values_list("count", flat=True))
     assert refused + counts["events_lost"] == 3 * MAX_QUEUED
 
 
 @pytest.mark.django_db(transaction=True)
-def test_secrets_and_line_breaks_are_not_written(running: SecurityLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_and_line_breaks_are_not_written(
+    running: SecurityLog, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "orsweb.security")
     running.take(Event("host_refused", NOW, what="evil\r\nfake line swordfish\0", detail="x" * 900))
     running.stop()
@@ -93,7 +110,9 @@ def test_whoever_acts_is_noted_with_the_address() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_rows_wait_for_a_database_that_is_away(running: SecurityLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_wait_for_a_database_that_is_away(
+    running: SecurityLog, caplog: pytest.LogCaptureFixture
+) -> None:
     table = connection.ops.quote_name(SecurityEvent._meta.db_table)
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO away")

@@ -30,7 +30,13 @@ async def everything(catalogue: Catalogue, split: str) -> list[str]:
 
 
 async def test_it_serves_a_task_as_the_author_wrote_it() -> None:
-    task = {"z": 1e20, "a": -0.0, "text": "é\0\u2028\ud800", "big": 2**70, "nested": {"b": None, "a": [True]}}
+    task = {
+        "z": 1e20,
+        "a": -0.0,
+        "text": "é\0\u2028\ud800",
+        "big": 2**70,
+        "nested": {"b": None, "a": [True]},
+    }
     async with catalogue_of(listing({"train": [task]})) as catalogue:
         assert await catalogue.get("shop", "train", 0) == json.dumps(task, separators=(",", ":"))
 
@@ -48,7 +54,9 @@ async def test_it_refuses_an_index_beyond_either_end(index: int) -> None:
             await catalogue.get("shop", "train", index)
 
 
-async def test_a_task_is_waited_for_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_is_waited_for_while_the_database_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         read, failures = ListedTasks.get, iter(range(4))
 
@@ -66,7 +74,8 @@ async def test_a_task_is_waited_for_while_the_database_is_away(monkeypatch: pyte
     ("places", "reads"),
     [
         (range(192), 4),
-        ([place for pair in zip(range(96), range(96, 192), strict=True) for place in pair], 6),  # two in turn
+        # two in turn
+        ([place for pair in zip(range(96), range(96, 192), strict=True) for place in pair], 6),
         (range(191, -1, -1), 192),
         (range(0, 192, 65), 3),
     ],
@@ -90,11 +99,15 @@ def reads_of(places: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how many queries it takes to get the tasks at `places` of a split of 192."""
     monkeypatch.setattr(listed_tasks, "FRESH_SECONDS", 60.0)
     environment = make_environment("shop")
-    make_split(*(make_task({"n": n}, environment=environment) for n in range(192)), environment=environment)
+    make_split(
+        *(make_task({"n": n}, environment=environment) for n in range(192)), environment=environment
+    )
     listed = listed_tasks.ListedTasks()
     listed.ids("shop", "train")
     with CaptureQueriesContext(connection) as queries:
-        assert [listed.get("shop", "train", place) for place in places] == [f'{{"n": {n}}}' for n in places]
+        assert [listed.get("shop", "train", place) for place in places] == [
+            f'{{"n": {n}}}' for n in places
+        ]
     return len(queries)
 
 
@@ -103,13 +116,17 @@ def test_only_short_tasks_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(listed_tasks, "MAX_AHEAD_CHARACTERS", 20)
     environment = make_environment("shop")
     texts = [f"{n:060}" if n % 2 else f"{n}" for n in range(8)]
-    make_split(*(make_task({"n": text}, environment=environment) for text in texts), environment=environment)
+    make_split(
+        *(make_task({"n": text}, environment=environment) for text in texts),
+        environment=environment,
+    )
     listed = listed_tasks.ListedTasks()
     listed.ids("shop", "train")
     with CaptureQueriesContext(connection) as queries:
         found = [json.loads(listed.get("shop", "train", place))["n"] for place in range(8)]
     assert found == texts
-    assert len(queries) == 5  # the first, the four long ones, and the other short ones with one of those
+    # the first, the four long ones, and the other short ones with one of those
+    assert len(queries) == 5
 
 
 def test_a_task_that_was_just_added_is_served() -> None:
@@ -130,7 +147,10 @@ async def test_it_refuses_every_index_of_an_empty_split() -> None:
             await catalogue.get("shop", "train", 0)
 
 
-@each(("start", "stop"), [(None, None), (1, 3), (-2, None), (-99, 2), (3, 99), (3, 1), (5, None), (-(10**30), 10**30)])
+@each(
+    ("start", "stop"),
+    [(None, None), (1, 3), (-2, None), (-99, 2), (3, 99), (3, 1), (5, None), (-(10**30), 10**30)],
+)
 async def test_it_slices_like_a_list(start: int | None, stop: int | None) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         expected = [f'{{"n":{n}}}' for n in range(5)][start:stop]
@@ -206,13 +226,17 @@ async def test_it_refuses_an_unknown_environment() -> None:
 
 
 async def test_it_keeps_environments_apart() -> None:
-    async with catalogue_of(listing({"train": [{"n": 1}]}), listing({"train": [{"n": 2}]}, "bank")) as catalogue:
+    async with catalogue_of(
+        listing({"train": [{"n": 1}]}), listing({"train": [{"n": 2}]}, "bank")
+    ) as catalogue:
         assert await catalogue.get("shop", "train", 0) == '{"n":1}'
         assert await catalogue.get("bank", "train", 0) == '{"n":2}'
 
 
 @pytest.mark.parametrize("size", [1, 3000])
-async def test_it_gets_a_task_with_at_most_two_queries_whatever_the_size(size: int, queries: list[str]) -> None:
+async def test_it_gets_a_task_with_at_most_two_queries_whatever_the_size(
+    size: int, queries: list[str]
+) -> None:
     async with catalogue_of(listing({"train": numbered(size + 1)})) as catalogue:
         await catalogue.get("shop", "train", 0)
         await catalogue.get("shop", "train", 0)  # either reader may have come first
@@ -222,7 +246,9 @@ async def test_it_gets_a_task_with_at_most_two_queries_whatever_the_size(size: i
 
 
 @pytest.mark.parametrize("size", [1, 3000])
-async def test_it_gets_a_known_task_with_one_query_whatever_the_size(size: int, queries: list[str]) -> None:
+async def test_it_gets_a_known_task_with_one_query_whatever_the_size(
+    size: int, queries: list[str]
+) -> None:
     async with catalogue_of(listing({"train": numbered(size)})) as catalogue:
         await catalogue.get("shop", "train", -1)
         queries.clear()
@@ -233,7 +259,8 @@ async def test_it_gets_a_known_task_with_one_query_whatever_the_size(size: int, 
 async def test_it_serves_a_change_at_the_latest_when_what_it_knows_is_no_longer_fresh() -> None:
     async with catalogue_of(listing({"train": [{"n": 1}]})) as catalogue:
         seen = [await catalogue.get("shop", "train", 0)]
-        async with catalogue_of(listing({"train": [{"n": 2}]})):  # syncs another list into the same rows
+        # syncs another list into the same rows
+        async with catalogue_of(listing({"train": [{"n": 2}]})):
             async with asyncio.timeout(FRESH_SECONDS * 50):
                 while seen[-1] != '{"n":2}':
                     seen.append(await catalogue.get("shop", "train", 0))
@@ -241,7 +268,9 @@ async def test_it_serves_a_change_at_the_latest_when_what_it_knows_is_no_longer_
 
 
 @pytest.mark.parametrize("size", [10, 3000])
-async def test_it_reads_a_range_with_two_queries_whatever_the_size(size: int, queries: list[str]) -> None:
+async def test_it_reads_a_range_with_two_queries_whatever_the_size(
+    size: int, queries: list[str]
+) -> None:
     async with catalogue_of(listing({"train": numbered(size)})) as catalogue:
         await catalogue.count("shop", "train")
         queries.clear()

@@ -11,7 +11,13 @@ from django.db import connection
 from structlog.testing import capture_logs
 
 from environments.authoring.task_source import CHUNK_TASKS
-from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidSplit, ListingUnsupported
+from environments.errors import (
+    EnvironmentFault,
+    InvalidIndex,
+    InvalidIndexRange,
+    InvalidSplit,
+    ListingUnsupported,
+)
 from environments.models import Split as Row
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, procedural
@@ -77,7 +83,9 @@ async def test_it_asks_once_for_a_range_that_the_class_can_answer() -> None:
         asked.append((start, stop))
         return [{"n": n} for n in range(start, stop)]
 
-    async with catalogue_of(procedural(num_tasks=plain_count, get_task_range=get_task_range)) as catalogue:
+    async with catalogue_of(
+        procedural(num_tasks=plain_count, get_task_range=get_task_range)
+    ) as catalogue:
         assert await collected(catalogue.range("dice", "train", None, -3)) == ['{"n":0}', '{"n":1}']
         assert asked == [(0, 2)]
 
@@ -89,7 +97,9 @@ async def test_it_asks_in_parts_for_a_range_that_is_long() -> None:
         asked.append((start, stop))
         return [{"n": n} for n in range(start, stop)]
 
-    async with catalogue_of(procedural(num_tasks=lambda split: 10**30, get_task_range=get_task_range)) as catalogue:
+    async with catalogue_of(
+        procedural(num_tasks=lambda split: 10**30, get_task_range=get_task_range)
+    ) as catalogue:
         texts = await collected(catalogue.range("dice", "train", 7, 2 * CHUNK_TASKS))
         assert texts == [f'{{"n":{n}}}' for n in range(7, 2 * CHUNK_TASKS)]
         assert asked == [(7, 7 + CHUNK_TASKS), (7 + CHUNK_TASKS, 2 * CHUNK_TASKS)]
@@ -104,7 +114,9 @@ async def test_it_lets_others_work_while_a_class_that_never_suspends_is_asked() 
         started.set()
         return {"n": index}
 
-    async with catalogue_of(procedural(num_tasks=lambda split: 10**12, get_task=get_task)) as catalogue:
+    async with catalogue_of(
+        procedural(num_tasks=lambda split: 10**12, get_task=get_task)
+    ) as catalogue:
         chunks = catalogue.range("dice", "train", None, None)
         first = asyncio.ensure_future(anext(chunks))
         await started.wait()
@@ -113,14 +125,18 @@ async def test_it_lets_others_work_while_a_class_that_never_suspends_is_asked() 
 
 
 async def test_it_refuses_more_tasks_than_were_asked_for() -> None:
-    endless = procedural(num_tasks=plain_count, get_task_range=lambda *_: ({"n": n} for n in itertools.count()))
+    endless = procedural(
+        num_tasks=plain_count, get_task_range=lambda *_: ({"n": n} for n in itertools.count())
+    )
     async with catalogue_of(endless) as catalogue:
         with pytest.raises(EnvironmentFault, match="more than the 2 tasks"):
             await collected(catalogue.range("dice", "train", 1, 3))
 
 
 async def test_it_names_the_task_of_a_range_that_is_no_json_object() -> None:
-    async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: index)) as catalogue:
+    async with catalogue_of(
+        procedural(num_tasks=plain_count, get_task=lambda split, index: index)
+    ) as catalogue:
         with pytest.raises(EnvironmentFault, match="task 3: "):
             await collected(catalogue.range("dice", "train", 3, None))
 
@@ -134,7 +150,12 @@ async def test_it_logs_what_a_class_raises(method: str) -> None:
             await collected(catalogue.range("dice", "train", 1, 3))
     [line] = logged
     trace = line.pop("trace")
-    about = {"event": "tasks failed", "log_level": "warning", "environment": "dice", "split": "train"}
+    about = {
+        "event": "tasks failed",
+        "log_level": "warning",
+        "environment": "dice",
+        "split": "train",
+    }
     assert line == {**about, "error": "KeyError: 'broken'"} and "in broken" in trace
 
 
@@ -144,7 +165,9 @@ async def test_it_answers_an_empty_range_without_asking_for_tasks() -> None:
 
 
 async def test_it_refuses_a_range_that_the_class_refuses() -> None:
-    async with catalogue_of(procedural(num_tasks=plain_count, get_task_range=out_of_range)) as catalogue:
+    async with catalogue_of(
+        procedural(num_tasks=plain_count, get_task_range=out_of_range)
+    ) as catalogue:
         with pytest.raises(InvalidIndexRange, match="1 to 3"):
             await collected(catalogue.range("dice", "train", 1, 3))
 
@@ -187,7 +210,9 @@ async def test_it_refuses_a_count_that_is_none(count: Any) -> None:
 
 @each("task", [{"n": float("nan")}, ["n"], {"n": object()}, None])
 async def test_it_refuses_a_task_that_is_no_json_object(task: Any) -> None:
-    async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: task)) as catalogue:
+    async with catalogue_of(
+        procedural(num_tasks=plain_count, get_task=lambda split, index: task)
+    ) as catalogue:
         with pytest.raises(EnvironmentFault, match=r"task 3: .* a task is a JSON object"):
             await catalogue.get("dice", "train", 3)
 
@@ -207,8 +232,12 @@ def _make_hard() -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("mark", [{"is_curated": True}, {"frozen": NOW}, {"frozen": NOW, "is_served": False}])
-def test_it_serves_what_people_made_or_froze_under_a_name_that_the_class_declares_too(mark: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "mark", [{"is_curated": True}, {"frozen": NOW}, {"frozen": NOW, "is_served": False}]
+)
+def test_it_serves_what_people_made_or_froze_under_a_name_that_the_class_declares_too(
+    mark: dict[str, Any],
+) -> None:
     dice = make_environment("dice")
     split = make_split(make_task({"own": 1}, dice), environment=dice)
     Row.objects.filter(pk=split.pk).update(**mark, version=1)
@@ -217,4 +246,6 @@ def test_it_serves_what_people_made_or_froze_under_a_name_that_the_class_declare
 
 async def _names_and_first() -> tuple[list[str], str]:
     async with catalogue_of(PLAIN) as catalogue:
-        return [split.name for split in await catalogue.splits("dice")], await catalogue.get("dice", "train", 0)
+        return [split.name for split in await catalogue.splits("dice")], await catalogue.get(
+            "dice", "train", 0
+        )

@@ -29,23 +29,34 @@ def gappy(count: int = 60) -> Split:
 
 
 @pytest.mark.parametrize("length", [1, 7, 500])
-def test_an_index_is_what_the_catalogue_serves_there(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+def test_an_index_is_what_the_catalogue_serves_there(
+    monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
     monkeypatch.setattr(split_indexes, "POSITIONS", length)
     split = gappy()
-    task_at = {entry.position: entry.task_id for entry in SplitEntry.objects.filter(split=split, is_hidden=False)}
+    task_at = {
+        entry.position: entry.task_id
+        for entry in SplitEntry.objects.filter(split=split, is_hidden=False)
+    }
     for wanted in (range(60), range(0, 60, 7), range(50, 60), [3], [57]):
         found = served_indexes(split, list(wanted))
-        assert {at: task_at[at] for at in found} == {at: served(split)[index] for at, index in found.items()}
+        assert {at: task_at[at] for at in found} == {
+            at: served(split)[index] for at, index in found.items()
+        }
         assert found.keys() == {at for at in wanted if at in task_at}
 
 
-def test_a_split_without_gaps_is_asked_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_split_without_gaps_is_asked_once(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     split = split_of(*make_tasks(5))
     with django_assert_num_queries(1):
         assert served_indexes(split, [1, 4]) == {1: 1, 4: 4}
 
 
-def test_it_asks_as_little_of_places_that_are_far_apart(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_it_asks_as_little_of_places_that_are_far_apart(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     split = gappy(1200)
     with django_assert_num_queries(3):  # the last place, the stretches, the places
         assert served_indexes(split, [7, 600, 1190])

@@ -174,7 +174,11 @@ def test_a_reader_of_the_version_before_reads_it_whole() -> None:
 
 def test_it_refuses_a_second_change_meanwhile() -> None:
     split = make_split(make_task())
-    with SplitChange(split), pytest.raises(SplitBusy, match="being changed by someone else"), SplitChange(split):
+    with (
+        SplitChange(split),
+        pytest.raises(SplitBusy, match="being changed by someone else"),
+        SplitChange(split),
+    ):
         pass
     with SplitChange(split) as change:
         commit(change)
@@ -245,7 +249,11 @@ def test_it_remembers_what_was_taken_out_of_the_classs_list() -> None:
 
 def test_it_names_the_splits_of_a_task() -> None:
     one, two = make_tasks(2)
-    first, second, frozen = make_split(one, name="a"), make_split(one, name="b"), make_split(one, name="c")
+    first, second, frozen = (
+        make_split(one, name="a"),
+        make_split(one, name="b"),
+        make_split(one, name="c"),
+    )
     make_split(two, name="d")
     freeze(frozen)
     assert splits_of([one.pk]) == [first, second]
@@ -255,7 +263,10 @@ def test_many_tasks_are_replaced_as_if_at_once() -> None:
     one, two, three, four = make_tasks(4)
     split = make_split(one, two, three)
     with SplitChange(split) as change:
-        assert change.replace_all({one.pk: two.pk, two.pk: one.pk, three.pk: four.pk, four.pk: one.pk}) == 3
+        assert (
+            change.replace_all({one.pk: two.pk, two.pk: one.pk, three.pk: four.pk, four.pk: one.pk})
+            == 3
+        )
         commit(change)
     assert served(split) == [two.pk, one.pk, four.pk]
 
@@ -272,7 +283,9 @@ def test_of_many_tasks_with_the_same_new_one_the_first_keeps_its_place() -> None
 def test_a_claim_is_held_through_a_pause_in_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     split = make_split(make_task())
     with SplitChange(split) as change:
-        Split.objects.filter(pk=split.pk).update(changing_until=timezone.now() - timedelta(seconds=1))
+        Split.objects.filter(pk=split.pk).update(
+            changing_until=timezone.now() - timedelta(seconds=1)
+        )
         monkeypatch.setattr(split_change, "CLAIM_SECONDS", 0.0)
         change.hold()
         with pytest.raises(SplitBusy), SplitChange(split):

@@ -32,9 +32,13 @@ def kept(split: Split) -> list[int]:
 
 
 def counted(split: Split) -> list[int]:
-    found = SplitEntry.objects.filter(split=split, until=None, is_hidden=False).values_list("position", flat=True)
+    found = SplitEntry.objects.filter(split=split, until=None, is_hidden=False).values_list(
+        "position", flat=True
+    )
     places = list(found)
-    return [sum(place // 10 == number for place in places) for number in range(max(places) // 10 + 1)]
+    return [
+        sum(place // 10 == number for place in places) for number in range(max(places) // 10 + 1)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -31,30 +31,52 @@ def sync_now(*hosted: HostedClass) -> SyncReport:
 
 
 def specs(split: str = "train") -> list[str]:
-    return list(SplitEntry.objects.filter(split__name=split).order_by("position").values_list("task__spec", flat=True))
+    return list(
+        SplitEntry.objects.filter(split__name=split)
+        .order_by("position")
+        .values_list("task__spec", flat=True)
+    )
 
 
 def test_it_writes_what_a_class_says_of_itself() -> None:
-    said: dict[str, Any] = {"default_return": "max", "reward_range": (-1, 2.5), "success_threshold": 0}
+    said: dict[str, Any] = {
+        "default_return": "max",
+        "reward_range": (-1, 2.5),
+        "success_threshold": 0,
+    }
     said["convention"] = {"no_call": "out", "expired": "zero"}
-    sync_now(listing({"train": []}, "first"), listing({"train": []}, __doc__="A shop.\n\n    Sells.\n", **said))
+    sync_now(
+        listing({"train": []}, "first"),
+        listing({"train": []}, __doc__="A shop.\n\n    Sells.\n", **said),
+    )
     row = Environment.objects.get(name="shop")
     assert (row.description, row.position, row.class_path) == (
         "A shop.\n\nSells.",
         1,
         "tests.environments.listings:Shop",
     )
-    assert (row.default_return, row.reward_low, row.reward_high, row.success_threshold) == ("max", -1.0, 2.5, 0.0)
+    assert (row.default_return, row.reward_low, row.reward_high, row.success_threshold) == (
+        "max",
+        -1.0,
+        2.5,
+        0.0,
+    )
     assert (row.convention, row.definition) == ("ozoo", "max > 0.0 ozoo")
 
 
-def test_what_is_hosted_for_the_first_time_starts_private_if_the_operator_wants_that(settings: Settings) -> None:
+def test_what_is_hosted_for_the_first_time_starts_private_if_the_operator_wants_that(
+    settings: Settings,
+) -> None:
     sync_now(listing({"train": []}, "old"))
     Environment.objects.create(name="uploaded", is_hosted=False)
     settings.ORSWEB_NEW_ENVIRONMENTS_PRIVATE = True
     hosted = [listing({"train": []}, name) for name in ("old", "uploaded", "new")]
     sync_now(*hosted)
-    assert dict(Environment.objects.values_list("name", "is_private")) == {"old": False, "uploaded": True, "new": True}
+    assert dict(Environment.objects.values_list("name", "is_private")) == {
+        "old": False,
+        "uploaded": True,
+        "new": True,
+    }
     assert SecurityEvent.objects.get(kind="environment_changed").what == "environment uploaded"
     Environment.objects.update(is_private=False)
     sync_now(*hosted)
@@ -66,7 +88,12 @@ def test_it_keeps_what_people_chose_and_follows_the_class_elsewhere() -> None:
     Environment.objects.update(reward_low=-1.0)
     sync_now(listing({"train": []}, reward_range=(0, 3), success_threshold=0.7))
     row = Environment.objects.get()
-    assert (row.reward_low, row.reward_high, row.declared_low, row.declared_high) == (-1.0, 1.0, 0.0, 3.0)
+    assert (row.reward_low, row.reward_high, row.declared_low, row.declared_high) == (
+        -1.0,
+        1.0,
+        0.0,
+        3.0,
+    )
     assert (row.success_threshold, row.declared_threshold) == (0.7, 0.7)
 
 
@@ -125,7 +152,9 @@ def test_it_awaits_an_async_listing() -> None:
 def test_it_reports_what_changed() -> None:
     sync_now(listing({"train": numbered(3)}))
     report = sync_now(listing({"train": [{"n": 2}, {"n": 9}, {"n": 2}]}))
-    assert report.splits == (SplitSync("shop", "train", added=2, unchanged=1, removed=2, dropped=2),)
+    assert report.splits == (
+        SplitSync("shop", "train", added=2, unchanged=1, removed=2, dropped=2),
+    )
 
 
 def test_it_replaces_a_changed_list_and_keeps_its_old_tasks() -> None:
@@ -167,7 +196,9 @@ def test_it_completes_a_sync_that_was_interrupted() -> None:
     assert len(specs()) == 3
 
 
-def test_it_adds_tasks_again_that_a_concurrent_import_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_adds_tasks_again_that_a_concurrent_import_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The import had added the same tasks and failed."""
 
     def take_away(environment: int, hashes: list[str]) -> None:
@@ -199,7 +230,10 @@ def test_it_serves_again_what_is_declared_again() -> None:
 def test_it_marks_environments_that_are_no_longer_hosted() -> None:
     sync_now(listing({"train": []}), listing({"train": []}, "bank"))
     sync_now(listing({"train": []}, "bank"))
-    assert dict(Environment.objects.values_list("name", "is_hosted")) == {"shop": False, "bank": True}
+    assert dict(Environment.objects.values_list("name", "is_hosted")) == {
+        "shop": False,
+        "bank": True,
+    }
 
 
 def test_it_marks_a_class_without_list_tasks_as_procedural() -> None:
@@ -242,7 +276,9 @@ def test_it_notices_that_a_class_lists_its_tasks_now() -> None:
 )
 def test_it_refuses_a_task_that_is_no_json_object(task: Any, problem: str) -> None:
     [failure] = sync_now(listing({"train": [{}, task]})).failures
-    assert re.search(rf"^shop: list_tasks\('train'\) .*{problem}.*a task is a JSON object", str(failure))
+    assert re.search(
+        rf"^shop: list_tasks\('train'\) .*{problem}.*a task is a JSON object", str(failure)
+    )
     assert "task 1: " in str(failure)
 
 
@@ -254,38 +290,57 @@ def test_it_refuses_what_is_no_list(tasks: Any) -> None:
 
 def test_it_tells_what_list_tasks_raised() -> None:
     [failure] = sync_now(listing({"train": OSError("no such file")})).failures
-    sentence = r"shop: list_tasks\('train'\) of .*:Shop cannot be served: OSError: no such file \(.*, line \d+\)\."
+    sentence = (
+        r"shop: list_tasks\('train'\) of .*:Shop cannot be served: OSError: no such file \(.*, "
+        r"line \d+\)\."
+    )
     assert re.fullmatch(sentence, str(failure))
 
 
 def test_it_says_that_an_environment_has_no_task() -> None:
     with capture_logs() as logged:
         sync_now(listing({"train": []}))
-    assert [entry["environment"] for entry in logged if entry["event"] == "an environment has no task"] == ["shop"]
+    assert [
+        entry["environment"] for entry in logged if entry["event"] == "an environment has no task"
+    ] == ["shop"]
 
 
 def test_it_says_what_a_start_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("environments.tasks.sync.SLOW_SECONDS", 0.0)
     with capture_logs() as logged:
         sync_now(listing({"train": [{"q": 1}]}))
-    waits = [entry["call"] for entry in logged if entry["event"] == "waiting for the tasks of an environment"]
+    waits = [
+        entry["call"]
+        for entry in logged
+        if entry["event"] == "waiting for the tasks of an environment"
+    ]
     assert waits == ["list_tasks('train')"]
 
 
 def test_it_warns_of_hidden_fields_that_no_task_has() -> None:
     with capture_logs() as logged:
-        sync_now(listing({"train": [{"q": 1}], "test": [{"answer": 2}]}, hidden_fields=("answer", "anwser")))
+        sync_now(
+            listing(
+                {"train": [{"q": 1}], "test": [{"answer": 2}]}, hidden_fields=("answer", "anwser")
+            )
+        )
     fields = [entry["field"] for entry in logged if entry["event"] == "no task has a hidden field"]
     assert fields == ["anwser"]
 
 
 def test_a_class_that_lists_no_tasks_keeps_its_own_and_does_not_keep_others_from_listing() -> None:
     sync_now(listing({"train": numbered(2)}), listing({"train": []}, "bank"))
-    report = sync_now(listing({"train": OSError("no\0disk")}), listing({"train": numbered(1)}, "bank"))
+    report = sync_now(
+        listing({"train": OSError("no\0disk")}), listing({"train": numbered(1)}, "bank")
+    )
     assert [failure.environment for failure in report.failures] == ["shop"]
     reasons = dict(Environment.objects.values_list("name", "unavailable"))
     assert "OSError: no\ufffddisk (" in reasons["shop"] and not reasons["bank"]
-    served = Split.objects.filter(is_served=True).order_by("size").values_list("environment__name", "size")
+    served = (
+        Split.objects.filter(is_served=True)
+        .order_by("size")
+        .values_list("environment__name", "size")
+    )
     assert list(served) == [("bank", 1), ("shop", 2)]
     sync_now(listing({"train": numbered(3)}), listing({"train": numbered(1)}, "bank"))
     assert not Environment.objects.exclude(unavailable="").exists()
@@ -310,7 +365,10 @@ def test_it_refuses_what_no_page_could_show(said: dict[str, Any]) -> None:
     ("said", "sentence"),
     [
         ("zero", "convention is 'zero'; it must be a mapping"),
-        ({"no_cal": "out"}, "convention has the part 'no_cal'; there are no_call, expired, interrupted, env_error"),
+        (
+            {"no_cal": "out"},
+            "convention has the part 'no_cal'; there are no_call, expired, interrupted, env_error",
+        ),
         ({"no_call": "keep"}, "convention says 'no_call': 'keep'; use 'zero' or 'out'"),
     ],
 )
@@ -327,7 +385,11 @@ def test_the_command_prints_what_was_synced(capsys: pytest.CaptureFixture[str]) 
 def test_the_command_leaves_environments_alone_that_it_is_not_given() -> None:
     sync_now(listing({"train": []}), listing({"train": []}, "bank"))
     call_command("sync_environments", "tests.envs:Echo")
-    assert dict(Environment.objects.values_list("name", "is_hosted")) == {"shop": True, "bank": True, "echo": True}
+    assert dict(Environment.objects.values_list("name", "is_hosted")) == {
+        "shop": True,
+        "bank": True,
+        "echo": True,
+    }
     assert list(Environment.objects.filter(name="bank").values_list("position", flat=True)) == [1]
 
 
@@ -343,7 +405,8 @@ class FixedTasks:
         self.tasks, self.asked = tasks, 0
 
     def sync(self, code: str | None = "a", name: str = "shop", unread: str = "") -> list[SplitSync]:
-        """Sync the class with the code `code`; None: it is unknown. `name`: of the class, which is served as shop.
+        """Sync the class with the code `code`; None: it is unknown. `name`: of the class, which is
+        served as shop.
 
         `unread`: part of the code that is unknown.
         """
@@ -358,7 +421,9 @@ class FixedTasks:
             return list_tasks(split)
 
         made.cls.list_tasks = staticmethod(counted)
-        made.revision = ClassRevision("source", "", False, (), code, code, unread) if code is not None else None
+        made.revision = (
+            ClassRevision("source", "", False, (), code, code, unread) if code is not None else None
+        )
         return made
 
 
@@ -376,7 +441,11 @@ def test_a_class_whose_tasks_depend_on_its_code_alone_is_asked_again_only_for_ot
     ]
     assert fixed.asked == 4
     sync_now(listing({"train": []}, "other"))  # hosts others
-    assert (len(fixed.sync("b")), fixed.asked, Environment.objects.get(name="shop").is_hosted) == (2, 4, True)
+    assert (len(fixed.sync("b")), fixed.asked, Environment.objects.get(name="shop").is_hosted) == (
+        2,
+        4,
+        True,
+    )
     assert specs() == ['{"n":0}', '{"n":1}', '{"n":2}', '{"n":3}']
 
 
@@ -398,7 +467,10 @@ def test_a_class_whose_code_is_not_known_completely_is_asked_at_each_start_and_t
     fixed.tasks["train"] = numbered(4)
     fixed.sync(unread="module rules, which is compiled")
     assert (len(specs()), fixed.asked) == (4, 3)
-    assert caplog.text.count("fixed_tasks has no effect") == 2 and "module rules, which is compiled" in caplog.text
+    assert (
+        caplog.text.count("fixed_tasks has no effect") == 2
+        and "module rules, which is compiled" in caplog.text
+    )
     fixed.sync()
     assert fixed.asked == 4
 

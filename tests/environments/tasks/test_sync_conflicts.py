@@ -1,4 +1,5 @@
-"""A sync keeps what people decided about a task that its class changes or lists anew, and says where both conflict."""
+"""A sync keeps what people decided about a task that its class changes or lists anew, and says
+where both conflict."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def sync_splits(**tasks: Any) -> tuple[SplitSync, ...]:
 
 
 def served(split: str = "train") -> list[Any]:
-    places = SplitEntry.objects.filter(split__name=split, is_hidden=False, until=None).order_by("position")
+    places = SplitEntry.objects.filter(split__name=split, is_hidden=False, until=None).order_by(
+        "position"
+    )
     return [json.loads(spec) for spec in places.values_list("task__spec", flat=True)]
 
 
@@ -92,15 +95,26 @@ def test_a_task_that_somebody_put_in_again_is_served_as_it_is() -> None:
     assert served("test") == [APPLES]
 
 
-@each("changed", [HARD, {**APPLES, "answer": 4}, {**APPLES, "hint": "Count."}, {"question": APPLES["question"]}])
-def test_an_edited_task_stays_in_the_place_of_what_its_class_made_of_it(changed: dict[str, Any]) -> None:
+@each(
+    "changed",
+    [HARD, {**APPLES, "answer": 4}, {**APPLES, "hint": "Count."}, {"question": APPLES["question"]}],
+)
+def test_an_edited_task_stays_in_the_place_of_what_its_class_made_of_it(
+    changed: dict[str, Any],
+) -> None:
     sync_splits(train=[APPLES, PEARS])
     edit(APPLES, MENDED)
     [train] = sync_splits(train=[changed, PEARS])
     assert served() == [MENDED, PEARS]
-    assert train.conflicts == 1 and "1 conflict with what people did: look at Conflicts" in str(train)
+    assert train.conflicts == 1 and "1 conflict with what people did: look at Conflicts" in str(
+        train
+    )
     [conflict] = open_conflicts()
-    assert (conflict.former, conflict.kept, conflict.listed) == (task(APPLES), task(MENDED), task(changed))
+    assert (conflict.former, conflict.kept, conflict.listed) == (
+        task(APPLES),
+        task(MENDED),
+        task(changed),
+    )
     assert sync_splits(train=[PEARS, changed])[0].conflicts == 0 and served() == [PEARS, MENDED]
 
 
@@ -114,14 +128,24 @@ def test_a_conflict_is_settled_for_the_class_or_for_the_edit(client: Client) -> 
     page = client.get(f"/admin/environments/syncconflict/{row.pk}/change/").content.decode()
     assert "green" in page and "hard" in page
     press(client, keep="1")
-    assert served() == [MENDED, PEARS] and sync_splits(train=[HARD, PEARS], test=[HARD])[1].succeeded == 1
+    assert (
+        served() == [MENDED, PEARS]
+        and sync_splits(train=[HARD, PEARS], test=[HARD])[1].succeeded == 1
+    )
     SyncConflict.objects.update(settled=None)
     press(client)
     assert served() == [HARD, PEARS] and served("test") == [HARD]
-    assert client.get("/admin/environments/syncconflict/").content.decode().count("edited it; the edited") == 0
+    assert (
+        client.get("/admin/environments/syncconflict/")
+        .content.decode()
+        .count("edited it; the edited")
+        == 0
+    )
 
 
-def test_an_edit_of_what_the_class_drops_is_a_conflict_until_it_is_listed_again(client: Client) -> None:
+def test_an_edit_of_what_the_class_drops_is_a_conflict_until_it_is_listed_again(
+    client: Client,
+) -> None:
     sync_splits(train=[APPLES, PEARS])
     edit(APPLES, MENDED)
     sync_splits(train=[PEARS])
@@ -143,7 +167,9 @@ def test_what_people_took_out_stays_out_when_its_class_changes_a_label(client: C
     assert served() == [PEARS, HARD]
 
 
-def test_what_people_quarantined_stays_quarantined_when_its_class_changes_a_label(client: Client) -> None:
+def test_what_people_quarantined_stays_quarantined_when_its_class_changes_a_label(
+    client: Client,
+) -> None:
     sync_splits(train=[APPLES, PEARS])
     Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
     assert sync_splits(train=[HARD, PEARS])[0].conflicts == 1
@@ -160,7 +186,8 @@ OTHER = {"question": "Which fruit is left?", "answer": "a plum", "level": "easy"
     ("edit", {"train": [PEARS], "dev": [HARD, OTHER]}, {"dev": [MENDED, OTHER]}, ["dev", "train"]),
     ("edit", {"training": [HARD, PEARS]}, {"training": [MENDED, PEARS]}, ["training"]),
     ("edit", {"train": [APPLES, PEARS], "dev": [{**APPLES, "answer": 3.0}]}, {"dev": [MENDED]}, ["dev"]),
-    ("edit", {"train": [APPLES, PEARS], "dev": [{**APPLES, "question": "How many\u200b apples has Ada ?"}]},
+    ("edit", {"train": [APPLES, PEARS], "dev": [{**APPLES, "question": "How many\u200b apples has "
+                                                                       "Ada ?"}]},
      {"dev": [MENDED]}, ["dev"]),
     ("edit", {"train": [APPLES, PEARS], "dev": [HARD], "test": [HARD]}, {"dev": [MENDED], "test": [MENDED]}, ["dev"]),
     ("edit", {"train": [{**MENDED, "level": "hard"}, PEARS]}, {"train": [MENDED, PEARS]}, ["train"]),
@@ -177,7 +204,9 @@ def test_a_decision_holds_in_every_split(
     assert {name: served(name) for name in expected} == expected
     rows = open_conflicts().order_by("split__name")
     assert sorted(said) == [row.split.name for row in rows] == conflicts
-    assert all(row.listed is not None for row in rows if row.split.name != "train" or len(rows) == 1)
+    assert all(
+        row.listed is not None for row in rows if row.split.name != "train" or len(rows) == 1
+    )
 
 
 EASIER, SPELLED, HIDDEN = (
@@ -211,16 +240,22 @@ def test_no_copy_of_what_people_decided_about_is_served_and_each_is_a_conflict(
     assert {name: served(name) for name in expected} == expected
     assert listed_by_conflicts() == sorted(map(str, copies))
     sync_splits(**{name: tasks[::-1] for name, tasks in lists.items()})
-    assert {name: len(served(name)) for name in expected} == {name: len(tasks) for name, tasks in expected.items()}
+    assert {name: len(served(name)) for name in expected} == {
+        name: len(tasks) for name, tasks in expected.items()
+    }
     assert listed_by_conflicts() == sorted(map(str, copies))
 
 
-def test_a_copy_of_an_edited_task_is_served_once_its_conflict_is_settled_for_the_class(client: Client) -> None:
+def test_a_copy_of_an_edited_task_is_served_once_its_conflict_is_settled_for_the_class(
+    client: Client,
+) -> None:
     sync_splits(train=[APPLES, PEARS])
     edit(APPLES, MENDED)
     sync_splits(train=[APPLES, PEARS, HARD])
     page = client.get("/admin/environments/syncconflict/").content.decode()
-    assert "each copy of what they edited is quarantined" in page and f"task {task(HARD).pk}" in page
+    assert (
+        "each copy of what they edited is quarantined" in page and f"task {task(HARD).pk}" in page
+    )
     press(client)
     assert served() == [MENDED, PEARS, HARD]
     sync_splits(train=[APPLES, PEARS, HARD], dev=[EASIER, HARD])
@@ -254,11 +289,17 @@ def test_a_conflict_ends_when_the_class_lists_the_original_again(decision: str) 
     assert served() == there and not open_conflicts().exists()
 
 
-def versions(wanted: Any, added: list[Any], others: tuple[Any, ...] = (), gone: tuple[Any, ...] = ()) -> Any:
-    [old], more, new, rest = ([json.dumps(spec) for spec in specs] for specs in ([wanted], gone, added, others))
+def versions(
+    wanted: Any, added: list[Any], others: tuple[Any, ...] = (), gone: tuple[Any, ...] = ()
+) -> Any:
+    [old], more, new, rest = (
+        [json.dumps(spec) for spec in specs] for specs in ([wanted], gone, added, others)
+    )
     earlier, news = ({content_hash(text): text for text in texts} for texts in ([old, *more], new))
     seen = {content_hash(text) for text in rest}
-    return new_versions({content_hash(old): [old]}, earlier, news, [*new, *rest], beside=seen.intersection)
+    return new_versions(
+        {content_hash(old): [old]}, earlier, news, [*new, *rest], beside=seen.intersection
+    )
 
 
 @each(("wanted", "added", "is_version"), [
@@ -274,4 +315,6 @@ def test_which_content_is_a_version_of_another(wanted: Any, added: Any, is_versi
 def test_a_content_that_is_like_what_people_left_beside_is_a_version_of_none() -> None:
     maze, other, third = ({"goal": "Find the way out.", "seed": n} for n in range(3))
     assert versions(maze, [other]) and len(versions(maze, [other, third])) == 2
-    assert not versions(maze, [other], others=(third,)) and not versions(maze, [other], gone=(third,))
+    assert not versions(maze, [other], others=(third,)) and not versions(
+        maze, [other], gone=(third,)
+    )

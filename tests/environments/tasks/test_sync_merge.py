@@ -44,7 +44,9 @@ def is_dropped(task: Task) -> bool:
 def change(action: str, *tasks: Task, split: str = "train") -> None:
     with SplitChange(Split.objects.get(name=split)) as split_change:
         keys = [task.pk for task in tasks]
-        getattr(split_change, action)(*keys) if action == "replace" else getattr(split_change, action)(keys)
+        getattr(split_change, action)(*keys) if action == "replace" else getattr(
+            split_change, action
+        )(keys)
         commit(split_change)
 
 
@@ -69,11 +71,15 @@ def test_it_moves_an_edited_task_with_the_place_that_the_class_gives_it() -> Non
 def test_it_keeps_an_edited_task_whose_original_the_class_dropped() -> None:
     sync_list(*numbered(2))
     change("replace", a_task(0), own_task("edited"))
-    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, kept=1, dropped=1, conflicts=1)
+    assert sync_list({"n": 1}) == SplitSync(
+        "shop", "train", unchanged=1, kept=1, dropped=1, conflicts=1
+    )
     assert specs() == ['{"n":1}', '{"own": "edited"}']
 
 
-def test_it_does_not_bring_back_the_original_of_an_edit_that_the_class_drops_and_lists_again() -> None:
+def test_it_does_not_bring_back_the_original_of_an_edit_that_the_class_drops_and_lists_again() -> (
+    None
+):
     sync_list(*numbered(2))
     change("replace", a_task(0), own_task("edited"))
     sync_list({"n": 1})
@@ -187,7 +193,9 @@ def test_the_marks_go_when_the_class_declares_the_split_again(is_frozen: bool) -
     if is_frozen:
         freeze(Split.objects.get(name="test"))
     assert sync_splits(train=numbered(1))[1].dropped == 2
-    assert sync_splits(train=numbered(1), test=numbered(3))[1] == SplitSync("shop", "test", unchanged=3)
+    assert sync_splits(train=numbered(1), test=numbered(3))[1] == SplitSync(
+        "shop", "test", unchanged=3
+    )
     assert not Task.objects.filter(dropped__isnull=False).exists()
 
 
@@ -227,7 +235,13 @@ def test_it_leaves_a_split_to_people_whose_name_the_class_declares_later() -> No
     assert reports[1] == SplitSync("shop", "hard", unchanged=1, is_taken=True)
     assert "a split of this name was made in the admin" in str(reports[1]) and reports[1].has_news
     split.refresh_from_db()
-    assert (split.is_curated, split.is_served, split.type, split.position, split.size) == (True, True, "test", 9, 1)
+    assert (split.is_curated, split.is_served, split.type, split.position, split.size) == (
+        True,
+        True,
+        "test",
+        9,
+        1,
+    )
     assert [entry.task for entry in split.entries.all()] == [a_task(1)]
 
 
@@ -237,7 +251,12 @@ def test_the_name_of_a_split_that_people_deleted_is_free_for_the_class() -> None
     DeleteSplit(split.pk).apply("ada")
     asyncio.run(synced(listing({"train": numbered(2), "hard": numbered(3)})))
     split.refresh_from_db()
-    assert (split.is_curated, split.is_served, split.type, split.size) == (False, True, "validation", 3)
+    assert (split.is_curated, split.is_served, split.type, split.size) == (
+        False,
+        True,
+        "validation",
+        3,
+    )
 
 
 def test_it_tells_how_many_edits_it_kept_in_their_places() -> None:
@@ -250,5 +269,8 @@ def test_it_tells_what_it_kept() -> None:
     sync_list(*numbered(3))
     change("remove", a_task(1))
     change("add", own_task("added"))
-    told = "shop/train: 1 added, 2 unchanged, 0 removed, 1 added by people kept, 1 removed by people left out"
+    told = (
+        "shop/train: 1 added, 2 unchanged, 0 removed, 1 added by people kept, 1 removed by people "
+        "left out"
+    )
     assert str(sync_list(*numbered(4))) == told

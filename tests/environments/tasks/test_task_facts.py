@@ -13,7 +13,14 @@ pytestmark = pytest.mark.django_db
 
 def edited(old: Task, new: Task) -> None:
     TaskRevision.objects.create(
-        task=old, successor=new, kind="edit", change="c", author="ada", before=old.spec, after=new.spec, created=NOW
+        task=old,
+        successor=new,
+        kind="edit",
+        change="c",
+        author="ada",
+        before=old.spec,
+        after=new.spec,
+        created=NOW,
     )
 
 

@@ -25,7 +25,9 @@ class Shelf:
 
     def lines(self, *rows: Any, name: str = "tasks.jsonl") -> Path:
         """Write a JSONL file and return its path; what is no text is dumped."""
-        return self.text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), name)
+        return self.text(
+            "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), name
+        )
 
     def text(self, text: str | bytes, name: str) -> Path:
         path = self.directory / name
@@ -59,8 +61,14 @@ class Shelf:
 def served(split: str = "train") -> list[Any]:
     """Return the specs that agents get, in order."""
     row = Split.objects.get(name=split)
-    places = SplitEntry.objects.filter(split=row, since__lte=row.version, is_hidden=False).order_by("position")
-    seen = [place for place in places.select_related("task") if place.until is None or place.until > row.version]
+    places = SplitEntry.objects.filter(split=row, since__lte=row.version, is_hidden=False).order_by(
+        "position"
+    )
+    seen = [
+        place
+        for place in places.select_related("task")
+        if place.until is None or place.until > row.version
+    ]
     return [json.loads(place.task.spec) for place in seen]
 
 

@@ -14,7 +14,8 @@ from django.db import connection
 
 @contextmanager
 def measured_holds() -> Iterator[list[float]]:
-    """Yield the seconds of each writing transaction of this thread's connection, and of single statements, in order.
+    """Yield the seconds of each writing transaction of this thread's connection, and of single
+    statements, in order.
 
     Without the collector, which takes a quarter of a second for all that a process of tests holds.
     """

@@ -31,7 +31,8 @@ def test_it_reports_and_imports(shelf: Shelf) -> None:
     assert import_tasks(shelf.lines(APPLE, PEAR, APPLE), type="train", yes=True).splitlines() == [
         "tasks.jsonl -> shop/train: 2 added, 0 changed, 1 skipped as duplicates, 0 refused",
         "  The split 'train' is new.",
-        "tasks.jsonl was imported into shop/train: 2 added, 0 changed, 1 skipped as duplicates, 0 refused.",
+        "tasks.jsonl was imported into shop/train: 2 added, 0 changed, 1 skipped as duplicates, 0 "
+        "refused.",
     ]
     assert served() == [APPLE, PEAR]
 
@@ -51,14 +52,18 @@ def test_refused_lines_refuse_all_unless_they_are_skipped(shelf: Shelf) -> None:
     assert served() == [APPLE]
 
 
-def test_without_a_terminal_no_question_is_asked(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_no_question_is_asked(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stdin", StringIO())
     with pytest.raises(CommandError, match="Cannot ask without a terminal; add --yes to import"):
         import_tasks(shelf.lines(APPLE), type="train")
 
 
 @pytest.mark.parametrize(("answer", "count"), [("y", 1), ("", 0), ("no", 0)])
-def test_it_asks_before_it_imports(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, answer: str, count: int) -> None:
+def test_it_asks_before_it_imports(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, answer: str, count: int
+) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: answer)
     import_tasks(shelf.lines(APPLE), type="train")
@@ -74,13 +79,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"environment": "shup"}, "No environment is named 'shup'. Did you mean 'shop'?"),
     (
         {"split": "test"},
-        "'shop' has no split 'test', but none. To create it, give its type: 'train', 'validation', 'test'.",
+        "'shop' has no split 'test', but none. To create it, give its type: 'train', 'validation', "
+        "'test'.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG)
-def test_what_is_wrong_is_reported_in_one_sentence(shelf: Shelf, options: dict[str, Any], sentence: str) -> None:
+def test_what_is_wrong_is_reported_in_one_sentence(
+    shelf: Shelf, options: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(CommandError) as error:
         import_tasks(shelf.lines(APPLE), **options)
     assert str(error.value) == sentence
@@ -94,7 +102,9 @@ def test_an_export_comes_back_in_its_own_format(shelf: Shelf) -> None:
     assert "0 added, 0 changed, 2 skipped as duplicates" in import_tasks(path)
 
 
-def test_an_export_can_be_filtered_and_plain(shelf: Shelf, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_an_export_can_be_filtered_and_plain(
+    shelf: Shelf, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     shelf.apply(shelf.lines(APPLE, {**PEAR, "_tags": ["green"]}))
     call_command("export_tasks", **TO_TRAIN, tag="green", plain=True)
     assert capfdbinary.readouterr().out == b'{"name":"pear"}\n'
@@ -108,10 +118,15 @@ def test_an_export_can_be_filtered_and_plain(shelf: Shelf, capfdbinary: pytest.C
             {"output": "out.txt"},
             "out.txt: the name does not end in .jsonl, .json, .csv or .parquet; choose the format.",
         ),
-        ({"output": "/nowhere/out.csv"}, "/nowhere/out.csv cannot be written: No such file or directory."),
+        (
+            {"output": "/nowhere/out.csv"},
+            "/nowhere/out.csv cannot be written: No such file or directory.",
+        ),
     ],
 )
-def test_an_export_that_is_impossible_is_reported(shelf: Shelf, options: dict[str, Any], sentence: str) -> None:
+def test_an_export_that_is_impossible_is_reported(
+    shelf: Shelf, options: dict[str, Any], sentence: str
+) -> None:
     shelf.apply(shelf.lines(APPLE))
     with pytest.raises(CommandError) as error:
         call_command("export_tasks", **{**TO_TRAIN, **options})
@@ -132,7 +147,9 @@ def test_the_help_says_how_cells_are_read() -> None:
     assert "an empty cell means that the key is absent" in " ".join(words)
 
 
-def test_it_asks_what_to_serve_where_content_was_edited_since(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_asks_what_to_serve_where_content_was_edited_since(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, cherry = shelf.lines(APPLE, PEAR), '{"name": "cherry"}'
     import_tasks(path, type="train", yes=True)
     row = Task.objects.get(spec='{"name":"apple"}')

@@ -49,7 +49,8 @@ LABELS = {"_tags": ["hard", "long"], "_state": "quarantined", "_reason": 'says, 
 def filled(shelf: Shelf) -> None:
     """Fill the odd tasks, the last but one with labels, as rows of a file would."""
     rows = [
-        {key.replace("_", "__", 1) if key[0] == "_" else key: item for key, item in spec.items()} for spec in ODD[:-2]
+        {key.replace("_", "__", 1) if key[0] == "_" else key: item for key, item in spec.items()}
+        for spec in ODD[:-2]
     ]
     mine = {"__hash": "mine", "__tags": 3, "___state": {"_reason": 1}, **LABELS}
     shelf.apply(shelf.lines(*rows, mine, ODD[-1]))
@@ -77,14 +78,19 @@ def test_another_environment_gets_the_same_tasks_from_it(shelf: Shelf, format: F
     assert counts(shelf.apply(path, "copy")) == (len(ODD), 0, 0, 0)
     assert set(shelf.environment.tasks.values_list("content_hash", flat=True)) == hashes
     [bad] = shelf.environment.tasks.filter(state="quarantined")
-    assert (bad.reason, [tag.name for tag in bad.tags.all()]) == (LABELS["_reason"], LABELS["_tags"])
+    assert (bad.reason, [tag.name for tag in bad.tags.all()]) == (
+        LABELS["_reason"],
+        LABELS["_tags"],
+    )
     assert served("copy") == [spec for spec in ODD if spec is not ODD[-2]]
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_specs_alone_are_exported_too(shelf: Shelf, format: Format) -> None:
     shelf.apply(shelf.lines({"name": "apple", "_tags": ["red"]}))
-    assert b"_" not in b"".join(exported(Selection(split=Split.objects.get().pk), format, has_labels=False))
+    assert b"_" not in b"".join(
+        exported(Selection(split=Split.objects.get().pk), format, has_labels=False)
+    )
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -105,9 +111,17 @@ def test_jsonl_is_the_exact_text_and_the_reserved_columns(shelf: Shelf) -> None:
 
 
 def test_csv_is_what_people_expect(shelf: Shelf) -> None:
-    rows = [{"name": "apple", "n": 1, "list": ["a"]}, {"name": "pear, green", "n": 2}, {"name": "12"}]
+    rows = [
+        {"name": "apple", "n": 1, "list": ["a"]},
+        {"name": "pear, green", "n": 2},
+        {"name": "12"},
+    ]
     shelf.apply(shelf.lines(*rows))
-    lines = b"".join(exported(Selection(split=Split.objects.get().pk), "csv", has_labels=False)).decode().splitlines()
+    lines = (
+        b"".join(exported(Selection(split=Split.objects.get().pk), "csv", has_labels=False))
+        .decode()
+        .splitlines()
+    )
     assert lines == ["name,n,list", 'apple,1,"[""a""]"', '"pear, green",2,', '"""12""",,']
 
 
@@ -123,16 +137,22 @@ def test_csv_has_no_formulas_and_is_read_back(shelf: Shelf, start: str) -> None:
 
 def test_csv_has_no_formula_in_its_header(shelf: Shelf) -> None:
     shelf.apply(shelf.lines({"=1+1": "x"}))
-    with pytest.raises(TransferError, match="A key '=1\\+1' would be a formula in a spreadsheet; export as jsonl"):
+    with pytest.raises(
+        TransferError, match="A key '=1\\+1' would be a formula in a spreadsheet; export as jsonl"
+    ):
         shelf.export("csv")
 
 
 def test_parquet_has_types(shelf: Shelf) -> None:
     shelf.apply(shelf.lines({"name": "apple", "n": 1, "x": 0.5, "yes": True, "list": [1]}))
     types = {field.name: str(field.type) for field in pq.read_schema(shelf.export("parquet"))}
-    assert types == {"name": "string", "n": "int64", "x": "double", "yes": "bool", "list": "string"} | dict.fromkeys(
-        ["_hash", "_split", "_tags", "_state"], "string"
-    )
+    assert types == {
+        "name": "string",
+        "n": "int64",
+        "x": "double",
+        "yes": "bool",
+        "list": "string",
+    } | dict.fromkeys(["_hash", "_split", "_tags", "_state"], "string")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -154,5 +174,9 @@ def test_a_selection_is_exported_with_the_split_in_which_each_task_is(shelf: She
 
 def test_keys_that_no_table_can_name_are_reported(shelf: Shelf, tmp_path: Path) -> None:
     shelf.apply(shelf.lines({"": 1}))
-    with pytest.raises(Exception, match=r"A key '' cannot be the name of a column; export as jsonl or json\."):
+    with pytest.raises(
+        Exception,
+        match=r"A key '' cannot be the name of a column; export as jsonl "
+        r"or json\.",
+    ):
         shelf.export("csv")

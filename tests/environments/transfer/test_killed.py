@@ -45,7 +45,9 @@ def database_url() -> str:
 
 def killed_import(path: Path) -> int:
     variables = {**os.environ, "DATABASE_URL": database_url()}
-    return subprocess.run([sys.executable, "-c", IMPORT, str(path)], cwd=ROOT, env=variables).returncode
+    return subprocess.run(
+        [sys.executable, "-c", IMPORT, str(path)], cwd=ROOT, env=variables
+    ).returncode
 
 
 def test_a_killed_import_is_invisible_and_can_be_repeated(shelf: Shelf) -> None:

@@ -15,9 +15,18 @@ pytestmark = pytest.mark.django_db
 REFUSED: list[tuple[str | bytes, str]] = [
     ('{"a": 1', "is not JSON: Expecting ',' delimiter at character 8"),
     ('{"a": {"b": 1, "b": 2}}', "has the key 'b' twice in one object; keep one of them"),
-    ('{"a": 1, "_tag": []}', "has the column '_tag'; names that start with _ may only be _hash, _split, _tags, "),
-    ('{"a": NaN}', "holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null"),
-    ('{"a": 1e999}', "holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null"),
+    (
+        '{"a": 1, "_tag": []}',
+        "has the column '_tag'; names that start with _ may only be _hash, _split, _tags, ",
+    ),
+    (
+        '{"a": NaN}',
+        "holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null",
+    ),
+    (
+        '{"a": 1e999}',
+        "holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null",
+    ),
     ('{"a": ' + "9" * 5000 + "}", "cannot be read: a number in it has more than 4,300 digits"),
     ("[1]", "is a list, not an object; a task is a JSON object"),
     ("null", "is null, not an object; a task is a JSON object"),
@@ -35,13 +44,21 @@ REFUSED: list[tuple[str | bytes, str]] = [
     ),
     ('{"a": 1, "_state": "gone"}', '_state is "gone"; use active or quarantined'),
     ('{"a": 1, "_state": "quarantined"}', "_state is quarantined without a _reason; say why"),
-    ('{"a": 1, "_hash": "abc"}', '_hash is "abc"; it must have 64 hexadecimal digits, as in an export'),
-    ('{"a": 1, "_hash": "%s"}' % ("0" * 64), "_hash 00000000… is not a task of 'shop'; leave the column empty"),
+    (
+        '{"a": 1, "_hash": "abc"}',
+        '_hash is "abc"; it must have 64 hexadecimal digits, as in an export',
+    ),
+    (
+        '{"a": 1, "_hash": "%s"}' % ("0" * 64),
+        "_hash 00000000… is not a task of 'shop'; leave the column empty",
+    ),
 ]
 
 
 @each(("line", "reason"), REFUSED, ids=range(len(REFUSED)))
-def test_it_refuses_a_line_by_its_number_and_reason(shelf: Shelf, line: str | bytes, reason: str) -> None:
+def test_it_refuses_a_line_by_its_number_and_reason(
+    shelf: Shelf, line: str | bytes, reason: str
+) -> None:
     line = line if isinstance(line, bytes) else line.encode()
     report = shelf.dry_run(shelf.text(b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n', "tasks.jsonl"))
     assert counts(report) == (2, 0, 0, 1)
@@ -50,7 +67,9 @@ def test_it_refuses_a_line_by_its_number_and_reason(shelf: Shelf, line: str | by
 
 
 def test_it_refuses_what_does_not_fit_the_schema_with_its_path(shelf: Shelf) -> None:
-    shelf.schema(properties={"tests": {"type": "array", "items": {"type": "integer"}}}, required=["tests"])
+    shelf.schema(
+        properties={"tests": {"type": "array", "items": {"type": "integer"}}}, required=["tests"]
+    )
     report = shelf.dry_run(shelf.lines({"tests": [1, "two"]}, {"tests": []}, {}))
     assert [refusal.number for refusal in report.refusals] == [1, 3]
     assert "$.tests[1]" in report.refusals[0].reason
@@ -79,9 +98,13 @@ def test_json_is_an_array_with_rows_refused_one_by_one(shelf: Shelf) -> None:
     assert (report.unit, [refusal.number for refusal in report.refusals]) == ("row", [2, 3])
 
 
-def test_a_key_that_is_repeated_refuses_its_row_of_an_array(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_repeated_refuses_its_row_of_an_array(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.transfer.json_array.PIECE_BYTES", 3)
-    report = shelf.dry_run(shelf.text('[{"a": [{"b": 1, "b": 2}], "c": "more"}, {"a": 2}]', "tasks.json"))
+    report = shelf.dry_run(
+        shelf.text('[{"a": [{"b": 1, "b": 2}], "c": "more"}, {"a": 2}]', "tasks.json")
+    )
     assert (counts(report), report.refusals[0].number) == ((1, 0, 0, 1), 1)
     assert "has the key 'b' twice" in report.refusals[0].reason
 
@@ -94,9 +117,13 @@ def test_a_name_with_an_underscore_is_content_if_the_schema_declares_it(shelf: S
     assert served() == [{"_seed": 1}, {"_seed": 2}]
 
 
-def test_a_json_array_is_read_in_pieces_wherever_they_end(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_json_array_is_read_in_pieces_wherever_they_end(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("environments.transfer.json_array.PIECE_BYTES", 3)
-    specs = [{"n": n, "text": 'é€😀 "quoted" \\ ' * (n % 7), "list": [n, -0.5, None]} for n in range(40)]
+    specs = [
+        {"n": n, "text": 'é€😀 "quoted" \\ ' * (n % 7), "list": [n, -0.5, None]} for n in range(40)
+    ]
     shelf.apply(shelf.text(json.dumps(specs, ensure_ascii=False, indent=1), "tasks.json"))
     assert served() == specs
 

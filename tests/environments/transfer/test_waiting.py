@@ -1,4 +1,5 @@
-"""Agents do not wait for imports: no transaction of an import holds SQLite's write lock for 250 ms."""
+"""Agents do not wait for imports: no transaction of an import holds SQLite's write lock for 250
+ms."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ def changed(count: int) -> list[dict[str, Any]]:
     """Return other content for each of the specs, with other labels."""
     labels = {"_tags": ["hard"], "_state": "quarantined", "_reason": "wrong"}
     olds = [content_hash(json.dumps(spec)) for spec in specs(count)]
-    return [{**spec, "_hash": old, **labels} for spec, old in zip(specs(count, answer=1), olds, strict=True)]
+    return [
+        {**spec, "_hash": old, **labels}
+        for spec, old in zip(specs(count, answer=1), olds, strict=True)
+    ]
 
 
 def relabelled(count: int) -> list[dict[str, Any]]:
@@ -55,7 +59,17 @@ if connection.vendor == "sqlite":
 def test_agents_play_on_while_a_file_is_imported(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text("\n".join(map(json.dumps, specs(6000))))
-    command = ["import_tasks", str(file), "--environment", "echo", "--split", "more", "--type", "train", "--yes"]
+    command = [
+        "import_tasks",
+        str(file),
+        "--environment",
+        "echo",
+        "--split",
+        "more",
+        "--type",
+        "train",
+        "--yes",
+    ]
     with LiveServer("tests.envs:Echo") as server, Agent(server).open(spec={"id": 1}) as agent:
         process = programs.start(*command, env=server.env, out=sys.__stdout__)
         steps = []

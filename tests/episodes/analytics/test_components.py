@@ -23,15 +23,26 @@ pytestmark = pytest.mark.django_db
 def ended(step: int, cause: str = "finished", **values: float) -> Episode:
     episode = end_episode(run=make_run(), run_step=step, cause=cause)
     for name, value in values.items():
-        component, _ = RewardComponent.objects.get_or_create(environment_id=episode.environment_id, name=name)
-        figures = {"value_sum": value, "value_last": value, "value_max": value, "value_mean": value / 2}
+        component, _ = RewardComponent.objects.get_or_create(
+            environment_id=episode.environment_id, name=name
+        )
+        figures = {
+            "value_sum": value,
+            "value_last": value,
+            "value_max": value,
+            "value_mean": value / 2,
+        }
         EpisodeComponent.objects.create(episode=episode, component=component, **figures)
     return episode
 
 
-def drawn(axis: str = "step", return_: str = "sum", names: list[str] | None = None) -> dict[str, list[ComponentPoint]]:
+def drawn(
+    axis: str = "step", return_: str = "sum", names: list[str] | None = None
+) -> dict[str, list[ComponentPoint]]:
     definition = Definition(return_, 0.5)  # type: ignore[arg-type]
-    found = component_curves(curve(scope_of(Run.objects.get()), definition, cast(Axis, axis)), names)
+    found = component_curves(
+        curve(scope_of(Run.objects.get()), definition, cast(Axis, axis)), names
+    )
     return {one.name: list(one.points) for one in found.series}
 
 
@@ -41,7 +52,10 @@ def test_a_point_has_the_mean_of_the_attempts_that_report_a_component(axis: str)
     ended(1, format=0.0)
     ended(1, "env_error", format=9.0)
     found = drawn(axis)
-    assert {name: sum(n for n, _ in points) for name, points in found.items()} == {"format": 2, "length": 1}
+    assert {name: sum(n for n, _ in points) for name, points in found.items()} == {
+        "format": 2,
+        "length": 1,
+    }
     if axis == "step":
         assert found == {"format": [(2, 0.5)], "length": [(1, -1.0)]}
 
@@ -65,7 +79,10 @@ def test_components_can_be_picked() -> None:
 def test_components_that_are_left_out_are_counted() -> None:
     ended(1, **{f"part_{number}": 1.0 for number in range(11)})
     found = component_curves(curve(scope_of(Run.objects.get()), Definition("sum", 0.5), "step"))
-    assert (len(found.series), found.note) == (8, "Of 11 components, the 8 that most episodes report are shown.")
+    assert (len(found.series), found.note) == (
+        8,
+        "Of 11 components, the 8 that most episodes report are shown.",
+    )
 
 
 def test_of_many_episodes_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +92,9 @@ def test_of_many_episodes_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -
     assert [point.n for point in drawn()["format"]] == [0, 1, 1]
 
 
-def test_it_is_told_if_components_of_many_episodes_are_still_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_told_if_components_of_many_episodes_are_still_to_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ended(1, format=1.0)
     found = curve(scope_of(Run.objects.get()), Definition("sum", 0.5))
     assert component_curves(found).note == ""

@@ -1,4 +1,5 @@
-"""Every convention gives the same figures in curves, comparisons, groups and tables, from blocks and from episodes."""
+"""Every convention gives the same figures in curves, comparisons, groups and tables, from blocks
+and from episodes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,12 @@ from tests.stored import make_run, make_task
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 CONVENTIONS = [Convention(*values) for values in product(*CONVENTION_PARTS.values())]
-SOME = [CONVENTIONS[0], Convention(no_call="out"), Convention(expired="zero"), Convention("out", "out", "zero", "zero")]
+SOME = [
+    CONVENTIONS[0],
+    Convention(no_call="out"),
+    Convention(expired="zero"),
+    Convention("out", "out", "zero", "zero"),
+]
 
 
 def expected(convention: Convention, name: str, **conditions: Any) -> list[float]:
@@ -46,7 +52,10 @@ def expected(convention: Convention, name: str, **conditions: Any) -> list[float
 def check(found: Curve, returns: list[float]) -> None:
     total = found.total
     assert total
-    assert (total.scored, total.successes) == (len(returns), sum(value > THRESHOLD for value in returns))
+    assert (total.scored, total.successes) == (
+        len(returns),
+        sum(value > THRESHOLD for value in returns),
+    )
     assert total.mean == pytest.approx(sum(returns) / len(returns))
     assert total.n == total.coverage.counted
     assert sum(point.coverage.rollouts for point in found.points) == total.coverage.rollouts
@@ -107,7 +116,14 @@ def test_a_comparison_of_runs_follows_the_convention(is_followed: bool) -> None:
         assert found.coverage[0].counted == len(returns)
 
 
-CAUSES = {"finished": 1.0, "expired": 0.5, "no_call": 0.0, "interrupted": 0.25, "env_error": 0.25, "setup_failed": 0.0}
+CAUSES = {
+    "finished": 1.0,
+    "expired": 0.5,
+    "no_call": 0.0,
+    "interrupted": 0.25,
+    "env_error": 0.25,
+    "setup_failed": 0.0,
+}
 
 
 @pytest.mark.parametrize("convention", SOME, ids=str)
@@ -121,7 +137,10 @@ def test_a_group_shows_all_members_with_their_marks(convention: Convention) -> N
     assert marks == {cause: convention.treatments[cause] for cause in CAUSES}
     assert group.coverage == groups_of(run, 3, definition).lines[0].coverage
     returns = expected(convention, "return_sum")
-    assert (group.spread.scored, group.spread.mean) == (len(returns), pytest.approx(sum(returns) / len(returns)))
+    assert (group.spread.scored, group.spread.mean) == (
+        len(returns),
+        pytest.approx(sum(returns) / len(returns)),
+    )
     assert [one for one in group.attempts if one.advantage is None] == [
         one for one in group.attempts if one.mark == "out"
     ]

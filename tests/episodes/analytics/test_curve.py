@@ -1,4 +1,5 @@
-"""Curves from blocks equal those from episodes, by each axis and under each definition. All tests read one record."""
+"""Curves from blocks equal those from episodes, by each axis and under each definition. All tests
+read one record."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ EPISODES = 600
 
 @pytest.fixture(scope="module")
 def record(committed_rows: None) -> None:
-    """Episodes of two environments and their rollups. No test changes them, because each takes back what it writes."""
+    """Episodes of two environments and their rollups. No test changes them, because each takes back
+    what it writes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("episodes.rollups.follower.Follower.start", lambda follower: None)
         play(EPISODES)
@@ -48,11 +50,16 @@ def test_blocks_give_the_figures_that_episodes_give(of: Callable[[], Scope]) -> 
     assert [exact(from_blocks(of(), SUM, axis)) for axis in AXES] == expected
 
 
-@pytest.mark.parametrize("definition", [Definition("last", 0.0), Definition("max", THRESHOLD), Definition("mean", 0.1)])
+@pytest.mark.parametrize(
+    "definition", [Definition("last", 0.0), Definition("max", THRESHOLD), Definition("mean", 0.1)]
+)
 def test_the_definition_can_be_switched(definition: Definition) -> None:
     expected = attempts(played(environment__name="echo"))
     returns = [value for one in expected if (value := getattr(one, definition.column)) is not None]
-    for found in (curve(OF["environment"](), definition), from_blocks(OF["environment"](), definition)):
+    for found in (
+        curve(OF["environment"](), definition),
+        from_blocks(OF["environment"](), definition),
+    ):
         assert found.total
         assert (found.total.n, found.total.scored) == (len(expected), len(returns))
         assert found.total.successes == sum(value > definition.threshold for value in returns)
@@ -62,18 +69,26 @@ def test_the_definition_can_be_switched(definition: Definition) -> None:
 def test_percentiles_from_blocks_are_close() -> None:
     total = from_blocks(OF["environment"](), Definition("max")).total
     expected = sorted(
-        one.return_max for one in attempts(played(environment__name="echo")) if one.return_max is not None
+        one.return_max
+        for one in attempts(played(environment__name="echo"))
+        if one.return_max is not None
     )
     assert total and total.p10 is not None and total.p90 is not None
-    assert sum(value <= total.p10 for value in expected) / len(expected) == pytest.approx(0.1, abs=1 / 16)
-    assert sum(value <= total.p90 for value in expected) / len(expected) == pytest.approx(0.9, abs=1 / 16)
+    assert sum(value <= total.p10 for value in expected) / len(expected) == pytest.approx(
+        0.1, abs=1 / 16
+    )
+    assert sum(value <= total.p90 for value in expected) / len(expected) == pytest.approx(
+        0.9, abs=1 / 16
+    )
 
 
 def test_probes_and_failures_are_counted_apart() -> None:
     endings = played(environment__name="echo")
     found = curve(OF["environment"](), SUM)
     kinds = ("setup_failed", "env_error", "interrupted", "probe")
-    assert found.excluded == {kind: sum(one.kind == kind for one in endings) for kind in found.excluded}
+    assert found.excluded == {
+        kind: sum(one.kind == kind for one in endings) for kind in found.excluded
+    }
     assert set(found.excluded) == set(kinds)
     assert found.total and found.total.n + sum(found.excluded.values()) == len(endings)
 
@@ -97,13 +112,17 @@ def test_points_by_episode_follow_each_other_without_a_gap() -> None:
 
 def test_a_point_leads_to_its_episodes() -> None:
     for point in curve(OF["environment"](), SUM).points:
-        behind = played(environment__name="echo", end_number__range=(point.first_end, point.last_end))
+        behind = played(
+            environment__name="echo", end_number__range=(point.first_end, point.last_end)
+        )
         assert (point.episodes, point.n) == (len(behind), len(attempts(behind)))
 
 
 def test_by_step_each_has_a_point() -> None:
     found = curve(OF["run"](), SUM, "step")
-    assert [(point.x, point.x_to) for point in found.points] == [(step, step) for step in range(EPISODES // 50)]
+    assert [(point.x, point.x_to) for point in found.points] == [
+        (step, step) for step in range(EPISODES // 50)
+    ]
     assert found.points[2].episodes == len(played(run__name="r1", run_step=2))
 
 
@@ -112,10 +131,14 @@ def test_by_step_each_has_a_point() -> None:
 def test_a_zoom_shows_its_range(axis: Axis, low: float | None, high: float | None) -> None:
     whole = curve(OF["environment"](), SUM, axis)
     begin, end = whole.points[0].x, whole.points[-1].x_to
-    shown = Range(*(None if share is None else begin + share * (end - begin) for share in (low, high)))
+    shown = Range(
+        *(None if share is None else begin + share * (end - begin) for share in (low, high))
+    )
     found = curve(OF["environment"](), SUM, axis, shown=shown)
     assert all(shown.holds(point.x, point.x) for point in found.points)
-    assert sum(point.episodes for point in found.points) == sum(shown.holds(x, x) for x in places(axis))
+    assert sum(point.episodes for point in found.points) == sum(
+        shown.holds(x, x) for x in places(axis)
+    )
 
 
 def places(axis: Axis) -> list[float]:
@@ -136,11 +159,17 @@ def test_a_zoom_into_blocks_holds_the_range(
     scope = OF["environment"]()
     whole = curve(scope, SUM, axis)
     begin, end = whole.points[0].x, whole.points[-1].x_to
-    shown = Range(*(None if share is None else begin + share * (end - begin) for share in (low, high)))
+    shown = Range(
+        *(None if share is None else begin + share * (end - begin) for share in (low, high))
+    )
     found = curve(scope, SUM, axis, shown=shown)
     expected = [point for point in whole.points if shown.holds(point.x, point.x_to)]
-    assert sum(point.episodes for point in found.points) == sum(point.episodes for point in expected)
-    assert [point.first_end for point in found.points[:1]] == [point.first_end for point in expected[:1]]
+    assert sum(point.episodes for point in found.points) == sum(
+        point.episodes for point in expected
+    )
+    assert [point.first_end for point in found.points[:1]] == [
+        point.first_end for point in expected[:1]
+    ]
 
 
 def test_several_runs_are_drawn_at_once(blocks_alone: None) -> None:
@@ -167,9 +196,13 @@ def test_a_task_has_a_curve() -> None:
 def test_a_curated_split_follows_its_present_tasks() -> None:
     environment = Environment.objects.get(name="echo")
     tasks = list(Task.objects.filter(environment=environment)[:3])
-    split = Split.objects.create(environment=environment, name="hard", type="test", is_curated=True, version=2)
+    split = Split.objects.create(
+        environment=environment, name="hard", type="test", is_curated=True, version=2
+    )
     for place, task in enumerate(tasks):
-        SplitEntry.objects.create(split=split, position=place, task=task, until=2 if place == 2 else None)
+        SplitEntry.objects.create(
+            split=split, position=place, task=task, until=2 if place == 2 else None
+        )
     found = curve(scope_of(split), SUM)
     assert found.total and found.total.episodes == len(played(task__in=tasks[:2]))
     assert "are in the split now" in found.note
@@ -178,11 +211,16 @@ def test_a_curated_split_follows_its_present_tasks() -> None:
 def test_of_a_filter_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scopes, "MAX_ENDINGS", 50)
     for within in (None, Episode.objects.filter(environment__name="echo")):
-        found = curve(filtered(Episode.objects.filter(environment__name="echo", model="m1"), "m1", within), SUM)
+        found = curve(
+            filtered(Episode.objects.filter(environment__name="echo", model="m1"), "m1", within),
+            SUM,
+        )
         newest = (
             sorted(one.episode for one in played(environment__name="echo"))[-50:]
             if within
             else range(EPISODES - 49, EPISODES + 1)
         )
-        assert found.total and found.total.episodes == len(played(model="m1", pk__in=newest, environment__name="echo"))
+        assert found.total and found.total.episodes == len(
+            played(model="m1", pk__in=newest, environment__name="echo")
+        )
         assert found.is_bounded and "newest" in found.note

@@ -1,5 +1,6 @@
-"""Figures from blocks against those from single endings: the mean and its standard error are the same, and success at a
-threshold that blocks were not written with is within a bound that is not too wide.
+"""Figures from blocks against those from single endings: the mean and its standard error are the
+same, and success at a threshold that blocks were not written with is within a bound that is not too
+wide.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def assert_within_the_bound(scope: Scope, threshold: float) -> None:
     whole = curve(scope, definition).total
     assert found.total and whole and found.total.success is not None and whole.success is not None
     assert 0 < bound < 0.1 and abs(found.total.success - whole.success) <= bound
-    assert f"success above {threshold} may be off by up to" in found.note and found.success_error == bound
+    assert (
+        f"success above {threshold} may be off by up to" in found.note
+        and found.success_error == bound
+    )
 
 
 def test_a_sentence_about_the_bound_writes_large_thresholds_out() -> None:

@@ -43,7 +43,11 @@ def test_what_is_no_attempt_stays_out_of_the_mean() -> None:
         make_episode(task=task, run=run, run_step=2, return_sum=value, cause=cause)
     group = group_of(task, run, 2, SUM)
     assert (group.spread.scored, group.spread.mean, group.spread.deviation) == (2, 0.5, 0.5)
-    assert [one.advantage for one in group.attempts] == [pytest.approx(1, abs=1e-3), pytest.approx(-1, abs=1e-3), None]
+    assert [one.advantage for one in group.attempts] == [
+        pytest.approx(1, abs=1e-3),
+        pytest.approx(-1, abs=1e-3),
+        None,
+    ]
 
 
 @pytest.mark.django_db
@@ -53,4 +57,6 @@ def test_groups_of_a_step_are_listed_by_task() -> None:
         make_episode(task=task, run=run, run_step=2, return_sum=1.0)
         make_episode(task=task, run=run, run_step=3)
     lines = groups_of(run, 2, SUM).lines
-    assert [(line.task, line.episodes, line.low) for line in lines] == [(task.pk, 1, 1.0) for task in tasks]
+    assert [(line.task, line.episodes, line.low) for line in lines] == [
+        (task.pk, 1, 1.0) for task in tasks
+    ]

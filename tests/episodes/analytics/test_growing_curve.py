@@ -1,4 +1,5 @@
-"""Curves of records that grow, of which blocks know only a part, and of those that are read only in part."""
+"""Curves of records that grow, of which blocks know only a part, and of those that are read only in
+part."""
 
 from __future__ import annotations
 
@@ -29,17 +30,38 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def side_by_side() -> Scope:
-    """Record three runs that take turns, each ahead of the one before, and episodes without a step between them."""
+    """Record three runs that take turns, each ahead of the one before, and episodes without a step
+    between them."""
     runs = [make_run(f"side {place}") for place in range(3)]
     places = [(number // 5, number % 5) for number in range(300)]
-    of_runs = ({"run": runs[place], "run_step": step + 40 * place} if place < 3 else {} for step, place in places)
+    of_runs = (
+        {"run": runs[place], "run_step": step + 40 * place} if place < 3 else {}
+        for step, place in places
+    )
     rewards = (float(place) if place < 3 else -1.0 for _, place in places)
-    end_episodes(*((reward, {"player": "script", **run}) for reward, run in zip(rewards, of_runs, strict=True)))
+    end_episodes(
+        *(
+            (reward, {"player": "script", **run})
+            for reward, run in zip(rewards, of_runs, strict=True)
+        )
+    )
     return scope_of(Environment.objects.get())
 
 
 def points_of(found: Curve) -> list[tuple[Any, ...]]:
-    names = ("x", "x_to", "episodes", "n", "first_end", "last_end", "mean", "success", "p10", "length_mean", "causes")
+    names = (
+        "x",
+        "x_to",
+        "episodes",
+        "n",
+        "first_end",
+        "last_end",
+        "mean",
+        "success",
+        "p10",
+        "length_mean",
+        "causes",
+    )
     return [tuple(getattr(point, name) for name in names) for point in found.points]
 
 
@@ -47,7 +69,11 @@ def test_runs_side_by_side_share_the_points_of_their_steps(monkeypatch: pytest.M
     scope, ranges = side_by_side(), (None, Range(20, 70), Range(None, 39), Range(139, 500))
     catch_up()
     expected = [curve(scope, SUM, "step", shown=shown) for shown in ranges]
-    for module, name in ((covers, "MAX_RAW_ENDINGS"), (covers, "MIN_RAW"), (zooms, "MAX_RAW_ENDINGS")):
+    for module, name in (
+        (covers, "MAX_RAW_ENDINGS"),
+        (covers, "MIN_RAW"),
+        (zooms, "MAX_RAW_ENDINGS"),
+    ):
         monkeypatch.setattr(module, name, 0)
     found = [curve(scope, SUM, "step", shown=shown) for shown in ranges]
     assert [points_of(one) for one in found] == [points_of(one) for one in expected]
@@ -56,7 +82,8 @@ def test_runs_side_by_side_share_the_points_of_their_steps(monkeypatch: pytest.M
 
 def test_points_lie_in_order_though_a_run_goes_through_its_steps_again(blocks_alone: None) -> None:
     run = make_run("again")
-    steps = [60] * 128 + [299, 0] * 64 + [299] * 256  # the second block reaches from one end to the other
+    # the second block reaches from one end to the other
+    steps = [60] * 128 + [299, 0] * 64 + [299] * 256
     end_episodes(*((1.0, {"run": run, "run_step": step}) for step in steps))
     catch_up()
     places = [point.x for point in curve(scope_of(run), SUM, "step").points]
@@ -93,7 +120,9 @@ def test_a_follower_far_behind_makes_a_curve_say_so(monkeypatch: pytest.MonkeyPa
     found = curve(OF["environment"](), SUM)
     assert found.is_bounded and "still being counted" in found.note
     numbers = [one.number for one in played(environment__name="echo")]
-    assert found.total and found.total.episodes == sum(not 300 < number <= 350 for number in numbers)
+    assert found.total and found.total.episodes == sum(
+        not 300 < number <= 350 for number in numbers
+    )
 
 
 def test_endings_that_were_not_read_do_not_count_as_stepless(
@@ -111,7 +140,9 @@ def test_endings_that_were_not_read_do_not_count_as_stepless(
     assert found.stepless == 0
 
 
-def test_among_the_newest_episodes_of_a_filter_stepless_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_among_the_newest_episodes_of_a_filter_stepless_ones_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = make_run("some")
     for step in [*range(10)] * 3 + [None] * 20:
         end_episode(run=run, run_step=step, model="some")
@@ -149,22 +180,34 @@ if connection.vendor == "sqlite":  # its plan does not depend on the content of 
     @pytest.mark.parametrize("name", OF)
     def test_a_tail_is_read_along_an_index(name: str) -> None:
         play(3)
-        plan = Episode.objects.filter(**{f"{name}_id": 1}, end_number__gt=5, status="ended").explain()
+        plan = Episode.objects.filter(
+            **{f"{name}_id": 1}, end_number__gt=5, status="ended"
+        ).explain()
         assert f"INDEX episode_{name}_end ({name}_id=? AND end_number>?)" in plan
 
 
-def test_a_follower_far_behind_makes_the_pages_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_far_behind_makes_the_pages_say_so(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     play(300)
     catch_up()
     play(100, first=301)
     run = Episode.objects.filter(run__isnull=False).values_list("run", flat=True)[0]
-    pages = ("/", "/environments/echo/", "/runs/", f"/runs/{run}/?splits=together", "/runs/curves/?environment=echo")
+    pages = (
+        "/",
+        "/environments/echo/",
+        "/runs/",
+        f"/runs/{run}/?splits=together",
+        "/runs/curves/?environment=echo",
+    )
     assert not any(STILL_COUNTED in client.get(page).content.decode() for page in pages)
     monkeypatch.setattr(covers, "MAX_ENDINGS", 50)
     assert [page for page in pages if STILL_COUNTED not in client.get(page).content.decode()] == []
 
 
-def test_pages_say_so_of_activity_and_tools_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_say_so_of_activity_and_tools_too(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     play(30)
     catch_up()
     play(10, first=31)
@@ -175,7 +218,9 @@ def test_pages_say_so_of_activity_and_tools_too(client: Client, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("path", ["environments", "runs"])
-def test_a_follower_far_behind_makes_the_api_say_so(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_a_follower_far_behind_makes_the_api_say_so(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     play(300)
     catch_up()
     play(100, first=301)

@@ -33,7 +33,9 @@ def test_many_fall_into_bins_of_one_width() -> None:
     assert not found.is_exact
     assert (len(found.bins), sum(one.n for one in found.bins)) == (MAX_BINS, len(values))
     assert (found.bins[0].low, found.bins[-1].high) == (min(values), max(values))
-    assert all(one.high == other.low for one, other in zip(found.bins, found.bins[1:], strict=False))
+    assert all(
+        one.high == other.low for one, other in zip(found.bins, found.bins[1:], strict=False)
+    )
 
 
 def test_from_blocks_it_holds_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +45,10 @@ def test_from_blocks_it_holds_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("episodes.analytics.summary_cover.MAX_RAW_ENDINGS", 0)
     monkeypatch.setattr("episodes.analytics.summary_cover.MIN_RAW", 0)
     found = of_echo(Definition("max"))
-    assert (sum(one.n for one in found.bins), found.causes) == (sum(one.n for one in expected.bins), expected.causes)
+    assert (sum(one.n for one in found.bins), found.causes) == (
+        sum(one.n for one in expected.bins),
+        expected.causes,
+    )
     assert (expected.is_grouped, found.is_grouped) == (False, True)
 
 

@@ -40,7 +40,14 @@ def echo() -> Environment:
 
 def rows_of(found: Leaderboard) -> Rows:
     return {
-        row.key: (row.n, about(row.mean), about(row.error), row.successes, row.tasks, _rounded(row.passes))
+        row.key: (
+            row.n,
+            about(row.mean),
+            about(row.error),
+            row.successes,
+            row.tasks,
+            _rounded(row.passes),
+        )
         for row in found.rows
         if row.n
     }
@@ -53,13 +60,19 @@ def _rounded(passes: Sequence[PassRate]) -> list[PassRate]:
 def counted(by: str, definition: Definition, **conditions: Any) -> Rows:
     """Count the episodes of `echo`, by name and task."""
     tasks: dict[str, dict[int, list[float | None]]] = defaultdict(lambda: defaultdict(list))
-    chosen = Episode.objects.filter(environment=echo(), is_probe=False, **conditions).exclude(**{by: None})
+    chosen = Episode.objects.filter(environment=echo(), is_probe=False, **conditions).exclude(
+        **{by: None}
+    )
     chosen = chosen if by == "player" else chosen.exclude(player="human")
-    for key, task, value in chosen.filter(cause__in=("finished", "abandoned", "expired", "no_call")).values_list(
-        by, "task", definition.column
-    ):
+    for key, task, value in chosen.filter(
+        cause__in=("finished", "abandoned", "expired", "no_call")
+    ).values_list(by, "task", definition.column):
         tasks[key][task].append(value)
-    return {key: _expected(list(one.values()), definition.threshold) for key, one in tasks.items() if key}
+    return {
+        key: _expected(list(one.values()), definition.threshold)
+        for key, one in tasks.items()
+        if key
+    }
 
 
 def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, ...]:
@@ -70,7 +83,14 @@ def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, .
     error = sqrt(squares * len(tasks) / (len(tasks) - 1)) / scored
     successes = [sum(value > threshold for value in task) for task in scores]
     cells = [(len(task), count, 1) for task, count in zip(tasks, successes, strict=True)]
-    return sum(map(len, tasks)), mean, error, sum(successes), len(tasks), _rounded(pass_rates(cells))
+    return (
+        sum(map(len, tasks)),
+        mean,
+        error,
+        sum(successes),
+        len(tasks),
+        _rounded(pass_rates(cells)),
+    )
 
 
 @pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name")])
@@ -113,7 +133,9 @@ def test_what_counts_follows_the_convention(convention: Convention) -> None:
     rebuild(echo())
     own = leaderboard(echo())
     assert rows_of(own) == rows_of(asked)
-    assert {row.key: row.coverage.text for row in own.rows} == {row.key: row.coverage.text for row in asked.rows}
+    assert {row.key: row.coverage.text for row in own.rows} == {
+        row.key: row.coverage.text for row in asked.rows
+    }
     for row in own.rows:
         assert row.n == row.coverage.counted
 
@@ -123,7 +145,9 @@ def test_a_split_counts_its_tasks() -> None:
     split = Split.objects.get(environment=echo())
     tasks = list(Task.objects.filter(environment=echo())[:4])
     for place, task in enumerate([*tasks, tasks[0]]):
-        SplitEntry.objects.create(split=split, position=place, task=task, is_hidden=task == tasks[3])
+        SplitEntry.objects.create(
+            split=split, position=place, task=task, is_hidden=task == tasks[3]
+        )
     found = leaderboard(echo(), split)
     expected = counted("model", definition_of(echo()), task__in=tasks[:3])
     assert {key: row for key, row in rows_of(found).items() if key != "human"} == expected
@@ -132,14 +156,27 @@ def test_a_split_counts_its_tasks() -> None:
 
 
 @pytest.mark.parametrize("definition", [None, Definition("max", 0.7)], ids=["in force", "another"])
-@pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name"), ("player", "player")])
+@pytest.mark.parametrize(
+    ("by", "column"), [("model", "model"), ("run", "run__name"), ("player", "player")]
+)
 def test_it_can_be_limited_to_the_tasks_that_people_and_others_attempted(
     by: By, column: str, definition: Definition | None
 ) -> None:
     play(60, other="human")
-    by_what, attempts = definition or definition_of(echo()), Episode.objects.attempts().filter(environment=echo())
-    others = attempts.exclude(player="human").exclude(**{f"{column}__isnull": True}).exclude(**{column: ""})
-    shared = set(others.filter(task__in=attempts.filter(player="human").values("task")).values_list("task", flat=True))
+    by_what, attempts = (
+        definition or definition_of(echo()),
+        Episode.objects.attempts().filter(environment=echo()),
+    )
+    others = (
+        attempts.exclude(player="human")
+        .exclude(**{f"{column}__isnull": True})
+        .exclude(**{column: ""})
+    )
+    shared = set(
+        others.filter(task__in=attempts.filter(player="human").values("task")).values_list(
+            "task", flat=True
+        )
+    )
     found = leaderboard(echo(), by=by, definition=definition, is_shared=True)
     people = counted("player", by_what, task__in=shared)["human"]
     assert rows_of(found) == {**counted(column, by_what, task__in=shared), "human": people}

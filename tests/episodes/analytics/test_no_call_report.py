@@ -1,4 +1,5 @@
-"""The report of an upgrade: figures, buckets and leaderboard rows before and after episodes without a call counted."""
+"""The report of an upgrade: figures, buckets and leaderboard rows before and after episodes without
+a call counted."""
 
 from __future__ import annotations
 
@@ -36,8 +37,10 @@ def test_it_lists_what_changed() -> None:
     assert report() == [
         "math: 5 episodes ended without a tool call",
         "all attempts: attempts 4 -> 9, mean return 1 -> 0.4444, success 100.0 % -> 44.4 %",
-        "leaderboard by model, m: attempts 4 -> 9, mean return 1 -> 0.4444, success 100.0 % -> 44.4 %",
-        "leaderboard by run, grpo-3: attempts 4 -> 9, mean return 1 -> 0.4444, success 100.0 % -> 44.4 %",
+        "leaderboard by model, m: attempts 4 -> 9, mean return 1 -> 0.4444, success 100.0 % -> "
+        "44.4 %",
+        "leaderboard by run, grpo-3: attempts 4 -> 9, mean return 1 -> 0.4444, success 100.0 % -> "
+        "44.4 %",
         "buckets: 1 task moved from saturated to learnable",
         "buckets: 1 task moved from unseen to learnable",
         f"task {learnable}: saturated -> learnable",
@@ -48,7 +51,9 @@ def test_it_lists_what_changed() -> None:
 def test_large_returns_are_written_out() -> None:
     end_episode(1_250_000.0, model="m")
     end_episode(0.0, model="m", cause="no_call", steps_count=0)
-    assert "leaderboard by model, m: attempts 1 -> 2, mean return 1,250,000 -> 625,000" in "".join(report())
+    assert "leaderboard by model, m: attempts 1 -> 2, mean return 1,250,000 -> 625,000" in "".join(
+        report()
+    )
 
 
 def test_a_long_report_is_shortened() -> None:

@@ -1,4 +1,5 @@
-"""The first page's figures, in a number of queries that does not depend on the number of environments."""
+"""The first page's figures, in a number of queries that does not depend on the number of
+environments."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_hidden_environments_are_in_no_sum_over_all(django_assert_num_queries: A
     assert 0 < shown.count() < 120
 
 
-@pytest.mark.parametrize(("span", "points", "seconds"), [("1h", 60, 60), ("24h", 24, 3600), ("30d", 30, 86400)])
+@pytest.mark.parametrize(
+    ("span", "points", "seconds"), [("1h", 60, 60), ("24h", 24, 3600), ("30d", 30, 86400)]
+)
 def test_activity_has_a_point_for_each_span_of_time(span: Any, points: int, seconds: int) -> None:
     found = activity(span, now=NOON)
     assert [point.start % seconds for point in found] == [0] * points
@@ -57,7 +60,9 @@ def test_activity_has_a_point_for_each_span_of_time(span: Any, points: int, seco
 
 
 @pytest.mark.parametrize("more", [0, 5])
-def test_environments_have_figures_and_a_sparkline(more: int, django_assert_num_queries: Any) -> None:
+def test_environments_have_figures_and_a_sparkline(
+    more: int, django_assert_num_queries: Any
+) -> None:
     play(300)
     catch_up()
     for number in range(more):
@@ -67,7 +72,10 @@ def test_environments_have_figures_and_a_sparkline(more: int, django_assert_num_
         found = environment_figures(environments)
     endings = attempts(played(environment=environments[0]))
     total = found[0].total
-    assert total and (total.n, total.successes) == (len(endings), sum(one.return_sum > THRESHOLD for one in endings))
+    assert total and (total.n, total.successes) == (
+        len(endings),
+        sum(one.return_sum > THRESHOLD for one in endings),
+    )
     assert 20 <= len(found[0].sparkline) <= 40
     assert [one.total for one in found[2:]] == [None] * more
 
@@ -75,7 +83,10 @@ def test_environments_have_figures_and_a_sparkline(more: int, django_assert_num_
 def test_each_environment_has_its_own_definition() -> None:
     play(100)
     Environment.objects.filter(name="math").update(default_return="max", success_threshold=0.1)
-    own = {one.environment.name: str(one.definition) for one in environment_figures(Environment.objects.all())}
+    own = {
+        one.environment.name: str(one.definition)
+        for one in environment_figures(Environment.objects.all())
+    }
     assert own == {"echo": "sum > 0.5", "math": "max > 0.1"}
     given = environment_figures(Environment.objects.all(), DefinitionAsked("last", 0.0))
     assert {str(one.definition) for one in given} == {"last > 0"}
@@ -85,19 +96,39 @@ def test_an_environments_endings_are_counted_by_cause(django_assert_num_queries:
     play(100)
     catch_up()
     with django_assert_num_queries(2):
-        found = together(activity("all", Environment.objects.get(name="echo"), definitions=Definition()))
+        found = together(
+            activity("all", Environment.objects.get(name="echo"), definitions=Definition())
+        )
     assert found.causes == causes(played(environment__name="echo"))
 
 
 def test_tools_have_calls_errors_and_latency() -> None:
     calls = [step_taken(1, n, tool="echo", duration_ms=100.0) for n in range(19)]
-    calls += [step_taken(1, 19, tool="echo", duration_ms=9000.0, status="failed", reason="ValueError", reward=None)]
+    calls += [
+        step_taken(
+            1,
+            19,
+            tool="echo",
+            duration_ms=9000.0,
+            status="failed",
+            reason="ValueError",
+            reward=None,
+        )
+    ]
     calls += [step_taken(1, 20, tool="nope", status="refused", reason="not_found", reward=None)]
     record((episode_started(), *calls, episode_ended()))
     catch_up()
     echo, unknown = tool_figures(Environment.objects.get())
-    assert (echo.tool, echo.calls, echo.failed, echo.error_rate, echo.mean_ms) == ("echo", 20, 1, 0.05, 545.0)
-    assert echo.p50_ms == pytest.approx(100, rel=0.02) and echo.p95_ms == pytest.approx(100, rel=0.02)
+    assert (echo.tool, echo.calls, echo.failed, echo.error_rate, echo.mean_ms) == (
+        "echo",
+        20,
+        1,
+        0.05,
+        545.0,
+    )
+    assert echo.p50_ms == pytest.approx(100, rel=0.02) and echo.p95_ms == pytest.approx(
+        100, rel=0.02
+    )
     assert (unknown.tool, unknown.calls, unknown.refused, unknown.p50_ms) == ("", 1, 1, None)
 
 

@@ -44,7 +44,13 @@ def test_the_effect_and_the_number_that_would_show_it() -> None:
 
 def test_equal_differences_are_told_apart_without_a_deviation() -> None:
     found = evidence_of([0.25] * 3)
-    assert (found.low, found.high, found.effect, found.is_told_apart, found.more) == (0.25, 0.25, None, True, 0)
+    assert (found.low, found.high, found.effect, found.is_told_apart, found.more) == (
+        0.25,
+        0.25,
+        None,
+        True,
+        0,
+    )
 
 
 def test_without_a_difference_no_number_of_tasks_would_show_one() -> None:

@@ -22,7 +22,9 @@ SUM = Definition()
 
 
 def both_figures(environment: Environment, definition: Definition = SUM) -> list[PlayerFigures]:
-    return in_environment(environment, definition, histogram(scope_of(environment), definition).total)
+    return in_environment(
+        environment, definition, histogram(scope_of(environment), definition).total
+    )
 
 
 def test_each_kind_of_player_has_figures_of_its_own_at_a_task() -> None:
@@ -90,7 +92,9 @@ def test_they_take_two_queries_and_one(django_assert_num_queries: DjangoAssertNu
 
 
 @pytest.mark.parametrize("episodes", [1, 128])
-def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(client: Client, episodes: int) -> None:
+def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(
+    client: Client, episodes: int
+) -> None:
     task = make_task()
     for _ in range(episodes):
         end_episode(0.0, task=task)
@@ -98,26 +102,39 @@ def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(client: Client, e
     catch_up()
     address = f"/runs/curves/?environment={task.environment.name}"
     page = client.get(address).context["drawn"]
-    assert [(one.curve.total.episodes, one.curve.total.mean) for one in page.series] == [(episodes, 0.0)]
+    assert [(one.curve.total.episodes, one.curve.total.mean) for one in page.series] == [
+        (episodes, 0.0)
+    ]
     assert any(note.startswith(f"{episodes} ended episode") for note in page.notes)
     assert "player=others" in page.series[0].attempts_query
     people = client.get(f"{address}&player=human").context["drawn"]
-    assert [(one.curve.total.episodes, one.curve.total.mean) for one in people.series] == [(episodes, 1.0)]
+    assert [(one.curve.total.episodes, one.curve.total.mean) for one in people.series] == [
+        (episodes, 1.0)
+    ]
     beside = client.get(f"{address}&by=player").context["drawn"]
-    assert [(one.label, one.curve.total.mean) for one in beside.series] == [("agents", 0.0), ("people", 1.0)]
+    assert [(one.label, one.curve.total.mean) for one in beside.series] == [
+        ("agents", 0.0),
+        ("people", 1.0),
+    ]
     answer = client.get(f"/api/curves?environment={task.environment.name}").json()
     assert answer["total"]["episodes"] == episodes and "of people left out" in answer["note"]
 
 
 @pytest.mark.parametrize("episodes", [1, 128])
-def test_a_curve_of_a_run_has_its_people_and_says_nothing_else(client: Client, episodes: int) -> None:
+def test_a_curve_of_a_run_has_its_people_and_says_nothing_else(
+    client: Client, episodes: int
+) -> None:
     task, run = make_task(), make_run()
     for _ in range(episodes):
         end_episode(0.0, task=task, run=run)
         end_episode(1.0, task=task, run=run, player="human")
     catch_up()
     drawn = client.get(f"/runs/curves/?run={run.name}").context["drawn"]
-    assert [(one.curve.total.episodes, one.curve.total.mean) for one in drawn.series] == [(2 * episodes, 0.5)]
-    assert "player=" not in drawn.series[0].attempts_query and not any("left out" in note for note in drawn.notes)
+    assert [(one.curve.total.episodes, one.curve.total.mean) for one in drawn.series] == [
+        (2 * episodes, 0.5)
+    ]
+    assert "player=" not in drawn.series[0].attempts_query and not any(
+        "left out" in note for note in drawn.notes
+    )
     answer = client.get(f"/api/curves?run={run.name}").json()
     assert answer["total"]["episodes"] == 2 * episodes and "left out" not in answer["note"]

@@ -1,4 +1,5 @@
-"""Tests of where curves pass from one revision of an environment to another, and of what is pooled."""
+"""Tests of where curves pass from one revision of an environment to another, and of what is
+pooled."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.django_db
 
 
 def played(*codes: str, **values: Any) -> list[Episode]:
-    """Create an episode of one task for each code, in training steps from 0 on; the next code begins a new revision."""
+    """Create an episode of one task for each code, in training steps from 0 on; the next code
+    begins a new revision."""
     task = Task.objects.filter(environment=make_environment()).first() or make_task()
     found: list[Episode] = []
     for step, code in enumerate(codes):
@@ -32,7 +34,12 @@ def played(*codes: str, **values: Any) -> list[Episode]:
         latest = EnvironmentRevision.objects.order_by("-pk").first()
         if latest is None or latest.code != code * 32:
             latest = EnvironmentRevision.objects.create(
-                **{"environment": task.environment, "code": code * 32, "digest": code, "versions": "{}"},
+                **{
+                    "environment": task.environment,
+                    "code": code * 32,
+                    "digest": code,
+                    "versions": "{}",
+                },
                 **{"first_episode": episode.pk, "created": NOW},
             )
         Episode.objects.filter(pk=episode.pk).update(revision=latest)
@@ -93,15 +100,23 @@ def test_a_leaderboard_says_that_it_pools_revisions(client: Client) -> None:
     page = client.get("/environments/math/leaderboard/").content.decode()
     assert "different code of the environment" in page
     assert "/runs/curves/?by=model&amp;environment=math&amp;revision=bbbbbbbb" in page
-    assert client.get("/runs/curves/?by=model&environment=math&revision=bbbbbbbb").status_code == 200
+    assert (
+        client.get("/runs/curves/?by=model&environment=math&revision=bbbbbbbb").status_code == 200
+    )
     answer = get("environments/math/leaderboard")
     assert [one["code"] for one in answer["pooled_revisions"]] == ["b" * 32, "a" * 32]
 
 
 def test_a_suite_says_that_it_pools_revisions(client: Client) -> None:
     make_suite(member(make_split(played("a", "b", model="m-1")[0].task)))
-    sentence = "Scores in math pool episodes that different code of it played: revisions bbbbbbbb, aaaaaaaa."
-    assert sentence in get("suites/core")["notes"] and sentence in client.get("/suites/core/").content.decode()
+    sentence = (
+        "Scores in math pool episodes that different code of it played: revisions bbbbbbbb, "
+        "aaaaaaaa."
+    )
+    assert (
+        sentence in get("suites/core")["notes"]
+        and sentence in client.get("/suites/core/").content.decode()
+    )
 
 
 def test_two_episodes_of_different_code_say_so(client: Client) -> None:
@@ -123,14 +138,18 @@ def test_an_environment_says_that_it_pools_revisions_and_shows_one(client: Clien
     assert "pool episodes that different code" in client.get(address).content.decode()
     page = client.get(f"{address}?revision={'b' * 8}").content.decode()
     assert "count only episodes that revision" in page
-    assert re.search(r"environment=math&amp;[^\"]*revision=bbbbbbbb&amp;[^\"]*ending=attempt[^\"]*\">2</a>", page)
+    assert re.search(
+        r"environment=math&amp;[^\"]*revision=bbbbbbbb&amp;[^\"]*ending=attempt[^\"]*\">2</a>", page
+    )
 
 
 def test_a_group_says_that_it_pools_revisions_and_shows_one(client: Client) -> None:
     [first, second] = played("a", "b", run_step=7)
     address = f"/tasks/{first.task_id}/group/?run={Run.objects.get().pk}&step=7"
     page = client.get(address).content.decode()
-    assert "pool episodes that different code" in page and "2 of 2 rollouts" in re.sub("<[^>]*>", "", page)
+    assert "pool episodes that different code" in page and "2 of 2 rollouts" in re.sub(
+        "<[^>]*>", "", page
+    )
     page = client.get(f"{address}&revision={'b' * 8}").content.decode()
     assert "1 of 1 rollout" in re.sub("<[^>]*>", "", page) and f"/episodes/{second.pk}/" in page
     assert f"/episodes/{first.pk}/" not in page
@@ -140,7 +159,10 @@ def test_the_curators_list_says_that_it_pools_revisions(admin_client: Client) ->
     make_split(played("a", "b")[0].task)
     address = f"/admin/environments/task/?environment={Environment.objects.get().pk}"
     page = admin_client.get(address).content.decode()
-    assert "pool episodes that different code" in page and "/environments/math/?revision=bbbbbbbb" in page
+    assert (
+        "pool episodes that different code" in page
+        and "/environments/math/?revision=bbbbbbbb" in page
+    )
     EnvironmentRevision.objects.update(code="a" * 32)
     assert "pool episodes that different code" not in admin_client.get(address).content.decode()
 

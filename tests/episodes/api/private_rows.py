@@ -1,7 +1,9 @@
-"""A private environment with a row of everything that belongs to one, each with the word CANARY in it.
+"""A private environment with a row of everything that belongs to one, each with the word CANARY in
+it.
 
-Its episodes were played by people and with three keys before it was made private: `outsider`, from which it is hidden
-now, `narrow`, which was made for another environment, and `insider`, which names it.
+Its episodes were played by people and with three keys before it was made private: `outsider`, from
+which it is hidden now, `narrow`, which was made for another environment, and `insider`, which names
+it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,29 @@ from typing import Any, NamedTuple
 
 from environments.models import Environment, TaskStatistics
 from environments.scoring.definition import definition_of
-from episodes.models import EnvironmentRevision, Episode, EpisodeComponent, Note, RewardComponent, Run, RunTag, Suite
+from episodes.models import (
+    EnvironmentRevision,
+    Episode,
+    EpisodeComponent,
+    Note,
+    RewardComponent,
+    Run,
+    RunTag,
+    Suite,
+)
 from episodes.search.index import index
 from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.episodes.ended import end_episode
 from tests.episodes.reported import reported
-from tests.stored import NOW, make_blob, make_environment, make_run, make_split, make_step, make_task
+from tests.stored import (
+    NOW,
+    make_blob,
+    make_environment,
+    make_run,
+    make_split,
+    make_step,
+    make_task,
+)
 
 CANARY = "quetzal"
 PUBLIC = "plain"
@@ -32,17 +51,29 @@ class Ids(NamedTuple):
 
 
 def make_private_rows() -> dict[str, Ids]:
-    """Create the rows, and an episode of each key in a public environment; return ids by the label of the key."""
+    """Create the rows, and an episode of each key in a public environment; return ids by the label
+    of the key."""
     plain = make_task(environment=make_environment(PUBLIC))
     environment = make_environment(CANARY, description=f"{CANARY} described")
     task = make_task({"question": f"{CANARY} question"}, environment)
     split = make_split(task, name=f"{CANARY}-split", environment=environment)
     asked = SuiteAsked("success", [MemberAsked(split, definition_of(environment))])
     publish(Suite(name=f"{CANARY}-suite"), asked, "ada")
-    values: dict[str, Any] = {"environment": environment, "task": task, "split": split, "run": _tagged_run()}
-    values |= {"model": f"{CANARY}-model", "prompt": make_blob(f'[{{"type": "text", "text": "{CANARY} prompt"}}]')}
+    values: dict[str, Any] = {
+        "environment": environment,
+        "task": task,
+        "split": split,
+        "run": _tagged_run(),
+    }
+    values |= {
+        "model": f"{CANARY}-model",
+        "prompt": make_blob(f'[{{"type": "text", "text": "{CANARY} prompt"}}]'),
+    }
     values |= {"revision": _revision(environment)}
-    make_step(end_episode(0.0, **values, key_label=f"@{CANARY}", player="human"), text=f"{CANARY} of a person")
+    make_step(
+        end_episode(0.0, **values, key_label=f"@{CANARY}", player="human"),
+        text=f"{CANARY} of a person",
+    )
     found = {}
     for label in LABELS:
         end_episode(task=plain, run=make_run(f"{PUBLIC}-run"), model="m", key_label=label)
@@ -68,12 +99,25 @@ def _revision(environment: Environment) -> EnvironmentRevision:
 
 
 def _rollout(episode: Episode) -> int:
-    """Create a rollout of the episode and one without an episode, and return the id of the first."""
+    """Create a rollout of the episode and one without an episode, and return the id of the
+    first."""
     said = [("user_message", f"{CANARY} said", {})]
-    values = {"environment": CANARY, "environment_name": CANARY, "key_label": episode.key_label, "is_summarised": True}
+    values = {
+        "environment": CANARY,
+        "environment_name": CANARY,
+        "key_label": episode.key_label,
+        "is_summarised": True,
+    }
     values |= {"model": f"{CANARY}-model"}
     reported(f"{CANARY}-alone-{episode.pk}", said, **values)
-    return reported(f"{CANARY}-{episode.pk}", said, **values, episode=episode, joined_by="session", run=episode.run).pk
+    return reported(
+        f"{CANARY}-{episode.pk}",
+        said,
+        **values,
+        episode=episode,
+        joined_by="session",
+        run=episode.run,
+    ).pk
 
 
 def _derived(environment: Environment, episode: Episode) -> None:

@@ -62,7 +62,9 @@ def test_a_number_beyond_64_bits_is_not_found(path: str) -> None:
         ("environments/math/leaderboard?return=median", "return"),
     ],
 )
-def test_a_parameter_that_is_wrong_is_named_with_its_value_and_what_is_allowed(path: str, field: str) -> None:
+def test_a_parameter_that_is_wrong_is_named_with_its_value_and_what_is_allowed(
+    path: str, field: str
+) -> None:
     make_environment("math")
     answer = get(path, 400)
     assert answer["field"] == field

@@ -28,7 +28,16 @@ def person() -> Client:
 @pytest.mark.usefixtures("keys")
 @each(
     "path",
-    ["environments", "tasks", "runs", "episodes", "episodes/1", "episodes/1/steps", "episodes/1/events", "curves"],
+    [
+        "environments",
+        "tasks",
+        "runs",
+        "episodes",
+        "episodes/1",
+        "episodes/1/steps",
+        "episodes/1/events",
+        "curves",
+    ],
 )
 def test_a_stranger_gets_an_error_in_json_about_what_to_send(path: str) -> None:
     response = Client().get(f"/api/{path}")
@@ -110,7 +119,10 @@ def test_a_curve_counts_a_keys_own_episodes() -> None:
 def test_a_task_that_others_brought_is_not_a_key_s_to_read(person: Client) -> None:
     brought, listed = make_task(), make_task()
     Task.objects.filter(pk=listed.pk).update(source="code")
-    assert [task["id"] for task in get("tasks", client=person)["results"]] == [listed.pk, brought.pk]
+    assert [task["id"] for task in get("tasks", client=person)["results"]] == [
+        listed.pk,
+        brought.pk,
+    ]
     assert [task["id"] for task in get("tasks", **LAB)["results"]] == [listed.pk]
     assert "no task" in get(f"tasks/{brought.pk}", 404, **LAB)["detail"]
     make_episode(task=brought, key_label="lab")
@@ -138,7 +150,10 @@ def test_figures_of_whole_environments_are_for_people(person: Client, path: str,
 @pytest.mark.usefixtures("keys")
 def test_suites_are_for_people_and_the_salt_for_those_who_see_hidden_fields(person: Client) -> None:
     version = core()
-    assert "log in" in get("suites", 403, **LAB)["detail"] and "log in" in get("suites/core", 403, **LAB)["detail"]
+    assert (
+        "log in" in get("suites", 403, **LAB)["detail"]
+        and "log in" in get("suites/core", 403, **LAB)["detail"]
+    )
     assert [row["name"] for row in get("suites", client=person)] == ["core"]
     assert get("suites/core", client=person)["salt"] is None
     assert get("suites/core", client=client_of("curator", name="eve"))["salt"] == version.salt
@@ -158,7 +173,11 @@ def _check_away(client: Client, headers: dict[str, str]) -> None:
     client.raise_request_exception = False
     with connection.execute_wrapper(_is_away):
         response = client.get("/api/episodes", headers=headers)
-    assert (response.status_code, response["Content-Type"], response["Retry-After"]) == (503, "application/json", "2")
+    assert (response.status_code, response["Content-Type"], response["Retry-After"]) == (
+        503,
+        "application/json",
+        "2",
+    )
     assert response.json() == {"detail": "The database is unavailable; try again."}
 
 

@@ -22,15 +22,27 @@ pytestmark = pytest.mark.django_db
 
 def played(count: int, **values: object) -> None:
     for number in range(1, count + 1):
-        make_episode(end_number=number, return_sum=number % 2, return_last=0.0, steps_count=3, **values)
+        make_episode(
+            end_number=number, return_sum=number % 2, return_last=0.0, steps_count=3, **values
+        )
 
 
 def test_a_curve_tells_return_success_and_length() -> None:
     played(10, failed_count=1, refused_count=2)
     content = get("curves?environment=math")
-    assert content["definition"] == {"return": "sum", "threshold": 0.9, **DEFAULT, "environments": []}
+    assert content["definition"] == {
+        "return": "sum",
+        "threshold": 0.9,
+        **DEFAULT,
+        "environments": [],
+    }
     total = content["total"]
-    assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
+    assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (
+        10,
+        0.5,
+        0.5,
+        3.0,
+    )
     assert (total["tool_errors"], total["refused_calls"]) == (3.0, 2.0)
     assert sum(point["n"] for point in content["points"]) == 10
 
@@ -39,7 +51,13 @@ def test_tokens_are_given_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     played(3)
     assert get("curves?environment=math")["tokens"] is None
     for episode in Episode.objects.all():
-        reported(f"r-{episode.pk}", (), episode=episode, joined_by="calls", output_tokens=episode.end_number * 10)
+        reported(
+            f"r-{episode.pk}",
+            (),
+            episode=episode,
+            joined_by="calls",
+            output_tokens=episode.end_number * 10,
+        )
     found = get("curves?environment=math&tokens=yes")["tokens"]
     assert found["total"] == {"attempts": 3, "known": 3, "input_tokens": None, "output_tokens": 20}
     assert [point["output_tokens"] for point in found["points"]] == [10, 20, 30]
@@ -50,7 +68,12 @@ def test_tokens_are_given_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_definition_can_be_switched() -> None:
     played(10)
     content = get("curves?environment=math&return=last&threshold=-1")
-    assert content["definition"] == {"return": "last", "threshold": -1.0, **DEFAULT, "environments": []}
+    assert content["definition"] == {
+        "return": "last",
+        "threshold": -1.0,
+        **DEFAULT,
+        "environments": [],
+    }
     assert (content["total"]["mean"], content["total"]["success"]) == (0.0, 1.0)
 
 
@@ -116,7 +139,8 @@ def test_the_convention_can_be_switched() -> None:
     content = get("curves?environment=math&no_call=out&env_error=zero")
     assert content["definition"]["no_call"] == "out"
     assert (
-        content["total"]["rollouts"]["text"] == "24 of 32 rollouts; 2 infrastructure failures = 0, 6 no call left out"
+        content["total"]["rollouts"]["text"] == "24 of 32 rollouts; 2 infrastructure failures = 0, "
+        "6 no call left out"
     )
     assert content["total"]["mean"] == 12 / 26
 
@@ -134,23 +158,38 @@ def test_components_of_rewards_are_picked_by_name() -> None:
         EpisodeComponent.objects.create(episode=episode, component=component, **figures)
     assert get("curves?environment=math")["components"] == []
     [one] = get("curves?environment=math&component=length")["components"]
-    assert (one["name"], one["total"], one["points"]) == ("length", {"n": 1, "mean": 0.5}, [{"n": 1, "mean": 0.5}])
+    assert (one["name"], one["total"], one["points"]) == (
+        "length",
+        {"n": 1, "mean": 0.5},
+        [{"n": 1, "mean": 0.5}],
+    )
     assert len(get("curves?environment=math&component=*")["components"]) == 2
-    assert "Did you mean 'format'?" in get("curves?environment=math&component=fromat", 400)["detail"]
+    assert (
+        "Did you mean 'format'?" in get("curves?environment=math&component=fromat", 400)["detail"]
+    )
 
 
 def play_by_convention() -> None:
-    """End a success and a rollout without a call of a run whose environment leaves out the latter."""
+    """End a success and a rollout without a call of a run whose environment leaves out the
+    latter."""
     convention = Convention(no_call="out").code
-    guess = make_environment("guess", convention=convention, success_threshold=0.5, default_return="max")
+    guess = make_environment(
+        "guess", convention=convention, success_threshold=0.5, default_return="max"
+    )
     for cause, reward in (("finished", 0.8), ("no_call", 0.0)):
         task = make_task(environment=guess)
-        end_episode(reward, environment=guess, task=task, run=make_run(), cause=cause, key_label="lab")
+        end_episode(
+            reward, environment=guess, task=task, run=make_run(), cause=cause, key_label="lab"
+        )
 
 
 def check_convention(content: dict[str, Any]) -> None:
     definition = content["definition"]
-    assert (definition["return"], definition["threshold"], definition["no_call"]) == ("max", 0.5, "out")
+    assert (definition["return"], definition["threshold"], definition["no_call"]) == (
+        "max",
+        0.5,
+        "out",
+    )
     assert (content["total"]["mean"], content["total"]["success"]) == (0.8, 1.0)
 
 
@@ -174,7 +213,8 @@ def test_a_run_has_the_definition_of_the_newest_episode_that_the_key_may_read() 
 
 
 def play_groups() -> None:
-    """End two groups of a run in each of two training steps; the first is flat in both steps, the second in one."""
+    """End two groups of a run in each of two training steps; the first is flat in both steps, the
+    second in one."""
     tasks = [make_task(), make_task()]
     for step, returns in ((1, [(1.0, 1.0), (0.0, 1.0)]), (2, [(0.0, 0.0), (1.0, 1.0)])):
         for task, rewards in zip(tasks, returns, strict=True):
@@ -183,7 +223,10 @@ def play_groups() -> None:
 
 
 def groups_in(content: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [(point["x"], point["groups"], point["flat_groups"], point["flat_share"]) for point in content["points"]]
+    return [
+        (point["x"], point["groups"], point["flat_groups"], point["flat_share"])
+        for point in content["points"]
+    ]
 
 
 GROUPS = [(1, 2, 1, 0.5), (2, 2, 2, 1.0)]
@@ -198,7 +241,9 @@ def test_a_run_has_groups_also_where_the_filter_names_its_environment() -> None:
     assert groups_in(get("curves?run=grpo-3&x=step&environment=math&step=1")) == GROUPS[:1]
 
 
-@pytest.mark.parametrize("query", ["environment=math&x=step", "run=grpo-3&x=step&return_from=1", "run=grpo-3"])
+@pytest.mark.parametrize(
+    "query", ["environment=math&x=step", "run=grpo-3&x=step&return_from=1", "run=grpo-3"]
+)
 def test_other_filters_have_no_groups(query: str) -> None:
     play_groups()
     assert {point["groups"] for point in get(f"curves?{query}")["points"]} == {None}

@@ -18,9 +18,17 @@ pytestmark = pytest.mark.django_db
 
 def test_an_episode_refers_to_others_by_name() -> None:
     task = make_task()
-    episode = make_episode(task=task, split=make_split(task), run=make_run(), run_step=3, return_sum=1.5)
+    episode = make_episode(
+        task=task, split=make_split(task), run=make_run(), run_step=3, return_sum=1.5
+    )
     [content] = get("episodes")["results"]
-    named = (content["environment"], content["split"], content["run"], content["step"], content["task"]["id"])
+    named = (
+        content["environment"],
+        content["split"],
+        content["run"],
+        content["step"],
+        content["task"]["id"],
+    )
     assert named == ("math", "train", "grpo-3", 3, task.pk)
     assert content["returns"] == {"sum": 1.5, "last": None, "max": None, "mean": None}
     assert content["created"] == "2026-01-02T03:04:05.000000Z"
@@ -41,15 +49,26 @@ def test_people_have_names_and_others_none() -> None:
 
 def test_it_says_how_a_person_played() -> None:
     parent = make_episode()
-    play = Play.objects.create(episode=make_episode(player="human"), is_blind=True, parent=parent, parent_step=2)
+    play = Play.objects.create(
+        episode=make_episode(player="human"), is_blind=True, parent=parent, parent_step=2
+    )
     found = get(f"episodes/{play.pk}")["play"]
-    facts = {"is_blind": True, "is_repeat": False, "counts_left": None, "is_excluded": False, "study": None}
+    facts = {
+        "is_blind": True,
+        "is_repeat": False,
+        "counts_left": None,
+        "is_excluded": False,
+        "study": None,
+    }
     facts |= {"continues": parent.pk, "continues_step": 2}
     assert found == facts and get(f"episodes/{parent.pk}")["play"] is None
 
 
 def test_one_episode_is_returned_with_task_prompt_and_tools() -> None:
-    texts = {"prompt": make_blob('[{"type": "text", "text": "\\u00e9"}]'), "tools": make_blob('{"tools": []}')}
+    texts = {
+        "prompt": make_blob('[{"type": "text", "text": "\\u00e9"}]'),
+        "tools": make_blob('{"tools": []}'),
+    }
     episode = make_episode(labels='{"seed": 1e20}', **texts)
     content = get(f"episodes/{episode.pk}")
     assert content["prompt"] == [{"type": "text", "text": "\u00e9"}]
@@ -60,7 +79,12 @@ def test_one_episode_is_returned_with_task_prompt_and_tools() -> None:
 
 def test_what_an_episode_lacks_is_null() -> None:
     content = get(f"episodes/{make_episode().pk}")
-    assert (content["prompt"], content["tools"], content["run"], content["split"]) == (None, None, None, None)
+    assert (content["prompt"], content["tools"], content["run"], content["split"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_episodes_come_newest_first_page_by_page_and_back() -> None:
@@ -81,7 +105,9 @@ def test_a_name_that_nothing_has_is_refused_with_the_nearest() -> None:
     assert "grpo-3" in get("episodes?run=grpo-4", 400)["detail"]
 
 
-@pytest.mark.parametrize(("query", "queries"), [("", 2), ("?sort=-return", 4), ("?ending=attempt", 3)])
+@pytest.mark.parametrize(
+    ("query", "queries"), [("", 2), ("?sort=-return", 4), ("?ending=attempt", 3)]
+)
 def test_a_page_costs_as_many_queries_however_long(
     query: str, queries: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
@@ -99,7 +125,12 @@ def test_steps_are_returned_with_their_exact_texts() -> None:
     body = Client().get(f"/api/episodes/{episode.pk}/steps").content.decode()
     assert '"input": {"z": 1.0, "a": [1E2]}' in body and f'"output": {output}' in body
     [content] = json.loads(body)["results"]
-    assert (content["index"], content["tool"], content["reward"], content["finished"]) == (0, "submit", 0.5, True)
+    assert (content["index"], content["tool"], content["reward"], content["finished"]) == (
+        0,
+        "submit",
+        0.5,
+        True,
+    )
 
 
 def test_steps_come_in_order_page_by_page() -> None:
@@ -116,7 +147,11 @@ def test_one_step_is_returned() -> None:
     episode = make_episode()
     make_step(episode, status="refused", error="no such tool", output="")
     content = get(f"episodes/{episode.pk}/steps/0")
-    assert (content["status"], content["error"], content["output"]) == ("refused", "no such tool", None)
+    assert (content["status"], content["error"], content["output"]) == (
+        "refused",
+        "no such tool",
+        None,
+    )
     get(f"episodes/{episode.pk}/steps/1", 404)
 
 
@@ -124,13 +159,16 @@ def test_a_page_of_steps_ends_before_it_grows_too_large(monkeypatch: pytest.Monk
     monkeypatch.setattr(steps, "MAX_BLOB_BYTES", 25)
     episode = make_episode()
     for number in range(4):
-        make_step(episode, input="", input_blob=make_blob(f'{{"text": "{number:010}"}}'))  # 22 bytes
+        # 22 bytes
+        make_step(episode, input="", input_blob=make_blob(f'{{"text": "{number:010}"}}'))
     answer = get(f"episodes/{episode.pk}/steps")
     assert [one["input"]["text"] for one in answer["results"]] == ["0000000000"]
     assert answer["next"].endswith("after=0")
 
 
-def test_steps_cost_as_many_queries_however_many(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_steps_cost_as_many_queries_however_many(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     episode = make_episode()
     for number in range(4):
         make_step(episode, output="", output_blob=make_blob(f'{{"blocks": [], "n": {number}}}'))

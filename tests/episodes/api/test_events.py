@@ -30,7 +30,11 @@ def client(server: LiveServer) -> Iterator[httpx.Client]:
 
 def begin(client: httpx.Client, session: str) -> int:
     """Start an episode and return its number."""
-    client.post("/create", json={"env_name": "echo", "split": "train", "index": 0}, headers={"X-Session-ID": session})
+    client.post(
+        "/create",
+        json={"env_name": "echo", "split": "train", "index": 0},
+        headers={"X-Session-ID": session},
+    )
     call(client, session, "first")
     [newest, *_] = client.get("/api/episodes").json()["results"]
     return int(newest["id"])
@@ -58,7 +62,9 @@ def events(response: httpx.Response) -> Iterator[tuple[str, str, Any]]:
 
 
 def stream(client: httpx.Client, episode: int, last: str = "") -> Any:
-    return client.stream("GET", f"/api/episodes/{episode}/events", headers={"Last-Event-ID": last} if last else {})
+    return client.stream(
+        "GET", f"/api/episodes/{episode}/events", headers={"Last-Event-ID": last} if last else {}
+    )
 
 
 def test_steps_come_as_they_are_taken_and_then_the_end(client: httpx.Client) -> None:
@@ -111,7 +117,9 @@ def test_an_id_that_no_event_has_is_refused(client: httpx.Client, last: str) -> 
 def test_streams_hold_no_thread(server: LiveServer, client: httpx.Client) -> None:
     episode = begin(client, "many")
     process = psutil.Process(server.pid)
-    with httpx.Client(base_url=server.url, timeout=20, limits=httpx.Limits(max_connections=None)) as many:
+    with httpx.Client(
+        base_url=server.url, timeout=20, limits=httpx.Limits(max_connections=None)
+    ) as many:
         open_streams = []
         for _ in range(40):
             request = many.build_request("GET", f"/api/episodes/{episode}/events")

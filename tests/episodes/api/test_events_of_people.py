@@ -67,9 +67,13 @@ LOSSES: dict[str, Callable[[str], None]] = {
 
 
 @each("name", LOSSES)
-async def test_it_ends_once_the_person_may_not_read_the_episode(client: httpx.AsyncClient, name: str) -> None:
+async def test_it_ends_once_the_person_may_not_read_the_episode(
+    client: httpx.AsyncClient, name: str
+) -> None:
     session = {**LAB, "X-Session-ID": fresh_id()}
-    await client.post("/create", json={"env_name": name, "split": "train", "index": 0}, headers=session)
+    await client.post(
+        "/create", json={"env_name": name, "split": "train", "index": 0}, headers=session
+    )
     headers = {"Cookie": await in_database(lambda: cookie_of(name))}
     episode = await in_database(lambda: Episode.objects.get(session_id=session["X-Session-ID"]).pk)
     stream = asyncio.create_task(client.get(f"/api/episodes/{episode}/events", headers=headers))

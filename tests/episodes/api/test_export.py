@@ -16,7 +16,8 @@ from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.filterwarnings("ignore:StreamingHttpResponse"),  # the test reads what a server would send
+    # the test reads what a server would send
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse"),
 ]
 
 
@@ -57,11 +58,16 @@ def test_those_still_running_are_counted() -> None:
     assert response["X-Running-Episodes"] == "1" and len(body.splitlines()) == 3
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "messages", "pairs", "atif", "harbor"])
+@pytest.mark.parametrize(
+    "format", ["jsonl", "csv", "parquet", "messages", "pairs", "atif", "harbor"]
+)
 def test_instead_of_an_empty_file_it_says_why(format: str) -> None:
     assert "nothing to export" in get(f"episodes/export?format={format}", 404)["detail"]
     make_episode()
-    assert "No run is named 'grpo-4'" in get(f"episodes/export?format={format}&run=grpo-4", 400)["detail"]
+    assert (
+        "No run is named 'grpo-4'"
+        in get(f"episodes/export?format={format}&run=grpo-4", 400)["detail"]
+    )
 
 
 def test_a_conversation_needs_a_call_and_a_pair_two_attempts() -> None:
@@ -72,7 +78,9 @@ def test_a_conversation_needs_a_call_and_a_pair_two_attempts() -> None:
 
 @pytest.mark.usefixtures("keys")
 def test_an_export_for_a_key_has_no_notes() -> None:
-    Note.objects.create(episode=make_episode(key_label="lab"), author="ada", text="this agent is odd")
+    Note.objects.create(
+        episode=make_episode(key_label="lab"), author="ada", text="this agent is odd"
+    )
     assert b"odd" not in file("", **{"X-API-Key": "lab-key-1"})[1]
 
 
@@ -84,14 +92,19 @@ def test_an_export_for_a_person_has_notes() -> None:
 def test_messages_are_written_as_the_address_says() -> None:
     make_step(make_episode())
     _, body = file("format=messages&arguments=string")
-    assert json.loads(body)["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"answer": 42}'
+    assert (
+        json.loads(body)["messages"][0]["tool_calls"][0]["function"]["arguments"]
+        == '{"answer": 42}'
+    )
     assert "object, string" in get("episodes/export?format=messages&arguments=xml", 400)["allowed"]
 
 
 @pytest.mark.usefixtures("keys")
 def test_a_key_gets_no_prompt_from_an_episode_of_another_key() -> None:
     task = make_task()
-    make_episode(task=task, key_label="home", prompt=make_blob('[{"type": "text", "text": "2 + 2?"}]'))
+    make_episode(
+        task=task, key_label="home", prompt=make_blob('[{"type": "text", "text": "2 + 2?"}]')
+    )
     make_step(make_episode(task=task, key_label="lab"))
     assert b"2 + 2?" not in file("format=messages", **{"X-API-Key": "lab-key-1"})[1]
 

@@ -14,8 +14,16 @@ pytestmark = pytest.mark.django_db
 def test_models_are_listed_best_first_with_their_interval_and_coverage() -> None:
     task, _ = make_task(), make_task()
     for by, key, successes in (("all", "", 4), ("model", "weak", 1), ("model", "strong", 3)):
-        counted = {"attempts": 4, "scored": 4, "successes": successes, "return_total": successes, "rate": successes / 4}
-        TaskStatistics.objects.create(task=task, environment=task.environment, by=by, key=key, **counted)
+        counted = {
+            "attempts": 4,
+            "scored": 4,
+            "successes": successes,
+            "return_total": successes,
+            "rate": successes / 4,
+        }
+        TaskStatistics.objects.create(
+            task=task, environment=task.environment, by=by, key=key, **counted
+        )
     content = get("environments/math/leaderboard")
     assert [(row["key"], row["n"], row["mean"], row["coverage"]) for row in content["rows"]] == [
         ("strong", 4, 0.75, 0.5),

@@ -17,8 +17,14 @@ def test_an_environment_is_returned_with_its_splits() -> None:
     make_split(make_task(), name="train")
     [content] = get("environments")
     assert content == get("environments/math")
-    assert (content["name"], content["default_return"], content["success_threshold"]) == ("math", "sum", 0.9)
-    assert [(one["name"], one["type"], one["tasks"]) for one in content["splits"]] == [("train", "train", 1)]
+    assert (content["name"], content["default_return"], content["success_threshold"]) == (
+        "math",
+        "sum",
+        0.9,
+    )
+    assert [(one["name"], one["type"], one["tasks"]) for one in content["splits"]] == [
+        ("train", "train", 1)
+    ]
     assert content["url"] == "http://testserver/api/environments/math"
     assert content["html_url"] == "http://testserver/environments/math/"
 
@@ -50,7 +56,11 @@ def test_an_environment_has_the_figures_of_its_page() -> None:
     assert figures["definition"]["threshold"] == 0.9
     assert nothing is None
     asked = get("environments/math?threshold=0.5&return=max")["figures"]
-    assert (asked["successes"], asked["definition"]["return"], asked["definition"]["threshold"]) == (2, "max", 0.5)
+    assert (
+        asked["successes"],
+        asked["definition"]["return"],
+        asked["definition"]["threshold"],
+    ) == (2, "max", 0.5)
     assert get("environments?return=median", 400)["field"] == "return"
 
 
@@ -113,7 +123,9 @@ def test_tasks_of_a_split_come_in_its_order() -> None:
     assert "train" in get("tasks?environment=math&split=dev", 400)["allowed"]
 
 
-def test_tasks_cost_as_many_queries_however_many_there_are(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_tasks_cost_as_many_queries_however_many_there_are(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     for _ in range(4):
         make_task()
     get("tasks")

@@ -1,4 +1,5 @@
-"""Streams and sockets on which nothing happens end soon after a person or a key has lost what they were opened with."""
+"""Streams and sockets on which nothing happens end soon after a person or a key has lost what they
+were opened with."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ __all__ = ["db"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MAX_TICKS = 100
-"""Tenths of the ten seconds that are promised. They are longer while the server, which has this loop, gets no core."""
+"""Tenths of the ten seconds that are promised. They are longer while the server, which has this
+loop, gets no core."""
 Loss = Callable[[str, str], Any]
 
 
@@ -58,7 +60,8 @@ LOSSES: dict[str, Loss] = {
     **{"logout": log_out, "inactive": deactivate, "groupless": leave_groups},
     **{"hidden": hide, "sealed": seal},
 }
-"""What people may lose, by the name of the person and of the environment that they play and watch."""
+"""What people may lose, by the name of the person and of the environment that they play and
+watch."""
 
 KEY_LOSSES: dict[str, tuple[list[str], Callable[[ApiKey], Any]]] = {
     "revoked": (["play", "read"], lambda row: revoke_key(row, "ada")),
@@ -66,7 +69,8 @@ KEY_LOSSES: dict[str, tuple[list[str], Callable[[ApiKey], Any]]] = {
     "demoted": (["admin"], lambda row: change_key(row, scopes=["play", "read"])),
     "barred": (["play", "read"], lambda row: hide("barred", "")),
 }
-"""The scopes of keys and what these lose, by the name of the key and of the environment that it plays."""
+"""The scopes of keys and what these lose, by the name of the key and of the environment that it
+plays."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -79,18 +83,26 @@ async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_what_a_person_has_open_ends(client: httpx.AsyncClient) -> None:
-    all_open = asyncio.Barrier(len(LOSSES))  # a stream that opens after `hide` is one without the environment
-    await asyncio.gather(*[lose_as_person(client, name, loss, all_open) for name, loss in LOSSES.items()])
+    # a stream that opens after `hide` is one without the environment
+    all_open = asyncio.Barrier(len(LOSSES))
+    await asyncio.gather(
+        *[lose_as_person(client, name, loss, all_open) for name, loss in LOSSES.items()]
+    )
 
 
 async def test_what_a_key_has_open_ends(client: httpx.AsyncClient) -> None:
     await asyncio.gather(*[lose_as_key(client, name, *loss) for name, loss in KEY_LOSSES.items()])
 
 
-async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss, all_open: asyncio.Barrier) -> None:
+async def lose_as_person(
+    client: httpx.AsyncClient, name: str, loss: Loss, all_open: asyncio.Barrier
+) -> None:
     cookie = await in_database(lambda: session_of(name))
     async with httpx.AsyncClient(
-        transport=client._transport, base_url=client.base_url, cookies={"sessionid": cookie}, timeout=60
+        transport=client._transport,
+        base_url=client.base_url,
+        cookies={"sessionid": cookie},
+        timeout=60,
     ) as browser:
         episode = await start_play(browser, name)
         socket = communicator(browser, episode)
@@ -101,14 +113,21 @@ async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss, all_o
             "/events/?channel=episodes",
         ]
         streams = [asyncio.create_task(browser.get(address)) for address in addresses]
-        await until(lambda: followers(channel_of(episode)) == 2 and followers(f"{WITHOUT}{STUDIES}") == len(LOSSES))
+        await until(
+            lambda: (
+                followers(channel_of(episode)) == 2
+                and followers(f"{WITHOUT}{STUDIES}") == len(LOSSES)
+            )
+        )
         await all_open.wait()
         await in_database(lambda: loss(name, cookie))
         *answers, _ = await soon(asyncio.gather(*streams, until_closed(socket)))
         assert not any("event: ended" in answer.text for answer in answers)
 
 
-async def lose_as_key(client: httpx.AsyncClient, name: str, scopes: list[str], lose: Callable[[ApiKey], Any]) -> None:
+async def lose_as_key(
+    client: httpx.AsyncClient, name: str, scopes: list[str], lose: Callable[[ApiKey], Any]
+) -> None:
     row, text = await in_database(lambda: make_key(name, scopes=scopes))
     headers = {"X-API-Key": text, "X-Session-ID": fresh_id()}
     task = {"env_name": name, "split": "train", "index": 0}

@@ -54,14 +54,24 @@ def test_answers_are_as_the_document_says(path: str) -> None:
     episode = make_episode(task=task, split=make_split(task), run=make_run(), end_number=1)
     make_step(episode)
     rollout = reported(run=make_run("grpo-4"), episode=episode, is_summarised=True)
-    numbers = {"rollouts": rollout.pk, "episodes": episode.pk, "tasks": task.pk, "runs": episode.run_id}
+    numbers = {
+        "rollouts": rollout.pk,
+        "episodes": episode.pk,
+        "tasks": task.pk,
+        "runs": episode.run_id,
+    }
     make_suite(member(episode.split))
     filled = path.format(
-        name="core" if path.startswith("suites") else "math", id=numbers.get(path.partition("/")[0]), index=0
+        name="core" if path.startswith("suites") else "math",
+        id=numbers.get(path.partition("/")[0]),
+        index=0,
     )
     document = snapshot()
     answers = document["paths"][f"/api/{path}"]["get"]["responses"]
-    schema = {**answers["200"]["content"]["application/json"]["schema"], "components": document["components"]}
+    schema = {
+        **answers["200"]["content"]["application/json"]["schema"],
+        "components": document["components"],
+    }
     assert not [*Draft202012Validator(schema).iter_errors(get(filled))]
 
 

@@ -1,7 +1,9 @@
-"""Every address of the API, for readers from whom a private environment is hidden and for those who may see it.
+"""Every address of the API, for readers from whom a private environment is hidden and for those who
+may see it.
 
-Each address that names something is asked twice: for what belongs to the private environment, and for what nobody has.
-A reader who may not see it gets the same answer, and finds nothing of it at any other address.
+Each address that names something is asked twice: for what belongs to the private environment, and
+for what nobody has. A reader who may not see it gets the same answer, and finds nothing of it at
+any other address.
 """
 
 from __future__ import annotations
@@ -58,10 +60,26 @@ LACKING = {
 NOBODY = Ids(987_654, 987_654, 987_654, 987_654)
 WITHOUT_ROWS = {"", "schema"}
 """Addresses that describe the API itself, which takes long."""
-OF_EPISODES = ("environment={}", "environment={}&split={}-split", "run={}-run", "model={}-model", "text={}")
+OF_EPISODES = (
+    "environment={}",
+    "environment={}&split={}-split",
+    "run={}-run",
+    "model={}-model",
+    "text={}",
+)
 QUERIES: dict[str, tuple[str, ...]] = {
-    "episodes": ("", *OF_EPISODES, "who=@{}", "revision={}0", "suite={}-suite/v1", "player=human", "sort=return"),
-    "episodes/export": tuple(f"format={one}{more}" for one in FORMATS for more in ("", "&environment={}")),
+    "episodes": (
+        "",
+        *OF_EPISODES,
+        "who=@{}",
+        "revision={}0",
+        "suite={}-suite/v1",
+        "player=human",
+        "sort=return",
+    ),
+    "episodes/export": tuple(
+        f"format={one}{more}" for one in FORMATS for more in ("", "&environment={}")
+    ),
     "environments": ("",),
     "tasks": ("", "environment={}", "environment={}&split={}-split"),
     "runs": ("", "name={}-run", "tag={}-tag"),
@@ -93,11 +111,15 @@ async def readers(client: httpx.AsyncClient) -> dict[str, Reader]:
 
 def make_readers() -> dict[str, Reader]:
     ids = make_private_rows()
-    catch_up()  # or the first answers to searches say how much of the record the server's follower has indexed so far
+    # or the first answers to searches say how much of the record the server's follower has indexed
+    # so far
+    catch_up()
     environments: dict[str, list[str]] = {"narrow": [PUBLIC], "insider": [CANARY, PUBLIC]}
     readers = {}
     for label in ids:
-        _, text = make_key(label, scopes=["play", "record", "read"], environments=environments.get(label, []))
+        _, text = make_key(
+            label, scopes=["play", "record", "read"], environments=environments.get(label, [])
+        )
         readers[label] = Reader({"X-API-Key": text}, ids[label])
     Environment.objects.get(name=CANARY).members.add(member("viewer", name="member"))
     for name, group in (("stranger", "viewer"), ("operator", "operator")):
@@ -121,20 +143,28 @@ class Address(NamedTuple):
 
 
 def addresses(ids: Ids) -> Iterator[Address]:
-    """Yield every address of the API, from its URL patterns. Raises: KeyError for one whose parameters are unknown."""
+    """Yield every address of the API, from its URL patterns. Raises: KeyError for one whose
+    parameters are unknown."""
     for one in urlpatterns:
         assert isinstance(one, URLPattern)
-        route = re.sub(r"\(\?P<(\w+)>[^)]*\)|<(?:\w+:)?(\w+)>", r"{\1\2}", re.sub(r"^\^|\$$", "", str(one.pattern)))
+        route = re.sub(
+            r"\(\?P<(\w+)>[^)]*\)|<(?:\w+:)?(\w+)>",
+            r"{\1\2}",
+            re.sub(r"^\^|\$$", "", str(one.pattern)),
+        )
         word = route.partition("/")[0]
         if "{" in route:
             yield Address(*(f"/api/{route.format(**one)}" for one in values(word, ids)))
         elif route not in WITHOUT_ROWS:
             for query in QUERIES[route]:
-                yield Address(*(f"/api/{route}?{query.replace('{}', name)}" for name in (CANARY, NOWHERE)))
+                yield Address(
+                    *(f"/api/{route}?{query.replace('{}', name)}" for name in (CANARY, NOWHERE))
+                )
 
 
 def values(word: str, ids: Ids) -> Iterator[dict[str, Any]]:
-    """Yield the parameters of the addresses that begin with `word`: of the private environment, and unknown ones."""
+    """Yield the parameters of the addresses that begin with `word`: of the private environment, and
+    unknown ones."""
     for name, one in ((CANARY, ids), (NOWHERE, NOBODY)):
         parameters = {
             "environments": {"name": name},
@@ -163,7 +193,9 @@ async def test_it_is_at_no_address_for_those_from_whom_it_is_hidden(
     reader, wrong = readers[name], []
     for private, unknown in addresses(reader.ids):
         shown = await answer(client, private, reader)
-        if CANARY in shown[1] or (private != unknown and shown != await answer(client, unknown, reader)):
+        if CANARY in shown[1] or (
+            private != unknown and shown != await answer(client, unknown, reader)
+        ):
             wrong.append((private, shown))
     assert not wrong
 
@@ -172,12 +204,15 @@ async def test_it_is_at_no_address_for_those_from_whom_it_is_hidden(
 async def test_it_is_at_every_address_for_those_who_may_see_it(
     client: httpx.AsyncClient, readers: dict[str, Reader], name: str
 ) -> None:
-    """So the sweep would notice what leaks. A key reads nothing of people, and no figures of all episodes."""
+    """So the sweep would notice what leaks. A key reads nothing of people, and no figures of all
+    episodes."""
     reader, missed = readers[name], []
     for private, unknown in addresses(reader.ids):
         found = await client.get(private, headers=reader.headers)
         is_shown = CANARY in found.text or found.content.startswith(BINARY)
-        if found.status_code != 200 or not (is_shown or await answer(client, unknown, reader) != (200, found.text)):
+        if found.status_code != 200 or not (
+            is_shown or await answer(client, unknown, reader) != (200, found.text)
+        ):
             missed.append(private)
     assert sorted(set(missed) - LACKING[name]) == []
 

@@ -20,10 +20,24 @@ def test_the_list_has_figures_and_the_episode() -> None:
     rollout = reported(run=make_run(), run_step=4, model="m-1")
     catch_up()
     (row,) = get("rollouts")["results"]
-    expected = {"id": rollout.pk, "episode": episode.pk, "joined_by": "calls", "run": "grpo-3", "step": 4}
-    expected |= {"model": "m-1", "messages": 6, "reward": 0.5, "environment": "acme/echo", "title": "grpo-3 · echo"}
+    expected = {
+        "id": rollout.pk,
+        "episode": episode.pk,
+        "joined_by": "calls",
+        "run": "grpo-3",
+        "step": 4,
+    }
+    expected |= {
+        "model": "m-1",
+        "messages": 6,
+        "reward": 0.5,
+        "environment": "acme/echo",
+        "title": "grpo-3 · echo",
+    }
     assert {name: row[name] for name in expected} == expected
-    assert row["usage"] == dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens", "cost"))
+    assert row["usage"] == dict.fromkeys(
+        ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens", "cost")
+    )
     assert row["html_url"] == "http://testserver/rollouts/r-1/"
 
 
@@ -35,7 +49,13 @@ def test_what_the_client_leaves_out_is_that_of_the_episode() -> None:
     reported(run=run)
     catch_up()
     (row,) = get("rollouts?model=m-7")["results"]
-    expected = {"model": "m-7", "split": "train", "task_index": 3, "step": 6, "title": "grpo-9 · echo · train #3"}
+    expected = {
+        "model": "m-7",
+        "split": "train",
+        "task_index": 3,
+        "step": 6,
+        "title": "grpo-9 · echo · train #3",
+    }
     assert {name: row[name] for name in expected} == expected
     one = get(f"rollouts/{row['id']}")
     assert {name: one[name] for name in expected} == expected
@@ -64,12 +84,18 @@ def test_messages_come_in_order_and_page_by_page() -> None:
     rows = [*first["results"], *rest["results"]]
     assert [row["index"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert rest["next"] is None
-    assert (rows[2]["type"], rows[2]["content"], rows[2]["summary"]) == ("reasoning", "It must be four.", "thinking")
+    assert (rows[2]["type"], rows[2]["content"], rows[2]["summary"]) == (
+        "reasoning",
+        "It must be four.",
+        "thinking",
+    )
     assert (rows[4]["name"], rows[4]["call_id"]) == ("echo", "c1")
 
 
 def test_one_has_what_its_client_said() -> None:
-    rollout = reported(event='{"runName": "a", "metadata": {"x": 1}}', info='{"task_index": [5, 2]}')
+    rollout = reported(
+        event='{"runName": "a", "metadata": {"x": 1}}', info='{"task_index": [5, 2]}'
+    )
     answer = get(f"rollouts/{rollout.pk}")
     assert answer["event"] == {"runName": "a", "metadata": {"x": 1}}
     assert answer["info"] == {"task_index": 2}

@@ -23,11 +23,15 @@ pytestmark = pytest.mark.django_db
 LAB, HOME = {"X-API-Key": "lab-key-1"}, {"X-API-Key": "home-key-1"}
 
 
-def put(name: str, description: Any, status: int = 200, client: Client | None = None, **headers: str) -> Any:
+def put(
+    name: str, description: Any, status: int = 200, client: Client | None = None, **headers: str
+) -> Any:
     """Return the response to PUT /api/runs/by-name/…"""
     path = f"/api/runs/by-name/{quote(name, safe='')}"
     body = description if isinstance(description, (str, bytes)) else json.dumps(description)
-    response = (client or Client()).put(path, body, content_type="application/json", headers=headers)
+    response = (client or Client()).put(
+        path, body, content_type="application/json", headers=headers
+    )
     assert response.status_code == status, response.content
     return response
 
@@ -53,16 +57,28 @@ def test_a_first_description_creates_the_run() -> None:
 def test_members_that_are_left_out_keep_their_values() -> None:
     put("grpo-3", {"step": 3, "tags": ["a", "b"], "notes": "Go", "state": "failed"}, 201)
     answer = put("grpo-3", {"step": 4}).json()
-    assert (answer["step"], answer["tags"], answer["notes"], answer["state"]) == (4, ["a", "b"], "Go", "failed")
+    assert (answer["step"], answer["tags"], answer["notes"], answer["state"]) == (
+        4,
+        ["a", "b"],
+        "Go",
+        "failed",
+    )
 
 
 def test_null_empties_a_member() -> None:
     put("grpo-3", {"step": 3, "tags": ["a"], "config": {"lr": 1}, "notes": "Go"}, 201)
     answer = put("grpo-3", {"step": None, "tags": None, "config": None, "notes": None}).json()
-    assert (answer["step"], answer["tags"], answer["config"], answer["notes"]) == (None, [], None, "")
+    assert (answer["step"], answer["tags"], answer["config"], answer["notes"]) == (
+        None,
+        [],
+        None,
+        "",
+    )
 
 
-@pytest.mark.parametrize("name", ["a/b", "läuft 1", "..", "a?b#c&d=e%", "/start/", "x.y", "日本", "a\nb", "by-name/x"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "läuft 1", "..", "a?b#c&d=e%", "/start/", "x.y", "日本", "a\nb", "by-name/x"]
+)
 def test_any_name_can_be_described_and_read(name: str) -> None:
     put(name, {"step": 1}, 201)
     assert get(f"runs/by-name/{quote(name, safe='')}")["name"] == name == Run.objects.get().name
@@ -122,14 +138,18 @@ def test_an_invalid_description_changes_nothing(description: Any, sentence: str)
 
 def test_characters_that_no_database_stores_are_replaced() -> None:
     config = {"x": "\ud800", "n": 10**400, "\ud800": {"\0": "😀"}}
-    answer = put("grpo-3", {"notes": "a\0b\ud800", "tags": ["\ud800"], "config": config}, 201).json()
+    answer = put(
+        "grpo-3", {"notes": "a\0b\ud800", "tags": ["\ud800"], "config": config}, 201
+    ).json()
     assert (answer["notes"], answer["tags"]) == ("a\ufffdb\ufffd", ["\ufffd"])
     assert answer["config"] == {"x": "\ufffd", "n": 10**400, "\ufffd": {"\ufffd": "😀"}}
     assert Client().get("/runs/").status_code == 200
 
 
 def test_a_body_that_is_not_json_is_refused() -> None:
-    response = Client().put("/api/runs/by-name/x", b"step=3", content_type="application/x-www-form-urlencoded")
+    response = Client().put(
+        "/api/runs/by-name/x", b"step=3", content_type="application/x-www-form-urlencoded"
+    )
     assert response.status_code == 415 and "application/json" in response.json()["detail"]
 
 
@@ -144,7 +164,9 @@ def test_a_body_that_is_not_json_is_refused() -> None:
         ('{"step": true}', "step='true' cannot be used"),
     ],
 )
-def test_what_is_wrong_with_a_body_is_said_as_its_sender_wrote_it(body: str | bytes, sentence: str) -> None:
+def test_what_is_wrong_with_a_body_is_said_as_its_sender_wrote_it(
+    body: str | bytes, sentence: str
+) -> None:
     assert sentence in put("grpo-3", body, 400).json()["detail"]
 
 
@@ -154,7 +176,7 @@ def test_other_methods_name_those_that_are_allowed() -> None:
     assert Client().put("/api/runs").status_code == 405
 
 
-# --- versions --------------------------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------------------
 
 
 def test_the_etag_changes_with_each_description() -> None:
@@ -196,7 +218,7 @@ def test_a_step_goes_back_only_with_the_etag() -> None:
     assert put("grpo-3", {"step": 3}, **{"If-Match": etag}).json()["step"] == 3
 
 
-# --- executions ------------------------------------------------------------------------------------------------------
+# --- executions -----------------------------------------------------------------------------------
 
 
 def begin(description: Any, status: int, *, episodes: int = 1, **headers: str) -> str:
@@ -207,7 +229,12 @@ def begin(description: Any, status: int, *, episodes: int = 1, **headers: str) -
     return str(name)
 
 
-START: dict[str, Any] = {"state": "running", "step": 0, "model": "a", "config": {"lr": 1, "seed": 2}}
+START: dict[str, Any] = {
+    "state": "running",
+    "step": 0,
+    "model": "a",
+    "config": {"lr": 1, "seed": 2},
+}
 
 
 @each(
@@ -226,7 +253,9 @@ START: dict[str, Any] = {"state": "running", "step": 0, "model": "a", "config": 
         ({"run_id": "of-my-own"}, True),
     ],
 )
-def test_a_trainer_goes_on_with_its_run_or_begins_the_next_one(description: Any, is_another: bool) -> None:
+def test_a_trainer_goes_on_with_its_run_or_begins_the_next_one(
+    description: Any, is_another: bool
+) -> None:
     Episode.objects.all().delete()
     Run.objects.all().delete()
     begin(START, 201)
@@ -246,7 +275,9 @@ def test_the_first_run_of_a_name_is_left_as_it_was_by_the_second() -> None:
     assert get(f"runs/{first['id']}")["updated"] == first["updated"]
     second = get("runs/by-name/tiny")
     assert (second["number"], second["model"], second["config"]) == (2, "b", {"lr": 5})
-    assert ids("runs?name=tiny") == [second["id"], first["id"]] and ids("runs?name=tiny%20(2)") == [second["id"]]
+    assert ids("runs?name=tiny") == [second["id"], first["id"]] and ids("runs?name=tiny%20(2)") == [
+        second["id"]
+    ]
     assert put("tiny (2)", {"state": "ended"}).json()["id"] == second["id"]
     assert put("tiny (2)", START).json()["id"] == second["id"]
 
@@ -262,7 +293,9 @@ def test_the_first_run_of_a_name_is_left_as_it_was_by_the_second() -> None:
         ({"step": 39}, "tiny (2)"),
     ],
 )
-def test_a_run_that_has_ended_goes_on_only_if_its_trainer_resumes(description: Any, name: str) -> None:
+def test_a_run_that_has_ended_goes_on_only_if_its_trainer_resumes(
+    description: Any, name: str
+) -> None:
     Episode.objects.all().delete()
     Run.objects.all().delete()
     begin({**START, "step": 40}, 201)
@@ -306,7 +339,7 @@ def test_an_id_of_ones_own_is_that_of_a_run_of_the_name() -> None:
     assert "true, false" in put("tiny", {"resume": "yes"}, 400).json()["detail"]
 
 
-# --- lists -----------------------------------------------------------------------------------------------------------
+# --- lists ----------------------------------------------------------------------------------------
 
 
 def test_runs_are_listed_by_state_and_tag() -> None:
@@ -320,7 +353,7 @@ def test_runs_are_listed_by_state_and_tag() -> None:
     assert "allowed are" in get("runs?state=done", 400)["detail"]
 
 
-# --- who may ---------------------------------------------------------------------------------------------------------
+# --- who may --------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("keys")
@@ -373,7 +406,11 @@ def test_a_browser_needs_the_csrf_token() -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Origin": "http://evil.example"}, {"Referer": "http://evil.example/"}, {"Sec-Fetch-Site": "cross-site"}],
+    [
+        {"Origin": "http://evil.example"},
+        {"Referer": "http://evil.example/"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
 )
 def test_without_keys_another_site_changes_nothing(headers: dict[str, str]) -> None:
     put("grpo-3", {}, 403, Client(enforce_csrf_checks=True), **headers)
@@ -387,9 +424,17 @@ def test_without_keys_a_program_on_this_machine_needs_nothing() -> None:
 @pytest.mark.usefixtures("keys")
 def test_a_description_is_recorded_without_the_key_that_sends_it() -> None:
     encoded = base64.b64encode(b"user:lab-key-1").decode()
-    description = {"notes": f"run with {LAB['X-API-Key']}", "config": {"header": encoded}, "tags": ["lab-key-1"]}
+    description = {
+        "notes": f"run with {LAB['X-API-Key']}",
+        "config": {"header": encoded},
+        "tags": ["lab-key-1"],
+    }
     put("with lab-key-1", description, 201, **LAB)
     run = Run.objects.get()
-    assert (run.name, run.notes, run.tag_names) == ("with ********", "run with ********", ["********"])
+    assert (run.name, run.notes, run.tag_names) == (
+        "with ********",
+        "run with ********",
+        ["********"],
+    )
     assert STARS in run.config and encoded[8:-4] not in run.config
     assert get("runs/by-name/with%20lab-key-1", **LAB)["name"] == "with ********"

@@ -27,7 +27,9 @@ def test_a_superseded_task_leads_to_what_replaced_it() -> None:
     successor = {"id": new, "url": f"http://testserver/api/tasks/{new}"}
     rows = {row["id"]: row["replaced_by"] for row in get("tasks")["results"]}
     assert {pk for pk, row in rows.items() if row} == {tasks["superseded"]}
-    assert rows[tasks["superseded"]] == get(f"tasks/{tasks['superseded']}")["replaced_by"] == successor
+    assert (
+        rows[tasks["superseded"]] == get(f"tasks/{tasks['superseded']}")["replaced_by"] == successor
+    )
     assert get(f"tasks/{new}")["state"] == "active"
 
 

@@ -16,8 +16,22 @@ from tests.rows import each
         ({"rewards": {"a": 1}}, {"a": 1.0}),
         ({"reward_components": {"a": 1}, "rewards": {"a": 2}}, {"a": 1.0}),
         ({"reward_components": [1], "rewards": {"a": 2}}, {"a": 2.0}),
-        ({"reward_components": {"a": float("nan"), "b": float("-inf"), "c": 10**400, "d": True, "e": "1"}}, {}),
-        ({"reward_components": {"": 1, "x" * 90: 2, "nul\0": 3}}, {"x" * 80: 2.0, "nul\ufffd": 3.0}),
+        (
+            {
+                "reward_components": {
+                    "a": float("nan"),
+                    "b": float("-inf"),
+                    "c": 10**400,
+                    "d": True,
+                    "e": "1",
+                }
+            },
+            {},
+        ),
+        (
+            {"reward_components": {"": 1, "x" * 90: 2, "nul\0": 3}},
+            {"x" * 80: 2.0, "nul\ufffd": 3.0},
+        ),
         ({"components": {"a": 1}}, {}),
         ([1], {}),
         (None, {}),
@@ -28,10 +42,21 @@ def test_finite_numbers_with_a_name_are_components(metadata: Any, found: dict[st
 
 
 def test_further_components_are_ignored() -> None:
-    assert len(components_of({"rewards": {str(number): 1 for number in range(100)}})) == MAX_COMPONENTS
+    assert (
+        len(components_of({"rewards": {str(number): 1 for number in range(100)}})) == MAX_COMPONENTS
+    )
 
 
-@each("output", ["", "no json", '{"blocks": [], "metadata": {"other": 1}}', '["reward_components"]', '"\\"rewards\\""'])
+@each(
+    "output",
+    [
+        "",
+        "no json",
+        '{"blocks": [], "metadata": {"other": 1}}',
+        '["reward_components"]',
+        '"\\"rewards\\""',
+    ],
+)
 def test_an_output_without_components_has_none(output: str) -> None:
     assert components_in(output) == {}
 
@@ -44,4 +69,6 @@ def test_an_output_without_metadata_is_not_searched(reward: float | None, finish
     plain = wire.model_json(output).replace('"x"', '"rewards"')
     assert not may_report(plain)
     nested = {"rewards": {"a": 1}, "last": {"metadata": None, "reward": 1.0, "finished": True}}
-    assert components_in(wire.model_json(output.model_copy(update={"metadata": nested}))) == {"a": 1.0}
+    assert components_in(wire.model_json(output.model_copy(update={"metadata": nested}))) == {
+        "a": 1.0
+    }

@@ -1,4 +1,5 @@
-"""Tallies of groups say which groups are flat, and how returns deviate within them, as the returns themselves do."""
+"""Tallies of groups say which groups are flat, and how returns deviate within them, as the returns
+themselves do."""
 
 from __future__ import annotations
 
@@ -16,11 +17,21 @@ from episodes.attempts.group_states import MAX_FLAT_RANGE, GroupCount, GroupCoun
 from tests.rows import each
 
 CONVENTIONS = [Convention(*values) for values in product(*CONVENTION_PARTS.values())]
-KINDS = ("finished", "finished", "abandoned", "expired", "no_call", "interrupted", "env_error", "setup_failed")
+KINDS = (
+    "finished",
+    "finished",
+    "abandoned",
+    "expired",
+    "no_call",
+    "interrupted",
+    "env_error",
+    "setup_failed",
+)
 
 
 def expected(rollouts: list[tuple[str, list[float | None]]], definition: Definition) -> GroupCount:
-    """Return whether the rollouts are a group, whether it is flat, and its deviation, from the returns that count."""
+    """Return whether the rollouts are a group, whether it is flat, and its deviation, from the
+    returns that count."""
     place, counted = RETURNS.index(definition.return_), list[float]()
     for kind, returns in rollouts:
         treatment, value = definition.convention.treatments[kind], returns[place]
@@ -39,9 +50,12 @@ def test_a_tally_says_which_groups_are_flat_and_how_they_deviate(seed: int) -> N
     values = random.sample([0.0, 1.0, 0.5, 0.5 + 1e-12, None], random.choice([1, 2, 3]))
     kinds = random.sample(KINDS, random.choice([1, 2, 3, 5]))
     rollouts = [
-        (random.choice(kinds), [random.choice(values) for _ in RETURNS]) for _ in range(random.choice([1, 2, 3, 8]))
+        (random.choice(kinds), [random.choice(values) for _ in RETURNS])
+        for _ in range(random.choice([1, 2, 3, 8]))
     ]
-    rollouts = [(kind, [0.0] * len(RETURNS) if kind == "no_call" else returns) for kind, returns in rollouts]
+    rollouts = [
+        (kind, [0.0] * len(RETURNS) if kind == "no_call" else returns) for kind, returns in rollouts
+    ]
     state = GroupState()
     for rollout in rollouts:
         state.add(*rollout)

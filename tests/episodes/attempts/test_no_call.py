@@ -1,4 +1,5 @@
-"""Endings of agents without a tool call: recorded as attempts with a return of 0, imported and migrated by one rule."""
+"""Endings of agents without a tool call: recorded as attempts with a return of 0, imported and
+migrated by one rule."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def test_agents_that_were_given_a_task_play_a_rollout(
         ("no_call", 0, ("no_call", "Left early", False)),
     ],
 )
-def test_a_rollout_without_a_call_has_a_cause_of_its_own(cause: str, calls: int, expected: tuple[Any, ...]) -> None:
+def test_a_rollout_without_a_call_has_a_cause_of_its_own(
+    cause: str, calls: int, expected: tuple[Any, ...]
+) -> None:
     assert ending_of(cause, "Left early", calls=calls, is_rollout=True) == expected
 
 
@@ -73,13 +76,21 @@ def test_what_is_no_rollout_is_a_probe_without_a_call() -> None:
 def test_it_is_recorded_and_counted_as_a_return_of_0() -> None:
     ended_without_call(is_named=True, cause="expired")
     episode = Episode.objects.get()
-    assert (episode.cause, episode.detail, episode.is_probe) == ("no_call", "Expired without a tool call.", False)
+    assert (episode.cause, episode.detail, episode.is_probe) == (
+        "no_call",
+        "Expired without a tool call.",
+        False,
+    )
     assert [getattr(episode, name) for name in RETURNS] == [0.0] * 4
-    assert list(TaskStatistics.objects.filter(by="all").values_list("attempts", "scored", "successes")) == [(1, 1, 0)]
+    assert list(
+        TaskStatistics.objects.filter(by="all").values_list("attempts", "scored", "successes")
+    ) == [(1, 1, 0)]
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("facts", [{}, {"player": "human", "has_prompt": True}, {"player": "script"}])
+@pytest.mark.parametrize(
+    "facts", [{}, {"player": "human", "has_prompt": True}, {"player": "script"}]
+)
 def test_other_endings_without_a_call_are_probes(facts: dict[str, Any]) -> None:
     ended_without_call(**facts)
     episode = Episode.objects.get()
@@ -99,7 +110,10 @@ def test_a_refused_call_is_a_call() -> None:
 def test_a_filter_finds_it() -> None:
     for cause in ("no_call", "finished", "env_error", "setup_failed"):
         make_episode(cause=cause)
-    found = {ending: [row.episode.cause for row in page_of(EpisodeFilter(ending=ending)).rows] for ending in ENDINGS}
+    found = {
+        ending: [row.episode.cause for row in page_of(EpisodeFilter(ending=ending)).rows]
+        for ending in ENDINGS
+    }
     assert found == {
         "no_call": ["no_call"],
         "failure": ["setup_failed", "env_error"],
@@ -113,13 +127,17 @@ EDITOR = SimpleNamespace(connection=connection)
 
 def stored() -> dict[str, tuple[str, str, bool, float | None]]:
     rows = Episode.objects.values_list("session_id", "cause", "detail", "is_probe", "return_last")
-    return {session: (cause, detail, is_probe, last) for session, cause, detail, is_probe, last in rows}
+    return {
+        session: (cause, detail, is_probe, last) for session, cause, detail, is_probe, last in rows
+    }
 
 
 def make_old_episodes() -> None:
     """Make episodes as earlier versions recorded them."""
     probe: dict[str, Any] = {"is_probe": True, "cause": "abandoned"}
-    make_episode(session_id="run", run=make_run(), **{**probe, "cause": "expired", "detail": "Idle."})
+    make_episode(
+        session_id="run", run=make_run(), **{**probe, "cause": "expired", "detail": "Idle."}
+    )
     make_episode(session_id="model", model="m", **probe)
     make_episode(session_id="prompt", prompt=make_blob("[]"), **probe)
     make_episode(session_id="bare", **probe)
@@ -141,14 +159,19 @@ def test_the_migration_sorts_existing_episodes(capsys: pytest.CaptureFixture[str
         "model": ("no_call", "Abandoned without a tool call.", False, 0.0),
         "prompt": ("no_call", "Abandoned without a tool call.", False, 0.0),
     }
-    assert (Environment.objects.get().counted, Progress.objects.get(name="blocks").end_number) == ("", -1)
+    assert (Environment.objects.get().counted, Progress.objects.get(name="blocks").end_number) == (
+        "",
+        -1,
+    )
     assert "3 episodes of agents ended without a tool call" in capsys.readouterr().out
     migration.unmark_no_calls(apps, EDITOR)
     assert stored() == before
 
 
 @pytest.mark.django_db
-def test_the_migration_leaves_a_database_without_such_episodes_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_migration_leaves_a_database_without_such_episodes_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     make_episode()
     Environment.objects.update(counted="sum > 0.9")
     migration = import_module("episodes.migrations.0007_endings_without_a_call")
@@ -164,7 +187,11 @@ def test_an_import_sorts_the_episodes_of_older_files(tmp_path: Path) -> None:
     forget_everything()
     import_text(tmp_path, text)
     causes = {session: cause for session, (cause, *_) in stored().items()}
-    assert {session for session, cause in causes.items() if cause == "no_call"} == {"run", "model", "prompt"}
+    assert {session for session, cause in causes.items() if cause == "no_call"} == {
+        "run",
+        "model",
+        "prompt",
+    }
     text = text_of()
     forget_everything()
     import_text(tmp_path, text)

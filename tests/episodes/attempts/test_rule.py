@@ -1,4 +1,5 @@
-"""Tests of what an attempt is: continuations of other episodes are not counted as attempts anywhere."""
+"""Tests of what an attempt is: continuations of other episodes are not counted as attempts
+anywhere."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def continued(parent: Episode, **values: Any) -> Episode:
 def parent() -> Episode:
     """An agent's attempt, with a person's attempt at its task and a continuation of it."""
     parent = end_episode(0.0, task=make_task())
-    own = end_episode(0.5, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0)
+    own = end_episode(
+        0.5, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0
+    )
     Play.objects.create(episode=own)
     continued(parent)
     return parent
@@ -53,18 +56,27 @@ def parent() -> Episode:
 
 def test_it_is_an_ending_but_no_attempt(parent: Episode) -> None:
     endings = endings_of(Episode.objects.all())
-    assert [(one.kind, one.is_attempt) for one in endings] == [("finished", True)] * 2 + [("continued", False)]
+    assert [(one.kind, one.is_attempt) for one in endings] == [("finished", True)] * 2 + [
+        ("continued", False)
+    ]
 
 
 def test_it_is_in_no_figure_of_people(parent: Episode) -> None:
     by = Definition()
-    assert [(one.player, one.n, one.mean) for one in at_task(parent.task, by)] == [("human", 1, 0.5), ("agent", 1, 0.0)]
+    assert [(one.player, one.n, one.mean) for one in at_task(parent.task, by)] == [
+        ("human", 1, 0.5),
+        ("agent", 1, 0.0),
+    ]
     assert in_environment(parent.environment, by, None)[0].n == 1
 
 
 def test_a_person_has_it_among_their_episodes_and_not_among_their_attempts(parent: Episode) -> None:
     [ada] = people_of().persons
-    assert (ada.episodes, ada.seconds, [(one.n, one.mean) for one in ada.played]) == (2, 60.0, [(1, 0.5)])
+    assert (ada.episodes, ada.seconds, [(one.n, one.mean) for one in ada.played]) == (
+        2,
+        60.0,
+        [(1, 0.5)],
+    )
 
 
 def test_the_time_of_a_person_leaves_out_pauses(parent: Episode) -> None:
@@ -75,7 +87,9 @@ def test_the_time_of_a_person_leaves_out_pauses(parent: Episode) -> None:
 def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
     assert peers_of(parent, Definition(), frozenset()).attempts == 2
     assert peers_of(Episode.objects.latest("pk"), Definition(), frozenset()).rank is None
-    assert [(one.player, one.n) for one in standings(parent.task_id, parent.environment, frozenset())] == [
+    assert [
+        (one.player, one.n) for one in standings(parent.task_id, parent.environment, frozenset())
+    ] == [
         ("agent", 1),
         ("human", 1),
     ]
@@ -83,7 +97,9 @@ def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
 
 def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
     listed = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt")).rows]
-    of_people = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows]
+    of_people = [
+        row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows
+    ]
     last = Episode.objects.latest("pk").pk
     assert last not in listed and len(listed) == 2
     assert last not in of_people and len(of_people) == 1
@@ -92,12 +108,18 @@ def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
 
 def test_a_filter_for_continuations_finds_it(parent: Episode) -> None:
     last = Episode.objects.latest("pk").pk
-    for asked in (EpisodeFilter(ending="continued"), EpisodeFilter(ending="continued", environment="math")):
+    for asked in (
+        EpisodeFilter(ending="continued"),
+        EpisodeFilter(ending="continued", environment="math"),
+    ):
         assert [row.episode.pk for row in page_of(asked).rows] == [last]
 
 
 def test_an_infrastructure_failure_stays_one(parent: Episode) -> None:
-    assert endings_of(Episode.objects.filter(pk=continued(parent, cause="env_error").pk))[0].kind == "env_error"
+    assert (
+        endings_of(Episode.objects.filter(pk=continued(parent, cause="env_error").pk))[0].kind
+        == "env_error"
+    )
 
 
 def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
@@ -108,9 +130,13 @@ def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
 
 
 def test_a_repeat_of_a_person_is_no_attempt_either(parent: Episode) -> None:
-    repeat = end_episode(1.0, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0)
+    repeat = end_episode(
+        1.0, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0
+    )
     Play.objects.create(episode=repeat, is_repeat=True)
-    assert endings_of(Episode.objects.filter(pk=repeat.pk))[0].kind == kind_of(repeat) == "continued"
+    assert (
+        endings_of(Episode.objects.filter(pk=repeat.pk))[0].kind == kind_of(repeat) == "continued"
+    )
     assert at_task(parent.task, Definition())[0].n == 1
     assert repeat in episodes_of(EpisodeFilter(ending="continued"))
     assert repeat not in episodes_of(EpisodeFilter(ending="attempt"))
@@ -147,7 +173,10 @@ def test_condition_sql_predicate_and_kind_agree(parent: Episode) -> None:
     attempts = {one.pk for one in Episode.objects.attempts()}
     assert attempts == {one.episode for one in endings_of(Episode.objects.all()) if one.is_attempt}
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT e.id FROM episodes_episode AS e WHERE {Episode.objects.attempts().condition_sql('e')}")
+        cursor.execute(
+            "SELECT e.id FROM episodes_episode AS e WHERE "
+            f"{Episode.objects.attempts().condition_sql('e')}"
+        )
         assert attempts == {pk for (pk,) in cursor.fetchall()}
 
 
@@ -167,15 +196,21 @@ LISTS: list[Callable[[Episode], str]] = [
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_lists_mark_it_and_its_parent(client: Client, parent: Episode, address: Callable[[Episode], str]) -> None:
+def test_lists_mark_it_and_its_parent(
+    client: Client, parent: Episode, address: Callable[[Episode], str]
+) -> None:
     page = client.get(address(parent)).content.decode()
     assert page.count("counted as an attempt in any figure") == 1
     assert f'href="/episodes/{parent.pk}/#step-1"' in page
 
 
-def test_lists_mark_what_was_left_in_a_study_that_does_not_count_it(client: Client, parent: Episode) -> None:
+def test_lists_mark_what_was_left_in_a_study_that_does_not_count_it(
+    client: Client, parent: Episode
+) -> None:
     for counts_left in (False, True):
-        left = end_episode(0.5, task=parent.task, cause="abandoned", player="human", key_label="@bob (guest 1)")
+        left = end_episode(
+            0.5, task=parent.task, cause="abandoned", player="human", key_label="@bob (guest 1)"
+        )
         Play.objects.create(episode=left, counts_left=counts_left)
     assert [row.episode.pk for row in page_of(EpisodeFilter(ending="abandoned")).rows] == [left.pk]
     assert client.get("/episodes/").content.decode().count("left, not counted") == 1

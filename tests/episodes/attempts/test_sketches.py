@@ -51,7 +51,10 @@ def test_many_become_few_with_the_same_mean(values: list[float]) -> None:
 def test_a_quantile_is_off_by_a_group_at_most(values: list[float], share: float) -> None:
     found, ordered = quantile(compressed(sketch_of(values)), share), sorted(values)
     assert found is not None
-    low, high = bisect_left(ordered, found) / len(values), bisect_right(ordered, found) / len(values)
+    low, high = (
+        bisect_left(ordered, found) / len(values),
+        bisect_right(ordered, found) / len(values),
+    )
     assert low - 1 / 16 <= share <= high + 1 / 16
 
 
@@ -80,11 +83,15 @@ def test_huge_values_have_an_error_too() -> None:
 
 
 @each("values", KINDS.values(), ids=KINDS)
-def test_the_error_stays_exact_in_a_compressed_sketch_and_without_some_values(values: list[float]) -> None:
+def test_the_error_stays_exact_in_a_compressed_sketch_and_without_some_values(
+    values: list[float],
+) -> None:
     fine = sketch_of(values)
     small, scatter = compressed(fine), scatter_of(fine, compressed(fine))
     assert error_of(small, scatter) == pytest.approx(error_of(fine))
     left, rest = without(small, scatter, values[10:120:3])
     assert error_of(left, rest) == pytest.approx(
-        error_of(sketch_of(values[:10] + values[10:120][1::3] + values[10:120][2::3] + values[120:]))
+        error_of(
+            sketch_of(values[:10] + values[10:120][1::3] + values[10:120][2::3] + values[120:])
+        )
     )

@@ -12,7 +12,16 @@ from episodes.models import Episode, Run, SavedView
 from tests.episodes.people.studies.taking_part import study_of
 from tests.episodes.suites.published import split_of
 from tests.rows import each
-from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
+from tests.stored import (
+    NOW,
+    make_blob,
+    make_environment,
+    make_episode,
+    make_run,
+    make_split,
+    make_step,
+    make_task,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -36,21 +45,41 @@ def test_its_heading_says_that_the_newest_are_those_with_the_last_numbers(client
     make_episode()
     text = " ".join(re.sub(r"<[^>]*>", " ", page(client)).split())
     assert "Started by number \u2193" in text
-    assert "Started by number" not in " ".join(re.sub(r"<[^>]*>", " ", page(client, "/episodes/?sort=steps")).split())
+    assert "Started by number" not in " ".join(
+        re.sub(r"<[^>]*>", " ", page(client, "/episodes/?sort=steps")).split()
+    )
 
 
 def test_a_row_tells_what_was_played_by_whom_and_how_it_went(client: Client) -> None:
     task = make_task({"question": "Is <b>this</b> safe?"})
     make_episode(
-        task=task, model="qwen", run=make_run(), run_step=12, return_sum=0.75, steps_count=3, duration_seconds=4.2
+        task=task,
+        model="qwen",
+        run=make_run(),
+        run_step=12,
+        return_sum=0.75,
+        steps_count=3,
+        duration_seconds=4.2,
     )
     text = page(client)
-    for words in ("Is &lt;b&gt;this&lt;/b&gt; safe?", "qwen", "grpo-3", "step 12", "+0.75", ">3<", "4.2 s", "finished"):
+    for words in (
+        "Is &lt;b&gt;this&lt;/b&gt; safe?",
+        "qwen",
+        "grpo-3",
+        "step 12",
+        "+0.75",
+        ">3<",
+        "4.2 s",
+        "finished",
+    ):
         assert words in text, words
 
 
 def test_a_person_is_named_and_leads_to_what_they_played(client: Client) -> None:
-    numbers = [make_episode(player="human", key_label=name).pk for name in ("@ada", "@local operator", "@ada")]
+    numbers = [
+        make_episode(player="human", key_label=name).pk
+        for name in ("@ada", "@local operator", "@ada")
+    ]
     text = page(client)
     assert "@ada</span>" in text and 'href="/episodes/?who=%40local%20operator"' in text
     assert listed(page(client, "/episodes/?who=%40ada")) == [numbers[2], numbers[0]]
@@ -79,10 +108,14 @@ def test_a_study_can_be_chosen(client: Client) -> None:
     assert "f-study" not in page(client)
     for name in ("winter", "autumn"):
         study_of(split, name)
-    fields = page(client, "/episodes/?player=agent").partition('id="f-study"')[2].partition("</div>")[0]
+    fields = (
+        page(client, "/episodes/?player=agent").partition('id="f-study"')[2].partition("</div>")[0]
+    )
     assert re.findall("<option[^>]*>([^<]+)", fields) == ["any", "autumn", "winter"]
     assert fields.startswith(' name="study" data-auto data-clears="player">')
-    assert '<option value="winter" selected>winter</option>' in page(client, "/episodes/?study=winter")
+    assert '<option value="winter" selected>winter</option>' in page(
+        client, "/episodes/?study=winter"
+    )
 
 
 def test_a_chip_takes_its_filter_away_and_keeps_the_order(client: Client) -> None:
@@ -131,7 +164,9 @@ def test_only_the_first_page_is_fetched_again(client: Client) -> None:
         ("split=train", "name it too, as environment="),
     ],
 )
-def test_what_cannot_be_meant_is_answered_400_with_what_can(client: Client, query: str, sentence: str) -> None:
+def test_what_cannot_be_meant_is_answered_400_with_what_can(
+    client: Client, query: str, sentence: str
+) -> None:
     response = client.get(f"/episodes/?{query}")
     assert response.status_code == 400
     assert sentence in response.content.decode()
@@ -141,7 +176,10 @@ def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
     make_environment("math")
     answer = client.get("/episodes/?environment=maths")
     assert answer.status_code == 400
-    assert "No environment is named &#x27;maths&#x27;. Did you mean &#x27;math&#x27;?" in answer.content.decode()
+    assert (
+        "No environment is named &#x27;maths&#x27;. Did you mean &#x27;math&#x27;?"
+        in answer.content.decode()
+    )
 
 
 def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None:
@@ -155,7 +193,9 @@ def test_filters_that_nothing_meets_say_so(client: Client) -> None:
 
 def test_kinds_of_players_have_their_plural_names(client: Client) -> None:
     text = page(client, "/episodes/?player=human")
-    assert '<option value="human" selected>people</option>' in text and "<b>player</b> people" in text
+    assert (
+        '<option value="human" selected>people</option>' in text and "<b>player</b> people" in text
+    )
 
 
 def test_the_return_can_be_switched(client: Client) -> None:
@@ -177,12 +217,20 @@ def test_the_number_of_queries_does_not_grow_with_the_episodes(
         client.get("/episodes/?environment=math&split=train&sort=-return")
 
 
-def test_a_task_is_named_by_its_place_where_the_client_sent_its_content_alone(client: Client) -> None:
+def test_a_task_is_named_by_its_place_where_the_client_sent_its_content_alone(
+    client: Client,
+) -> None:
     first, second = make_task(), make_task()
     make_split(first, second, name="train")
     episode = make_episode(task=second, run=make_run())
     solved = make_episode(task=second, run=make_run(), return_sum=1.0)
-    paths = ["/", "/episodes/", f"/runs/{make_run().pk}/", "/compare/", f"/compare/?episodes={episode.pk},{solved.pk}"]
+    paths = [
+        "/",
+        "/episodes/",
+        f"/runs/{make_run().pk}/",
+        "/compare/",
+        f"/compare/?episodes={episode.pk},{solved.pk}",
+    ]
     paths += [f"/episodes/{episode.pk}/{part}" for part in ("", "facts/", "preview/")]
     paths += ["/admin/episodes/episode/", f"/admin/episodes/episode/{episode.pk}/change/"]
     paths += [f"/admin/episodes/run/{make_run().pk}/change/"]
@@ -196,7 +244,10 @@ def test_a_running_episode_shows_its_figures_so_far(client: Client) -> None:
         make_step(running, reward=reward)
     for query, expected in (("", "+0.75"), ("?return=last", "+0.50"), ("?return=mean", "+0.38")):
         text = page(client, f"/episodes/{query}")
-        assert expected in text and '<td data-column="steps" class="right"><span class="number">3' in text
+        assert (
+            expected in text
+            and '<td data-column="steps" class="right"><span class="number">3' in text
+        )
     assert '<td data-column="duration" class="right number">\N{EN DASH}' in text
 
 
@@ -207,7 +258,9 @@ def test_it_is_fetched_again_with_each_step_only_while_one_of_it_runs(client: Cl
     assert 'data-refetch-on="started ended steps"' in page(client)
 
 
-def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_what_runs_takes_three_queries_more(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     for _ in range(60):
         make_episode()
     for _ in range(4):
@@ -218,21 +271,25 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
 
 
 BARE = 10
-"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments, runs, models, studies
-and saved views.
+"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments,
+runs, models, studies and saved views.
 """
 FILTERED = 14
-"""Number of queries with filters: also environment and split, the bound, and the splits to offer."""
+"""Number of queries with filters: also environment and split, the bound, and the splits to
+offer."""
 
 
-# --- saved views -----------------------------------------------------------------------------------------------------
+# --- saved views ----------------------------------------------------------------------------------
 
 
 def test_a_view_is_saved_under_a_name_and_listed(client: Client) -> None:
-    response = client.post("/episodes/views/", {"name": "bad ones", "query": "ending=env_error&sort=-steps"})
+    response = client.post(
+        "/episodes/views/", {"name": "bad ones", "query": "ending=env_error&sort=-steps"}
+    )
     assert response["Location"] == "/episodes/?ending=env_error&sort=-steps"
-    assert '<a href="/episodes/?ending=env_error&amp;sort=-steps" title="by local operator">bad ones</a>' in page(
-        client
+    assert (
+        '<a href="/episodes/?ending=env_error&amp;sort=-steps" title="by local operator">bad ones</a>'
+        in page(client)
     )
 
 
@@ -243,7 +300,9 @@ def test_a_view_replaces_the_one_of_its_name(client: Client) -> None:
 
 
 @each(("name", "query"), [("", ""), ("x" * 101, ""), ("x", "colour=red"), ("x", "sort=luck")])
-def test_a_view_that_could_not_be_opened_is_not_saved(client: Client, name: str, query: str) -> None:
+def test_a_view_that_could_not_be_opened_is_not_saved(
+    client: Client, name: str, query: str
+) -> None:
     assert client.post("/episodes/views/", {"name": name, "query": query}).status_code == 400
     assert not SavedView.objects.exists()
 
@@ -255,7 +314,7 @@ def test_a_view_can_be_deleted(client: Client) -> None:
     assert not SavedView.objects.exists()
 
 
-# --- preview ---------------------------------------------------------------------------------------------------------
+# --- preview --------------------------------------------------------------------------------------
 
 
 def test_a_task_is_named_before_its_words(client: Client) -> None:
@@ -274,7 +333,9 @@ def test_the_preview_shows_the_first_and_the_last_steps(client: Client) -> None:
 
 
 def test_the_preview_renders_the_prompt_as_the_replay_does(client: Client) -> None:
-    episode = make_episode(prompt=make_blob('[{"type": "text", "text": "# Add\\n\\nall **numbers**."}]'))
+    episode = make_episode(
+        prompt=make_blob('[{"type": "text", "text": "# Add\\n\\nall **numbers**."}]')
+    )
     assert "<strong>numbers</strong>" in page(client, f"/episodes/{episode.pk}/preview/")
 
 
@@ -308,7 +369,10 @@ def test_labels_are_found_and_are_columns(client: Client) -> None:
     text = page(client, "/episodes/?label=seed=3,4;arm=b&columns=seed,missing&sort=return")
     assert listed(text) == [four.pk, three.pk][::-1]
     assert '<th class="label">seed</th><th class="label">missing</th>' in text
-    assert re.findall(r'<td class="label">(.*?)</td>', text)[:2] == ["3", '<span class="none">\u2013</span>']
+    assert re.findall(r'<td class="label">(.*?)</td>', text)[:2] == [
+        "3",
+        '<span class="none">\u2013</span>',
+    ]
     assert "sort=return&amp;columns=seed%2Cmissing" in text
     assert set(listed(page(client, "/episodes/?label=seed=3"))) == {three.pk, other.pk}
 

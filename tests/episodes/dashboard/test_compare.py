@@ -18,7 +18,8 @@ pytestmark = pytest.mark.django_db
 
 
 def episode_of(*answers: str, **values: object) -> Episode:
-    """Return an episode with one step for each answer; the prefix `x:` makes the step a call of tool `x`."""
+    """Return an episode with one step for each answer; the prefix `x:` makes the step a call of
+    tool `x`."""
     episode = make_episode(**values)
     for index, answer in enumerate(answers):
         tool, _, text = answer.rpartition(":")
@@ -42,7 +43,14 @@ def test_it_lays_steps_side_by_side(client: Client) -> None:
     right = episode_of("one", "deux", "eat:drei", "four", task=task, return_sum=-0.75)
     page = compared(client, left, right)
     assert verdicts(page) == ["same", "answer", "call", "right"]
-    for shown in ("deux", "drei", "+0.25", "\N{MINUS SIGN}0.75", "They diverge at", 'id="divergence"'):
+    for shown in (
+        "deux",
+        "drei",
+        "+0.25",
+        "\N{MINUS SIGN}0.75",
+        "They diverge at",
+        'id="divergence"',
+    ):
         assert shown in page
 
 
@@ -57,13 +65,23 @@ def test_large_inputs_and_outputs_are_compared_too(client: Client) -> None:
     left, right = make_episode(), make_episode()
     for episode, text in ((left, "a"), (right, "b")):
         output = json.dumps({"blocks": [{"type": "text", "text": text * 9_000}]})
-        make_step(episode, input="", input_blob=make_blob('{"x": 1}'), output="", output_blob=make_blob(output))
+        make_step(
+            episode,
+            input="",
+            input_blob=make_blob('{"x": 1}'),
+            output="",
+            output_blob=make_blob(output),
+        )
     assert verdicts(compared(client, left, right)) == ["answer"]
 
 
 def test_large_answers_that_are_stored_differently_are_the_same(client: Client) -> None:
     left, right, other = make_episode(), make_episode(), make_episode()
-    for episode, text, key in ((left, "a", "0" * 32), (right, "a", "1" * 32), (other, "b", "2" * 32)):
+    for episode, text, key in (
+        (left, "a", "0" * 32),
+        (right, "a", "1" * 32),
+        (other, "b", "2" * 32),
+    ):
         output = json.dumps({"blocks": [{"type": "text", "text": text * 300_000}]}).encode()
         blob = Blob.objects.create(digest=key, size_bytes=len(output), data=output)
         make_step(episode, output="", output_blob=blob)
@@ -74,7 +92,10 @@ def test_large_answers_that_are_stored_differently_are_the_same(client: Client) 
 def test_it_says_when_nothing_differs(client: Client) -> None:
     task = make_task()
     page = compared(client, episode_of("one", task=task), episode_of("one", task=task))
-    assert "Both made the same calls and got the same outputs." in page and "different tasks" not in page
+    assert (
+        "Both made the same calls and got the same outputs." in page
+        and "different tasks" not in page
+    )
 
 
 def test_it_says_when_the_tasks_differ(client: Client) -> None:
@@ -86,10 +107,13 @@ def test_it_shows_the_returns_by_the_definition_requested(client: Client) -> Non
     assert 'title="0.125"' in compared(client, left, right, "&return=max")
 
 
-def test_it_shows_a_window_of_the_rows(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_it_shows_a_window_of_the_rows(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     left, right = (episode_of(*(f"said {n}" for n in range(2 * ROWS))) for _ in range(2))
     compared(client, left, right)  # creates the operator, who has then seen the task
-    with django_assert_num_queries(11):  # one more than in a server, where another thread notes seen tasks
+    # one more than in a server, where another thread notes seen tasks
+    with django_assert_num_queries(11):
         page = compared(client, left, right, f"&row={ROWS + 3}")
     assert len(verdicts(page)) == ROWS and f'id="row-{ROWS}"' in page and 'rel="prev"' in page
 
@@ -138,7 +162,9 @@ def test_it_suggests_two_attempts_at_a_task_of_which_one_succeeded(client: Clien
     failed, _, solved = (make_episode(task=task, return_sum=value) for value in (0.0, 0.1, 1.0))
     make_episode(return_sum=1.0)
     page = client.get("/compare/").content.decode()
-    assert re.findall(r'href="/compare/\?episodes=([\d,]+)"', page) == [f"{failed.pk + 1},{solved.pk}"]
+    assert re.findall(r'href="/compare/\?episodes=([\d,]+)"', page) == [
+        f"{failed.pk + 1},{solved.pk}"
+    ]
     assert "Investigate the outage." in page
 
 

@@ -20,9 +20,14 @@ pytestmark = pytest.mark.django_db
 
 
 def played() -> tuple[Run, Run]:
-    """Return two runs with two shared tasks, of which the second run does one better, and one task of the first."""
+    """Return two runs with two shared tasks, of which the second run does one better, and one task
+    of the first."""
     first, second = make_run("first"), make_run("second")
-    easy, hard, alone = make_task({"question": "easy"}), make_task({"question": "hard"}), make_task()
+    easy, hard, alone = (
+        make_task({"question": "easy"}),
+        make_task({"question": "hard"}),
+        make_task(),
+    )
     for run, task, reward in (
         *((first, easy, 1.0), (first, hard, 0.0), (first, hard, 0.0), (first, alone, 1.0)),
         *((second, easy, 1.0), (second, hard, 0.5)),
@@ -34,7 +39,13 @@ def played() -> tuple[Run, Run]:
 def test_every_shared_task_counts_once() -> None:
     first, second = paired(played(), Definition(), 9).versus
     assert (first.mean, first.scored) == (0.5, 3)
-    assert (second.mean, second.difference, second.wins, second.ties, second.losses) == (0.75, 0.25, 1, 1, 0)
+    assert (second.mean, second.difference, second.wins, second.ties, second.losses) == (
+        0.75,
+        0.25,
+        1,
+        1,
+        0,
+    )
     assert second.reach == pytest.approx(Z_95 * 0.25)
 
 
@@ -110,7 +121,10 @@ def test_each_curve_has_the_definition_of_its_own_run(client: Client) -> None:
     page = client.get(f"/compare/?runs={first.pk},{second.pk}&window=5").content.decode()
     assert "&gt; 0.9" in page and "&gt; 0.5" in page
     query = re.search(r'data-query="([^"]*)"', page)
-    assert query and parse_qs(unescape(query[1])) == {"runs": [f"{first.pk},{second.pk}"], "window": ["5"]}
+    assert query and parse_qs(unescape(query[1])) == {
+        "runs": [f"{first.pk},{second.pk}"],
+        "window": ["5"],
+    }
 
 
 def test_two_runs_have_what_people_publish(client: Client) -> None:
@@ -121,4 +135,7 @@ def test_two_runs_have_what_people_publish(client: Client) -> None:
     assert "Sign test p = 1 exact, two-sided: better at 1, worse at 0" in text
     assert "Told apart no about 14 more shared tasks would be needed" in text
     third = make_run("third")
-    assert "Sign test" not in client.get(f"/compare/?runs={first.pk},{second.pk},{third.pk}").content.decode()
+    assert (
+        "Sign test"
+        not in client.get(f"/compare/?runs={first.pk},{second.pk},{third.pk}").content.decode()
+    )

@@ -1,4 +1,5 @@
-"""Tests of coverage: how many rollouts a figure counts stands next to every figure, and links list just these."""
+"""Tests of coverage: how many rollouts a figure counts stands next to every figure, and links list
+just these."""
 
 from __future__ import annotations
 
@@ -37,21 +38,46 @@ CONVENTIONS = [
 ]
 """Parameters of addresses that together have each value of each part of a convention."""
 PAGES = (
-    *("/", "/environments/", "/environments/math/", "/environments/math/leaderboard/", "/tasks/{task}/"),
-    *("/environments/math/leaderboard/?by=run", "/environments/math/leaderboard/?by=player", "/runs/", "/runs/{run}/"),
-    *("/runs/curves/", "/runs/curves/?environment=math", "/runs/curves/?by=run", "/runs/curves/?y=components"),
-    *("/compare/?runs={run},{other}", "/tasks/{task}/group/?run={run}&step=3", "/episodes/{episode}/"),
+    *(
+        "/",
+        "/environments/",
+        "/environments/math/",
+        "/environments/math/leaderboard/",
+        "/tasks/{task}/",
+    ),
+    *(
+        "/environments/math/leaderboard/?by=run",
+        "/environments/math/leaderboard/?by=player",
+        "/runs/",
+        "/runs/{run}/",
+    ),
+    *(
+        "/runs/curves/",
+        "/runs/curves/?environment=math",
+        "/runs/curves/?by=run",
+        "/runs/curves/?y=components",
+    ),
+    *(
+        "/compare/?runs={run},{other}",
+        "/tasks/{task}/group/?run={run}&step=3",
+        "/episodes/{episode}/",
+    ),
     "/episodes/{episode}/peers/",
 )
 """Pages whose address takes parts of the convention."""
 OTHER_PAGES = (
-    *("/play/people/", "/admin/environments/environment/{environment}/change/", "/admin/environments/task/"),
+    *(
+        "/play/people/",
+        "/admin/environments/environment/{environment}/change/",
+        "/admin/environments/task/",
+    ),
     "/admin/environments/task/{task}/change/",
 )
 """Pages that show figures by the convention of each environment alone."""
 LINK = re.compile(r'<a [^>]*href="/episodes/\?([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 COUNT = re.compile(
-    r"(?:^|: )([\d,]+)(?:$| (?:attempts?|no call|expired|infrastructure|interrupted|environment|setup|probe|cont))"
+    r"(?:^|: )([\d,]+)(?:$| (?:attempts?|no "
+    r"call|expired|infrastructure|interrupted|environment|setup|probe|cont))"
 )
 
 
@@ -65,17 +91,28 @@ class Played(NamedTuple):
 
 @pytest.fixture
 def played(no_follower: None) -> Played:
-    """Every kind of ending of every kind of player, in two environments, one of which has its own convention."""
-    environments = [make_environment("math"), make_environment("strict", convention=Convention("out", "zero").code)]
-    tasks: list[Task] = [make_task({"n": number}, environment) for environment in environments for number in range(2)]
+    """Every kind of ending of every kind of player, in two environments, one of which has its own
+    convention."""
+    environments = [
+        make_environment("math"),
+        make_environment("strict", convention=Convention("out", "zero").code),
+    ]
+    tasks: list[Task] = [
+        make_task({"n": number}, environment) for environment in environments for number in range(2)
+    ]
     make_split(*tasks[:2], environment=environments[0])
     runs = [make_run(name) for name in ("first", "second")]
     for task in tasks:
         for cause, value in CAUSES.items():
             for run in runs:
-                last = end_episode(value, task=task, cause=cause, run=run, run_step=3, model="m-1", steps_count=1)
+                last = end_episode(
+                    value, task=task, cause=cause, run=run, run_step=3, model="m-1", steps_count=1
+                )
                 make_step(last)
-            ending: dict[str, Any] = {"task": task, "cause": cause if cause != "no_call" else "finished"}
+            ending: dict[str, Any] = {
+                "task": task,
+                "cause": cause if cause != "no_call" else "finished",
+            }
             end_episode(value, player="human", key_label="@ada", **ending)
             continued = end_episode(value, player="human", key_label="@ada", **ending)
             Play.objects.create(episode=continued, parent_step=0)
@@ -109,13 +146,19 @@ def test_a_figure_counts_the_rows_that_its_link_lists(client: Client, played: Pl
         address += f"{'&' if '?' in address else '?'}{asked}" if asked else ""
         found = list(counted_links(client.get(address).content.decode()))
         assert len(found) > 1, address
-        assert [(query, number, rows(query)) for query, number in found if rows(query) != number] == [], address
+        assert [
+            (query, number, rows(query)) for query, number in found if rows(query) != number
+        ] == [], address
 
 
 def test_other_pages_link_what_they_count(admin_client: Client, played: Played) -> None:
     for path in OTHER_PAGES:
-        found = list(counted_links(admin_client.get(path.format(**played._asdict())).content.decode()))
-        assert [(query, number) for query, number in found if rows_behind(query) != number] == [], path
+        found = list(
+            counted_links(admin_client.get(path.format(**played._asdict())).content.decode())
+        )
+        assert [(query, number) for query, number in found if rows_behind(query) != number] == [], (
+            path
+        )
 
 
 def test_coverage_stands_on_every_page_with_figures(admin_client: Client, played: Played) -> None:
@@ -134,7 +177,10 @@ FILES = (
         f"/api/episodes/export?environment=math&format={format}"
         for format in ("jsonl", "csv", "parquet", "messages", "pairs")
     ),
-    *("/runs/curves/?environment=math&format=csv", "/environments/math/leaderboard/?by=player&format=csv"),
+    *(
+        "/runs/curves/?environment=math&format=csv",
+        "/environments/math/leaderboard/?by=player&format=csv",
+    ),
 )
 
 
@@ -149,23 +195,29 @@ async def headers_of(address: str) -> dict[str, str]:
 def test_every_file_has_it_among_its_headers(played: Played) -> None:
     for address in FILES:
         headers = async_to_sync(headers_of)(address)
-        assert re.search(r"\d+ of \d+ rollouts; \d+ no call = 0, \d+ infrastructure", headers.get("X-Coverage", "")), (
-            address
-        )
+        assert re.search(
+            r"\d+ of \d+ rollouts; \d+ no call = 0, \d+ infrastructure",
+            headers.get("X-Coverage", ""),
+        ), address
         assert "no_call=zero" in headers["X-Definition"], address
 
 
 def test_a_file_of_several_environments_goes_by_their_conventions(played: Played) -> None:
     headers = async_to_sync(headers_of)("/episodes/export?player=agent&format=csv")
-    assert headers["X-Definition"].startswith("return=environment; threshold=environment; no_call=environment")
-    # of each environment two tasks, with two runs; the other one leaves out no calls and counts expired ones as 0
+    assert headers["X-Definition"].startswith(
+        "return=environment; threshold=environment; no_call=environment"
+    )
+    # of each environment two tasks, with two runs; the other one leaves out no calls and counts
+    # expired ones as 0
     assert headers["X-Coverage"] == (
-        "20 of 56 rollouts; 4 expired = 0, 4 no call = 0, 4 no call left out, 24 infrastructure failures left out"
+        "20 of 56 rollouts; 4 expired = 0, 4 no call = 0, 4 no call left out, 24 infrastructure "
+        "failures left out"
     )
 
 
 def figures_without_coverage(value: Any, place: str = "") -> Iterator[str]:
-    """Return the places of objects with a mean or a rate that do not say how many rollouts they count."""
+    """Return the places of objects with a mean or a rate that do not say how many rollouts they
+    count."""
     if isinstance(value, list):
         for number, one in enumerate(value):
             yield from figures_without_coverage(one, f"{place}/{number}")
@@ -174,7 +226,9 @@ def figures_without_coverage(value: Any, place: str = "") -> Iterator[str]:
             yield place
         for name, one in value.items():
             # components are those of the points next to them
-            yield from figures_without_coverage(one, f"{place}/{name}") if name != "components" else ()
+            yield from (
+                figures_without_coverage(one, f"{place}/{name}") if name != "components" else ()
+            )
 
 
 def test_every_answer_of_the_api_has_it(client: Client, played: Played) -> None:
@@ -192,6 +246,10 @@ def test_every_answer_of_the_api_has_it(client: Client, played: Played) -> None:
 
 def test_an_image_of_a_chart_has_it_below(client: Client, played: Played) -> None:
     for figure in ("return", "success", "length"):
-        chart = client.get(f"/runs/curves/?environment=math&y={figure}&format=json").json()["charts"][0]
+        chart = client.get(f"/runs/curves/?environment=math&y={figure}&format=json").json()[
+            "charts"
+        ][0]
         assert any(re.search(r"\d+ of \d+ rollouts; ", line) for line in chart["caption"])
-        assert all("rollout" in point["coverage"] for one in chart["series"] for point in one["points"])
+        assert all(
+            "rollout" in point["coverage"] for one in chart["series"] for point in one["points"]
+        )

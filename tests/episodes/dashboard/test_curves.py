@@ -42,7 +42,10 @@ def test_it_draws_the_mean_return_of_an_environment(client: Client) -> None:
     assert sum(point["n"] for point in series["points"]) == 3
 
 
-@each(("figure", "value"), [("return", 0.95), ("success", 1.0), ("length", 2.0), ("errors", 4.0), ("refused", 3.0)])
+@each(
+    ("figure", "value"),
+    [("return", 0.95), ("success", 1.0), ("length", 2.0), ("errors", 4.0), ("refused", 3.0)],
+)
 def test_each_figure_has_its_own_values(client: Client, figure: str, value: float) -> None:
     end_episode(0.95, failed_count=1, refused_count=3)
     [series] = chart(client, f"y={figure}")["series"]
@@ -55,7 +58,9 @@ def test_several_figures_have_a_chart_each_over_the_same_part(client: Client) ->
     query = "environment=math&y=return,success,length&from=4&to=9"
     charts = client.get(f"{CURVES}?format=json&{query}").json()["charts"]
     assert [one["figure"] for one in charts] == ["return", "success", "length"]
-    assert {tuple(point["x"] for point in one["series"][0]["points"]) for one in charts} == {(4, 5, 6, 7, 8, 9)}
+    assert {tuple(point["x"] for point in one["series"][0]["points"]) for one in charts} == {
+        (4, 5, 6, 7, 8, 9)
+    }
     page = unescape(client.get(f"{CURVES}?{query}").content.decode())
     assert page.count("<canvas data-chart") == 3
     for toggled in ("return,length", "return,success,length,components"):
@@ -79,7 +84,11 @@ def test_probes_and_failures_are_counted_apart(client: Client) -> None:
     end_episode(0.0, cause="env_error")
     end_episode(0.0, cause="abandoned", is_probe=True)
     page = client.get(CURVES).content.decode()
-    assert "1 infrastructure failure left out" in page and "ending=failure" in page and "ending=probe" in page
+    assert (
+        "1 infrastructure failure left out" in page
+        and "ending=failure" in page
+        and "ending=probe" in page
+    )
     assert sum(point["n"] for point in chart(client)["series"][0]["points"]) == 1
 
 
@@ -109,7 +118,10 @@ def test_runs_are_drawn_in_the_order_of_the_address(client: Client) -> None:
     first, second = make_run("first"), make_run("second")
     for run in (first, second):
         end_episode(run=run)
-    assert [s["name"] for s in chart(client, f"runs={second.pk},{first.pk}")["series"]] == ["second", "first"]
+    assert [s["name"] for s in chart(client, f"runs={second.pk},{first.pk}")["series"]] == [
+        "second",
+        "first",
+    ]
 
 
 def test_training_steps_are_an_axis(client: Client) -> None:
@@ -145,14 +157,24 @@ def test_a_mean_return_rests_on_the_attempts_that_have_one(client: Client) -> No
     for reward in (1.0, None):
         end_episode(reward)
     points = chart(client, "return=max")["series"][0]["points"]
-    assert (sum(point["n"] for point in points), sum(point["attempts"] for point in points)) == (1, 2)
+    assert (sum(point["n"] for point in points), sum(point["attempts"] for point in points)) == (
+        1,
+        2,
+    )
 
 
 def test_tokens_are_those_that_clients_reported_for_certain(client: Client) -> None:
     for place, joined in enumerate(("session", "calls", "guess", "")):
         episode = end_episode(1.0)
         if joined:
-            reported(f"r-{place}", (), episode=episode, joined_by=joined, input_tokens=100, output_tokens=10 + place)
+            reported(
+                f"r-{place}",
+                (),
+                episode=episode,
+                joined_by=joined,
+                input_tokens=100,
+                output_tokens=10 + place,
+            )
     reported("newer", (), episode=episode_of("r-1"), joined_by="call", output_tokens=31)
     query = f"{CURVES}?environment=math&y=return,tokens"
     found = client.get(f"{query}&format=json").json()["charts"][1]
@@ -205,7 +227,9 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
         ("threshold=nan", "it has to be a number"),
     ],
 )
-def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, expected: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(
+    client: Client, query: str, expected: str
+) -> None:
     answer = client.get(f"{CURVES}?{query}")
     assert answer.status_code == 400 and expected in answer.content.decode()
 
@@ -224,7 +248,9 @@ def test_its_data_cannot_leave_the_element_that_holds_it(client: Client) -> None
     end_episode(model="</script><script>alert(1)</script>")
     page = client.get(f"{CURVES}?by=model").content.decode()
     held = re.search(r'<script id="curve-data" type="application/json">(.*?)</script>', page)
-    assert held and json.loads(held[1])[0]["series"][0]["name"] == "</script><script>alert(1)</script>"
+    assert (
+        held and json.loads(held[1])[0]["series"][0]["name"] == "</script><script>alert(1)</script>"
+    )
 
 
 def test_the_number_of_queries_does_not_grow_with_the_episodes(
@@ -255,7 +281,9 @@ def test_a_window_averages_what_is_around_a_point() -> None:
 @pytest.mark.parametrize(
     ("query", "expected"), [("window=3", [0, 1, 5 / 3, 2]), ("smooth=0.5", [0, 2, 6 / 7, 22 / 15])]
 )
-def test_the_raw_values_stay_with_the_smoothed_ones(client: Client, query: str, expected: list[float]) -> None:
+def test_the_raw_values_stay_with_the_smoothed_ones(
+    client: Client, query: str, expected: list[float]
+) -> None:
     for reward in (0.0, 3.0, 0.0, 2.0):
         end_episode(reward)
     found = chart(client, query)
@@ -268,7 +296,9 @@ def test_the_raw_values_stay_with_the_smoothed_ones(client: Client, query: str, 
 def end_with_components(run: Run, values: dict[str, float]) -> None:
     episode = end_episode(1.0, run=run)
     for name, value in values.items():
-        component, _ = RewardComponent.objects.get_or_create(environment_id=episode.environment_id, name=name)
+        component, _ = RewardComponent.objects.get_or_create(
+            environment_id=episode.environment_id, name=name
+        )
         figures = dict.fromkeys(("value_sum", "value_last", "value_max", "value_mean"), value)
         EpisodeComponent.objects.create(episode=episode, component=component, **figures)
 
@@ -310,7 +340,9 @@ def test_flat_groups_of_a_run_are_drawn_as_the_api_counts_them(client: Client) -
                 end_episode(reward, task=task, run=run, run_step=step)
     points = client.get("/api/curves?run=grpo&x=step").json()["points"]
     drawn = chart(client, "run=grpo&x=step&y=flat")
-    assert [point["y"] for point in drawn["series"][0]["points"]] == [point["flat_share"] for point in points]
+    assert [point["y"] for point in drawn["series"][0]["points"]] == [
+        point["flat_share"] for point in points
+    ]
     assert [point["n"] for point in drawn["series"][0]["points"]] == [1, 2, 1] and drawn["isShare"]
     page = client.get(f"{CURVES}?run=grpo&x=step&y=flat").content.decode()
     assert '2 <span class="hint">of 4</span>' in page
@@ -326,21 +358,31 @@ def test_flat_groups_of_a_run_are_drawn_as_the_api_counts_them(client: Client) -
         ("y=components", "no components"),
     ],
 )
-def test_a_figure_without_values_has_a_notice_and_no_chart(client: Client, query: str, notice: str) -> None:
+def test_a_figure_without_values_has_a_notice_and_no_chart(
+    client: Client, query: str, notice: str
+) -> None:
     end_episode(1.0)
     page = client.get(f"{CURVES}?{query}").content.decode()
     assert notice in page and "<canvas" not in page and "data-png" not in page
 
 
 def test_a_run_has_the_definition_of_its_environment_as_on_its_page(client: Client) -> None:
-    guess = make_environment("guess", convention=Convention(no_call="out").code, success_threshold=0.5)
+    guess = make_environment(
+        "guess", convention=Convention(no_call="out").code, success_threshold=0.5
+    )
     run = make_run()
     for cause, reward in (("finished", 0.8), ("no_call", 0.0)):
         task = make_task(environment=guess)
         end_episode(reward, environment=guess, task=task, run=run, cause=cause, model="small")
     of_run = f"/runs/{run.pk}/"
     compared = f"{CURVES}?runs={run.pk}"
-    for address in (of_run, f"{CURVES}?run={run.name}", f"{CURVES}?run={run.name}&by=run", f"{compared},9", compared):
+    for address in (
+        of_run,
+        f"{CURVES}?run={run.name}",
+        f"{CURVES}?run={run.name}&by=run",
+        f"{compared},9",
+        compared,
+    ):
         page = client.get(address).content.decode()
         assert "1 no call left out" in page and 'Success <span class="hint">&gt; 0.5' in page
     for query in (f"run={run.name}", f"run={run.name}&by=model", f"runs={run.pk}"):
@@ -362,14 +404,19 @@ def test_counts_link_to_the_episodes_with_a_training_step(client: Client) -> Non
 
 
 @pytest.mark.parametrize(("query", "count"), [("from=4&to=9", 6), ("x=step&from=3&to=5", 3)])
-def test_counts_of_a_zoomed_curve_link_to_the_part_that_is_shown(client: Client, query: str, count: int) -> None:
+def test_counts_of_a_zoomed_curve_link_to_the_part_that_is_shown(
+    client: Client, query: str, count: int
+) -> None:
     for step in range(12):
         end_episode(run=make_run(), run_step=step)
     page = client.get(f"{CURVES}?run={make_run().name}&{query}").content.decode()
     links = re.findall(r'<a href="(/episodes/\?[^"]*)">(\d+)</a>', page)
     assert [int(number) for _, number in links] == [count, count]
     for address, _ in links:
-        assert len(re.findall(r"<tr data-episode=", client.get(unescape(address)).content.decode())) == count
+        assert (
+            len(re.findall(r"<tr data-episode=", client.get(unescape(address)).content.decode()))
+            == count
+        )
 
 
 def test_an_image_says_what_it_shows(client: Client) -> None:
@@ -380,20 +427,33 @@ def test_an_image_says_what_it_shows(client: Client) -> None:
 def test_each_run_has_the_definition_of_its_own_environment(client: Client) -> None:
     for name, threshold in (("math", 0.9), ("guess", 0.5)):
         environment = make_environment(name, success_threshold=threshold)
-        end_episode(0.7, environment=environment, task=make_task(environment=environment), run=make_run(f"of {name}"))
+        end_episode(
+            0.7,
+            environment=environment,
+            task=make_task(environment=environment),
+            run=make_run(f"of {name}"),
+        )
     series = chart(client, "by=run&y=success")["series"]
-    assert [(one["name"], one["points"][0]["y"]) for one in series] == [("of math", 0.0), ("of guess", 1.0)]
+    assert [(one["name"], one["points"][0]["y"]) for one in series] == [
+        ("of math", 0.0),
+        ("of guess", 1.0),
+    ]
     ids = ",".join(str(make_run(f"of {name}").pk) for name in ("guess", "math"))
     page = client.get(f"{CURVES}?runs={ids}").content.decode()
     assert "&gt; 0.5" in page and "&gt; 0.9" in page
     answer = client.get(f"{CURVES}?runs={ids}&format=csv")
-    assert [part.split("; ")[1] for part in answer["X-Definition"].split(" | ")] == ["threshold=0.5", "threshold=0.9"]
+    assert [part.split("; ")[1] for part in answer["X-Definition"].split(" | ")] == [
+        "threshold=0.5",
+        "threshold=0.9",
+    ]
     answer = client.get(f"{CURVES}?runs={ids}&format=csv&threshold=0.6")
     assert answer["X-Definition"].count("threshold=0.6") == 1
 
 
 def test_the_ranges_of_endings_are_written_as_their_filter_reads_them(client: Client) -> None:
-    episodes = [end_episode(run=make_run("one" if number % 2 else "two"), run_step=1) for number in range(4)]
+    episodes = [
+        end_episode(run=make_run("one" if number % 2 else "two"), run_step=1) for number in range(4)
+    ]
     numbers = [episode.end_number for episode in episodes if episode.run.name == "one"]
     [head, line] = client.get(f"{CURVES}?run=one&x=step&format=csv").content.decode().splitlines()
     [row] = csv.DictReader(io.StringIO(f"{head}\n{line}"))
@@ -403,19 +463,29 @@ def test_the_ranges_of_endings_are_written_as_their_filter_reads_them(client: Cl
 def test_more_runs_than_fit_are_counted(client: Client) -> None:
     for number in range(14):
         end_episode(run=make_run(f"run {number:02}"))
-    assert [one["name"] for one in chart(client, "by=run")["series"]] == [f"run {number:02}" for number in range(2, 14)]
+    assert [one["name"] for one in chart(client, "by=run")["series"]] == [
+        f"run {number:02}" for number in range(2, 14)
+    ]
     assert "The 12 newest of 14 runs are shown." in client.get(f"{CURVES}?by=run").content.decode()
     ids = [str(make_run(f"run {number:02}").pk) for number in range(14)]
     named = chart(client, f"runs={','.join(ids)}")["series"]
     assert [one["name"] for one in named] == [f"run {number:02}" for number in range(12)]
     for page in (CURVES, "/compare/"):
-        assert "The first 12 of 14 runs are shown." in client.get(f"{page}?runs={','.join(ids)}").content.decode()
+        assert (
+            "The first 12 of 14 runs are shown."
+            in client.get(f"{page}?runs={','.join(ids)}").content.decode()
+        )
     assert "separated by commas" in client.get(f"{CURVES}?runs=3,x").content.decode()
 
 
 def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> None:
-    with_step, without = end_episode(run=make_run("stepped"), run_step=1), end_episode(run=make_run("stepless"))
-    page = client.get(f"{CURVES}?runs={with_step.run_id},{without.run_id},999&x=step").content.decode()
+    with_step, without = (
+        end_episode(run=make_run("stepped"), run_step=1),
+        end_episode(run=make_run("stepless")),
+    )
+    page = client.get(
+        f"{CURVES}?runs={with_step.run_id},{without.run_id},999&x=step"
+    ).content.decode()
     assert "none of their ended episodes has a training step: stepless." in page
     assert "There is no run 999;" in page
     for number in range(12):
@@ -442,10 +512,21 @@ def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
         hues[last.name],
         hues[first.name],
     ]
-    of_run = (f"/runs/{last.pk}/", f"/runs/{last.pk}/groups/?step=1", f"/tasks/{episode.task_id}/group/?run={last.pk}")
-    listed = ("/runs/", f"/compare/?runs={first.pk},{last.pk}", "/environments/math/leaderboard/?by=run", "/episodes/")
+    of_run = (
+        f"/runs/{last.pk}/",
+        f"/runs/{last.pk}/groups/?step=1",
+        f"/tasks/{episode.task_id}/group/?run={last.pk}",
+    )
+    listed = (
+        "/runs/",
+        f"/compare/?runs={first.pk},{last.pk}",
+        "/environments/math/leaderboard/?by=run",
+        "/episodes/",
+    )
     for address in (*of_run, *listed, f"/episodes/{episode.pk}/"):
-        assert f'class="swatch hue-{hues[last.name]}"' in client.get(address).content.decode(), address
+        assert f'class="swatch hue-{hues[last.name]}"' in client.get(address).content.decode(), (
+            address
+        )
 
 
 def test_runs_of_the_same_colour_have_other_dashes(client: Client) -> None:
@@ -459,7 +540,11 @@ def test_runs_of_similar_colours_have_other_dashes(client: Client) -> None:
     for pk in range(1, 13):
         end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
     lines = [(one["hue"], tuple(one["dash"])) for one in chart(client, "by=run")["series"]]
-    alike = [(one, other) for one, other in combinations(lines, 2) if (one[0] - other[0]) % 360 in (0, 15, 345)]
+    alike = [
+        (one, other)
+        for one, other in combinations(lines, 2)
+        if (one[0] - other[0]) % 360 in (0, 15, 345)
+    ]
     assert alike and all(one[1] != other[1] for one, other in alike)
 
 

@@ -35,7 +35,8 @@ pytestmark = pytest.mark.django_db
 def played(*returns: float) -> None:
     task = make_task()
     Episode.objects.bulk_create(
-        unsaved_episode(task=task, return_sum=value, end_number=number) for number, value in enumerate(returns, 1)
+        unsaved_episode(task=task, return_sum=value, end_number=number)
+        for number, value in enumerate(returns, 1)
     )
 
 
@@ -44,10 +45,14 @@ def test_the_list_leads_to_each(client: Client) -> None:
     assert '<a href="/environments/chess/">' in client.get("/environments/").content.decode()
 
 
-@pytest.mark.parametrize("path", ["/", "/environments/", "/play/", "/admin/environments/environment/"])
+@pytest.mark.parametrize(
+    "path", ["/", "/environments/", "/play/", "/admin/environments/environment/"]
+)
 def test_lists_show_cards_as_plain_text(admin_client: Client, path: str) -> None:
     environment = make_environment("chess")
-    environment.description = "# Chess\n\nMate in **two** with [a queen](https://example.org) or `rook`."
+    environment.description = (
+        "# Chess\n\nMate in **two** with [a queen](https://example.org) or `rook`."
+    )
     environment.save()
     assert "Mate in two with a queen or rook." in admin_client.get(path).content.decode()
 
@@ -80,11 +85,18 @@ def test_returns_stand_on_a_linear_axis_with_labels(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("returns", "labels"),
-    [((0.5,), ["0.5"]), ((-1.0, 1.0 + 2**-51), ["\N{MINUS SIGN}1", "\N{MINUS SIGN}0.5", "0", "0.5", "1"])],
+    [
+        ((0.5,), ["0.5"]),
+        ((-1.0, 1.0 + 2**-51), ["\N{MINUS SIGN}1", "\N{MINUS SIGN}0.5", "0", "0.5", "1"]),
+    ],
 )
-def test_an_axis_has_labels_however_long_it_is(client: Client, returns: tuple[float, ...], labels: list[str]) -> None:
+def test_an_axis_has_labels_however_long_it_is(
+    client: Client, returns: tuple[float, ...], labels: list[str]
+) -> None:
     played(*returns)
-    assert [tick.label for tick in client.get("/environments/math/").context["drawn"].ticks] == labels
+    assert [
+        tick.label for tick in client.get("/environments/math/").context["drawn"].ticks
+    ] == labels
 
 
 @pytest.mark.parametrize(
@@ -97,12 +109,17 @@ def test_an_axis_has_labels_however_long_it_is(client: Client, returns: tuple[fl
         lambda random: random.choice([-1e300, -1e-300, 1e-300, random.random(), 1e300]),
     ],
 )
-def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(client: Client, draw: Callable[[Random], float]) -> None:
+def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(
+    client: Client, draw: Callable[[Random], float]
+) -> None:
     random = Random(1)
     played(*(draw(random) for _ in range(300)))
     found = client.get("/environments/math/").context
     counts = [one.n for one in found["returns"].bins]
-    listed = [episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() for one in found["drawn"].columns]
+    listed = [
+        episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count()
+        for one in found["drawn"].columns
+    ]
     assert (len(counts), sum(counts)) == (MAX_BINS, 300)
     assert listed == counts
 
@@ -125,7 +142,10 @@ def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:
 def test_another_threshold_changes_what_a_success_is(client: Client) -> None:
     played(0.4, 0.4, 1.0, 1.0)
     assert '<dd class="figure">50%</dd>' in client.get("/environments/math/").content.decode()
-    assert '<dd class="figure">100%</dd>' in client.get("/environments/math/?threshold=0.3").content.decode()
+    assert (
+        '<dd class="figure">100%</dd>'
+        in client.get("/environments/math/?threshold=0.3").content.decode()
+    )
 
 
 @pytest.mark.parametrize("query", ["return=best", "threshold=high", "threshold=nan"])
@@ -159,14 +179,19 @@ def test_one_that_this_machine_cannot_run_says_why(client: Client) -> None:
 def test_an_unknown_environment_is_reported_with_the_nearest(client: Client) -> None:
     make_environment("chess")
     answer = client.get("/environments/ches/")
-    assert answer.status_code == 404 and "Did you mean &#x27;chess&#x27;?" in answer.content.decode()
+    assert (
+        answer.status_code == 404 and "Did you mean &#x27;chess&#x27;?" in answer.content.decode()
+    )
 
 
 def test_without_a_near_one_it_says_how_many_there_are(client: Client) -> None:
     for n in range(MAX_LISTED + 2):
         make_environment(f"game{n:02}")
     answer = html.unescape(client.get("/environments/zzz/").content.decode())
-    assert "There are 'game00', 'game01', " in answer and f"'game{MAX_LISTED - 1}' and 2 more." in answer
+    assert (
+        "There are 'game00', 'game01', " in answer
+        and f"'game{MAX_LISTED - 1}' and 2 more." in answer
+    )
 
 
 def test_one_alone_is_named_as_one(client: Client) -> None:
@@ -214,4 +239,7 @@ def test_the_tasks_say_by_which_definition_they_are_counted(client: Client) -> N
     make_statistics(task, attempts=4, successes=1)
     page = client.get("/environments/math/?return=max&threshold=0.5").content.decode()
     assert "by the environment&#x27;s own definition (sum &gt; 0.9)" in page
-    assert 'Mean return <span class="hint">sum<' in page and 'Success <span class="hint">&gt; 0.9<' in page
+    assert (
+        'Mean return <span class="hint">sum<' in page
+        and 'Success <span class="hint">&gt; 0.9<' in page
+    )

@@ -65,7 +65,9 @@ async def test_who_may_not_see_an_environment_follows_the_episodes_of_all_others
     answer: Any = await browser.get("/events/", {"channel": "episodes"})
     events = aiter(answer.streaming_content)
     await anext(events)
-    assert set(get_listener_manager().listeners_by_channel) == {f"episodes-without-studies-{hidden}"}
+    assert set(get_listener_manager().listeners_by_channel) == {
+        f"episodes-without-studies-{hidden}"
+    }
     await events.aclose()
 
 
@@ -78,10 +80,15 @@ def test_its_answer_opens_to_no_other_site(server: LiveServer) -> None:
 
 
 @pytest.mark.django_db
-@each("query", ["", "?channel=secrets", "?channel=episodes&channel=episode-1", "?channel=episode-0"])
+@each(
+    "query", ["", "?channel=secrets", "?channel=episodes&channel=episode-1", "?channel=episode-0"]
+)
 def test_it_refuses_other_channels_and_names_the_legal_ones(client: Client, query: str) -> None:
     response = client.get(f"/events/{query}")
-    assert response.status_code == 400 and "give one of: episodes, episode-ID" in response.content.decode()
+    assert (
+        response.status_code == 400
+        and "give one of: episodes, episode-ID" in response.content.decode()
+    )
 
 
 @pytest.mark.django_db

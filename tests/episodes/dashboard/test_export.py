@@ -29,7 +29,9 @@ def test_it_is_a_file_named_after_what_is_in_it() -> None:
     task = make_task(environment=environment)
     make_step(make_episode(id=1, task=task, split=make_split(task), steps_count=1))
     make_episode(id=2)
-    name, kind, content = async_to_sync(exported)("environment=math&split=train&return_from=-1.5&format=jsonl")
+    name, kind, content = async_to_sync(exported)(
+        "environment=math&split=train&return_from=-1.5&format=jsonl"
+    )
     assert (name, kind) == ("episodes-math-train-return_from-1-5.jsonl", "application/jsonl")
     assert [json.loads(line)["id"] for line in content.splitlines()] == [1]
 
@@ -105,7 +107,10 @@ def test_those_still_running_are_counted() -> None:
     [
         ("", "allowed are jsonl, csv, parquet, messages, pairs"),
         ("format=xlsx", "allowed are jsonl, csv, parquet, messages, pairs"),
-        *((f"format=csv&ids={ids}", "give episode numbers separated by commas") for ids in ("1;2", "01", "1,")),
+        *(
+            (f"format=csv&ids={ids}", "give episode numbers separated by commas")
+            for ids in ("1;2", "01", "1,")
+        ),
         ("format=csv&ids=" + "1," * 1000 + "1", "up to 1000 are allowed"),
         ("format=csv&colour=red", "no filter has that name"),
         ("format=csv&min_return=high", "min_return"),
@@ -113,7 +118,9 @@ def test_those_still_running_are_counted() -> None:
         ("format=messages&arguments=xml", "allowed are object, string"),
     ],
 )
-def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, words: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(
+    client: Client, query: str, words: str
+) -> None:
     answer = client.get(f"{EXPORT}?{query}")
     assert answer.status_code == 400 and words in answer.content.decode()
 
@@ -121,7 +128,10 @@ def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, qu
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("format=csv&run=grpo-4", "No run is named &#x27;grpo-4&#x27;. Did you mean &#x27;grpo-3&#x27;"),
+        (
+            "format=csv&run=grpo-4",
+            "No run is named &#x27;grpo-4&#x27;. Did you mean &#x27;grpo-3&#x27;",
+        ),
         ("format=jsonl&ids=7", "No episodes match"),
         ("format=messages", "no conversation"),
         ("format=pairs", "a pair needs two attempts"),

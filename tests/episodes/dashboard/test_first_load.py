@@ -39,8 +39,15 @@ BLOCKS = [
 def worst() -> Episode:
     """Return an episode of which every part is too large."""
     task = make_task({f"<field {n}>": CODE for n in range(50)}, make_environment())
-    schema = {"type": "object", "properties": {f"<&{n}>": {"type": "string", "description": CODE} for n in range(60)}}
-    tools = {"tools": [{"name": f"<tool {n}>", "description": CODE, "input_schema": schema} for n in range(30)]}
+    schema = {
+        "type": "object",
+        "properties": {f"<&{n}>": {"type": "string", "description": CODE} for n in range(60)},
+    }
+    tools = {
+        "tools": [
+            {"name": f"<tool {n}>", "description": CODE, "input_schema": schema} for n in range(30)
+        ]
+    }
     prompt = [{"role": "user", "blocks": BLOCKS} for _ in range(8)]
     episode = make_episode(
         task=task,
@@ -64,16 +71,24 @@ def worst() -> Episode:
             output=output,
         )
     for n in range(40):
-        component = RewardComponent.objects.create(environment_id=episode.environment_id, name=f"{n:02}{'&' * 78}")
-        EpisodeComponent.objects.create(episode=episode, component=component, **dict.fromkeys(VALUES, n))
+        component = RewardComponent.objects.create(
+            environment_id=episode.environment_id, name=f"{n:02}{'&' * 78}"
+        )
+        EpisodeComponent.objects.create(
+            episode=episode, component=component, **dict.fromkeys(VALUES, n)
+        )
     _annotate(episode)
     return episode
 
 
 def _annotate(episode: Episode) -> None:
     """Add what people wrote, and what the client uploaded."""
-    Note.objects.bulk_create(Note(episode=episode, step=n, author="&" * 100, text="<\n" * 900) for n in range(300))
-    TaskFlag.objects.bulk_create(TaskFlag(task=episode.task, author="&" * 100, note="<\n" * 1_000) for _ in range(100))
+    Note.objects.bulk_create(
+        Note(episode=episode, step=n, author="&" * 100, text="<\n" * 900) for n in range(300)
+    )
+    TaskFlag.objects.bulk_create(
+        TaskFlag(task=episode.task, author="&" * 100, note="<\n" * 1_000) for _ in range(100)
+    )
     for _ in range(50):
         redaction = Redaction.objects.create(author="&" * 100, reason="<" * 300)
         RedactedEpisode.objects.create(redaction=redaction, episode=episode)
@@ -85,18 +100,36 @@ def _annotate(episode: Episode) -> None:
         received=NOW,
     )
     RolloutMessage.objects.bulk_create(
-        RolloutMessage(rollout=rollout, index=n, event_id=f"{n}", kind="assistant_message", content=CODE, received=NOW)
+        RolloutMessage(
+            rollout=rollout,
+            index=n,
+            event_id=f"{n}",
+            kind="assistant_message",
+            content=CODE,
+            received=NOW,
+        )
         for n in range(20)
     )
 
 
-def test_the_worst_replay_takes_at_most_250_kb_at_first_and_the_rest_is_a_click_away(client: Client) -> None:
+def test_the_worst_replay_takes_at_most_250_kb_at_first_and_the_rest_is_a_click_away(
+    client: Client,
+) -> None:
     episode = worst()
     address = f"/episodes/{episode.pk}/"
     page = client.get(address).content.decode()
-    assert page.count('class="step"') == 20 and page.count("data-later") > 10 and 'class="tok-' in page
+    assert (
+        page.count('class="step"') == 20 and page.count("data-later") > 10 and 'class="tok-' in page
+    )
     assert weight(client, address).sent_kb <= MAX_KB
-    for more in ("more parts of the prompt", "more fields", "more tools", "more notes", "more flags", "more texts"):
+    for more in (
+        "more parts of the prompt",
+        "more fields",
+        "more tools",
+        "more notes",
+        "more flags",
+        "more texts",
+    ):
         assert more in page
     assert client.get(f"/play/notes/{episode.pk}/").content.decode().count("note-text") == 300
     assert "data-later" not in client.get(f"{address}steps/?first=20").content.decode()

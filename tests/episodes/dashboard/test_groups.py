@@ -50,31 +50,42 @@ def test_a_group_is_a_click_away_and_leads_back(client: Client) -> None:
 
 def test_the_page_of_a_run_leads_to_the_groups_of_each_step(client: Client) -> None:
     run = make_step([0.0, 1.0], step=7)
-    assert f'href="/runs/{run.pk}/groups/?step=7"' in client.get(f"/runs/{run.pk}/").content.decode()
+    assert (
+        f'href="/runs/{run.pk}/groups/?step=7"' in client.get(f"/runs/{run.pk}/").content.decode()
+    )
 
 
 def test_rollouts_count_by_the_convention_of_the_address(client: Client) -> None:
     run = make_step([1.0, 1.0])
-    make_episode(task=run.episodes.first().task, run=run, run_step=30, cause="no_call", return_sum=0.0)
+    make_episode(
+        task=run.episodes.first().task, run=run, run_step=30, cause="no_call", return_sum=0.0
+    )
     counted = client.get(f"/runs/{run.pk}/groups/?step=30").content.decode()
     left_out = client.get(f"/runs/{run.pk}/groups/?step=30&no_call=out").content.decode()
     assert "1 no call = 0" in counted and "0 of 1 flat" in counted
     assert "1 no call left out" in left_out and "1 of 1 flat" in left_out
 
 
-def test_groups_of_more_episodes_than_are_read_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_of_more_episodes_than_are_read_say_so(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_step([0.0, 1.0], step=30)
     task = run.episodes.first().task_id
     pages = f"/runs/{run.pk}/groups/?step=30", f"/tasks/{task}/group/?run={run.pk}&step=30"
     assert not any("are counted." in client.get(page).content.decode() for page in pages)
     monkeypatch.setattr("episodes.analytics.groups.MAX_READ", 1)
-    assert all("Only the newest 1 episodes are counted." in client.get(page).content.decode() for page in pages)
+    assert all(
+        "Only the newest 1 episodes are counted." in client.get(page).content.decode()
+        for page in pages
+    )
 
 
 def test_episodes_without_a_step_have_groups_too(client: Client) -> None:
     run = make_run()
     make_episode(run=run, run_step=None)
-    assert "Episodes without a training step" in client.get(f"/runs/{run.pk}/groups/").content.decode()
+    assert (
+        "Episodes without a training step" in client.get(f"/runs/{run.pk}/groups/").content.decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +115,13 @@ def test_the_latest_groups_of_all_runs_are_in_the_menu(client: Client) -> None:
     first, second = make_task({"question": "first"}), make_task({"question": "second"}, strict)
     for task, values in ((first, (1.0, 1.0)), (second, (0.0, 1.0, 0.5))):
         for value in values:
-            end_episode(value, task=task, environment=task.environment, run=make_run(f"of {task.pk}"), run_step=7)
+            end_episode(
+                value,
+                task=task,
+                environment=task.environment,
+                run=make_run(f"of {task.pk}"),
+                run_step=7,
+            )
     end_episode(run=make_run("of none"))
     assert 'href="/runs/groups/"' in client.get("/").content.decode()
     found = [one["group"] for one in client.get("/runs/groups/").context["groups"]]

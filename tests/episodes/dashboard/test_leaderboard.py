@@ -1,4 +1,5 @@
-"""Tests of the leaderboard: its rows, their order, the definition of the return and the CSV file."""
+"""Tests of the leaderboard: its rows, their order, the definition of the return and the CSV
+file."""
 
 from __future__ import annotations
 
@@ -29,7 +30,13 @@ def ranked(client: Client, query: str = "") -> list[str]:
 
 def play() -> None:
     task = make_task()
-    for model, reward in (("small", 0.0), ("small", 1.0), ("large", 1.0), ("large", 1.0), ("large", 1.0)):
+    for model, reward in (
+        ("small", 0.0),
+        ("small", 1.0),
+        ("large", 1.0),
+        ("large", 1.0),
+        ("large", 1.0),
+    ):
         end_episode(reward, task=task, model=model, run=make_run(f"of {model}"))
     end_episode(0.5, task=task, player="human")
     count_statistics()
@@ -55,7 +62,10 @@ def test_people_and_models_are_compared_at_the_tasks_that_both_attempted(client:
     page = client.get(f"{BOARD}?tasks=shared").content.decode()
     assert "1 task that people and models attempted" in page
     Episode.objects.filter(player="human").delete()
-    assert "Nobody attempted a task that people attempted" in client.get(f"{BOARD}?tasks=shared").content.decode()
+    assert (
+        "Nobody attempted a task that people attempted"
+        in client.get(f"{BOARD}?tasks=shared").content.decode()
+    )
 
 
 def test_its_links_lead_nobody_to_what_they_may_not_see(settings: Any) -> None:
@@ -63,17 +73,26 @@ def test_its_links_lead_nobody_to_what_they_may_not_see(settings: Any) -> None:
     task, private = make_task(), make_environment("private", is_private=True)
     make_split(task)
     for place in (task, make_task(environment=private)):
-        end_episode(1.0, task=place, environment=place.environment, model="large", run=make_run("of both"))
+        end_episode(
+            1.0, task=place, environment=place.environment, model="large", run=make_run("of both")
+        )
     end_episode(0.5, task=task, player="human", key_label="@ada")
     count_statistics()
     viewer = client_of("viewer")
-    status = cache(lambda link: viewer.get(link).status_code)  # the boards have most links in common
+    # the boards have most links in common
+    status = cache(lambda link: viewer.get(link).status_code)
     for query in ("", "?by=run", "?by=player", "?by=run&tasks=shared", "?split=train&tasks=shared"):
         page = viewer.get(f"{BOARD}{query}").content.decode()
         links = {unescape(link) for link in re.findall(r'href="([^"#]+)"', page)}
         own = [link for link in links if not link.startswith(("/static/", "http"))]
-        followed = own if query in ("", "?split=train&tasks=shared") else [link for link in own if link[0] == "/"]
-        assert len(followed) > 10 and {status(link if link[0] == "/" else BOARD + link) for link in followed} == {200}
+        followed = (
+            own
+            if query in ("", "?split=train&tasks=shared")
+            else [link for link in own if link[0] == "/"]
+        )
+        assert len(followed) > 10 and {
+            status(link if link[0] == "/" else BOARD + link) for link in followed
+        } == {200}
 
 
 @pytest.mark.parametrize(("by", "first"), [("run", "of large"), ("player", "agent")])
@@ -114,7 +133,10 @@ def test_another_threshold_makes_other_successes(client: Client) -> None:
 
 def test_a_row_leads_to_its_episodes(client: Client) -> None:
     play()
-    assert "/episodes/?environment=math&amp;model=large&amp;ending=attempt" in client.get(BOARD).content.decode()
+    assert (
+        "/episodes/?environment=math&amp;model=large&amp;ending=attempt"
+        in client.get(BOARD).content.decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +149,9 @@ def test_a_row_leads_to_its_episodes(client: Client) -> None:
         ("page=2", "no parameter has that name"),
     ],
 )
-def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, expected: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(
+    client: Client, query: str, expected: str
+) -> None:
     make_split(make_task(), name="train")
     answer = client.get(f"{BOARD}?{query}")
     assert answer.status_code == 400 and expected in answer.content.decode()
@@ -144,7 +168,9 @@ def test_an_empty_one_says_how_an_agent_names_its_model(client: Client) -> None:
     assert "orsweb_model" in client.get(BOARD).content.decode()
 
 
-def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+def test_it_takes_few_queries(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
     play()
     client.get("/")  # the first visit makes the account of the operator
     with django_assert_max_num_queries(8):

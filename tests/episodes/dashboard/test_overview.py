@@ -20,7 +20,11 @@ def test_it_names_the_environments_the_default_first(client: Client) -> None:
     make_environment("other", position=1)
     make_environment("main", position=0)
     page = client.get("/").content.decode()
-    assert page.index("<strong>main</strong>") < page.index('<span class="tag">default') < page.index("other")
+    assert (
+        page.index("<strong>main</strong>")
+        < page.index('<span class="tag">default')
+        < page.index("other")
+    )
 
 
 def test_those_who_may_see_the_activity_get_a_link(client: Client) -> None:
@@ -62,7 +66,13 @@ def test_it_names_eight_splits_and_counts_the_others(client: Client) -> None:
 def test_its_snippets_play_the_first_split_of_this_server(client: Client) -> None:
     make_split(make_task(), name="holdout", environment=make_environment("chess"))
     page = client.get("/", headers={"host": "127.0.0.1:8123"}).content.decode()
-    for shown in ("http://127.0.0.1:8123", "chess", "holdout", "from ors.client import ORS", "X-Session-ID"):
+    for shown in (
+        "http://127.0.0.1:8123",
+        "chess",
+        "holdout",
+        "from ors.client import ORS",
+        "X-Session-ID",
+    ):
         assert shown in page
 
 
@@ -107,7 +117,14 @@ def test_how_to_connect_stays_at_hand(client: Client) -> None:
 def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
     start = int(time.time()) // 3600 * 3600
     Activity.objects.create(
-        period=3600, start=start, environment_id=1, episodes=12, finished=10, successes=5, env_error=2, steps=1234
+        period=3600,
+        start=start,
+        environment_id=1,
+        episodes=12,
+        finished=10,
+        successes=5,
+        env_error=2,
+        steps=1234,
     )
     page = client.get("/?part=now").content.decode()
     for shown in (
@@ -122,7 +139,9 @@ def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
 
 def test_several_probes_are_said_in_the_plural(client: Client) -> None:
     start = int(time.time()) // 3600 * 3600
-    Activity.objects.create(period=3600, start=start, environment_id=1, episodes=12, finished=10, probes=2)
+    Activity.objects.create(
+        period=3600, start=start, environment_id=1, episodes=12, finished=10, probes=2
+    )
     assert "2 probes</a>)" in client.get("/?part=now").content.decode()
 
 
@@ -134,8 +153,12 @@ def test_its_parts_equal_those_of_the_page(client: Client) -> None:
         assert f'data-refetch="{part}"' in client.get(part.replace("&amp;", "&")).content.decode()
 
 
-@pytest.mark.parametrize(("query", "legal"), [("span=2h", "1h, 24h, 30d"), ("part=all", "now, environments")])
-def test_it_refuses_what_it_does_not_know_and_names_the_legal_ones(client: Client, query: str, legal: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "legal"), [("span=2h", "1h, 24h, 30d"), ("part=all", "now, environments")]
+)
+def test_it_refuses_what_it_does_not_know_and_names_the_legal_ones(
+    client: Client, query: str, legal: str
+) -> None:
     response = client.get(f"/?{query}")
     assert response.status_code == 400 and legal in response.content.decode()
 
@@ -154,7 +177,9 @@ def test_its_queries_do_not_grow(
 
 
 def test_another_return_is_asked_for_in_the_address(client: Client) -> None:
-    make_episode(environment=make_environment("chess"), return_sum=0.25, return_max=0.75, end_number=1)
+    make_episode(
+        environment=make_environment("chess"), return_sum=0.25, return_max=0.75, end_number=1
+    )
     assert "+0.25" in client.get("/?part=environments").content.decode()
     assert "+0.75" in client.get("/?part=environments&return=max").content.decode()
 
@@ -177,7 +202,10 @@ def test_another_threshold_is_asked_for_in_the_address_and_stays(client: Client)
     assert "0 of 1 attempts" in client.get("/?part=environments").content.decode()
     assert 'data-refetch="/?part=environments&amp;return=max&amp;threshold=0.2"' in page
     assert 'href="?return=max&amp;threshold=0.2&amp;span=24h"' in page
-    assert '<input type="hidden" name="return" value="max">' in page and 'name="threshold" value="0.2"' in page
+    assert (
+        '<input type="hidden" name="return" value="max">' in page
+        and 'name="threshold" value="0.2"' in page
+    )
 
 
 def test_the_success_of_the_day_says_by_whose_definition(client: Client) -> None:

@@ -29,14 +29,22 @@ LEFT_OUT = {
 Exports: tests/episodes/transfer/test_export_plans.py.
 """
 EXCEPTIONS = {
-    """"player" = %s) ORDER BY 1 DESC LIMIT 1 OFFSET 50000""": "nearly all episodes are of other players than people",
-    """NOT ("episodes_episode"."player" = %s) ORDER BY 1 DESC LIMIT 1 OFFSET 50000""": "as in the line above",
-    """NOT p.counts_left))))) ORDER BY 1 DESC LIMIT 1000""": "nearly all episodes are attempts that have ended",
-    """"episodes_episode"."id" > %s AND "episodes_episode"."status" = %s)""": "these are 50,000 episodes at most",
-    """ORDER BY U0."return_sum" ASC, 0 ASC LIMIT 0)""": "a page in the order of a figure tests so many at most",
-    """("episodes_run"."key_label" = %s OR EXISTS(""": "of each run, one of its episodes is looked at",
+    """"player" = %s) ORDER BY 1 DESC LIMIT 1 OFFSET 50000""": "nearly all episodes are of other "
+    "players than people",
+    """NOT ("episodes_episode"."player" = %s) ORDER BY 1 DESC LIMIT 1 OFFSET 50000""": "as in the "
+    "line above",
+    """NOT p.counts_left))))) ORDER BY 1 DESC LIMIT 1000""": "nearly all episodes are attempts "
+    "that have ended",
+    """"episodes_episode"."id" > %s AND "episodes_episode"."status" = %s)""": "these are 50,000 "
+    "episodes at most",
+    """ORDER BY U0."return_sum" ASC, 0 ASC LIMIT 0)""": "a page in the order of a figure tests so "
+    "many at most",
+    """("episodes_run"."key_label" = %s OR EXISTS(""": "of each run, one of its episodes is looked "
+    "at",
     """"return_sum" IS NOT NULL) ORDER BY""": "all episodes that have ended have a sum",
-    """NOT ("environments_task"."id" IN (SELECT U0."task_id" AS "episode__task\"""": "a person plays few tasks at once",
+    """NOT ("environments_task"."id" IN (SELECT U0."task_id" AS "episode__task\"""": "a person "
+    "plays few "
+    "tasks at once",
 }
 """Parts of statements that walk along an index, with why the walk is short."""
 
@@ -51,7 +59,9 @@ def visit(client: Client, path: str) -> None:
 def test_no_statement_of_a_page_reads_a_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     make_private()
     client = client_of("operator")
-    pages = [path for path in ADDRESSES if not path.startswith(tuple(LEFT_OUT)) and "export" not in path]
+    pages = [
+        path for path in ADDRESSES if not path.startswith(tuple(LEFT_OUT)) and "export" not in path
+    ]
     with caught(monkeypatch) as statements:
         for path in pages:
             visit(client, f"/{path}")
@@ -74,7 +84,9 @@ def test_no_statement_for_a_reader_with_a_key_reads_a_whole_table(
     """A key reads what was recorded with it, which may be little of what there is."""
     settings.ORSWEB_REQUIRE_KEYS = True
     ids = private_rows.make_private_rows()["insider"]
-    _, text = make_key("insider", scopes=["play", "record", "read"], environments=[private_rows.CANARY])
+    _, text = make_key(
+        "insider", scopes=["play", "record", "read"], environments=[private_rows.CANARY]
+    )
     ring.read()
     client = Client(headers={"X-API-Key": text})
     with caught(monkeypatch) as statements:

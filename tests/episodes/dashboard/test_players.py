@@ -23,7 +23,9 @@ def test_a_task_shows_people_next_to_agents(client: Client) -> None:
     end_episode(1.0, task=task, player="human")
     end_episode(0.0, task=task)
     found = section(client.get(f"/tasks/{task.pk}/").content.decode())
-    assert found.index("player=human&amp;ending=attempt") < found.index("player=agent&amp;ending=attempt")
+    assert found.index("player=human&amp;ending=attempt") < found.index(
+        "player=agent&amp;ending=attempt"
+    )
     assert "100%" in found and "0%" in found
 
 
@@ -40,7 +42,9 @@ def test_an_environment_shows_them_by_the_definition_requested(client: Client) -
 def test_it_says_so_if_no_person_has_played(client: Client, page: str) -> None:
     task = make_task(environment=make_environment("math"))
     end_episode(task=task)
-    assert "Nobody has finished an attempt yet" in section(client.get(page.format(task.pk)).content.decode())
+    assert "Nobody has finished an attempt yet" in section(
+        client.get(page.format(task.pk)).content.decode()
+    )
 
 
 def test_the_admins_page_of_a_task_shows_people_beside_the_others(client: Client) -> None:
@@ -49,4 +53,6 @@ def test_the_admins_page_of_a_task_shows_people_beside_the_others(client: Client
     end_episode(0.0, task=task)
     count_statistics()
     page = client.get(f"/admin/environments/task/{task.pk}/change/").content.decode()
-    assert re.search(r"people</a></td><td class=\"right\"><a class=\"number\" href=\"[^\"]*\">1</a>", page)
+    assert re.search(
+        r"people</a></td><td class=\"right\"><a class=\"number\" href=\"[^\"]*\">1</a>", page
+    )

@@ -1,4 +1,5 @@
-"""The list behind each point of a chart has exactly the episodes that the point counts, whatever it was read from."""
+"""The list behind each point of a chart has exactly the episodes that the point counts, whatever it
+was read from."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ READ = {"rows": (10_000, 1280), "blocks": (0, 0)}
 
 @pytest.fixture(params=READ.values(), ids=READ)
 def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record episodes of which the newest are in no block, and some ended earlier than those before them."""
+    """Record episodes of which the newest are in no block, and some ended earlier than those before
+    them."""
     most, least = request.param
     for module, name, value in (
         (covers, "MAX_RAW_ENDINGS", most),
@@ -69,7 +71,9 @@ def parts(scope: str, axis: Axis) -> list[Drawn]:
 
 @pytest.mark.usefixtures("played")
 def test_it_has_the_episodes_of_each_point_in_each_chart() -> None:
-    for axis, scope in product(AXES, ("environment=echo", "environment=echo&split=train", "run=r1", "run=r1&model=m1")):
+    for axis, scope in product(
+        AXES, ("environment=echo", "environment=echo&split=train", "run=r1", "run=r1&model=m1")
+    ):
         for found in parts(scope, axis):
             [series], points = found.series, found.series[0].curve.points
             expected = [(point.episodes, point.n) for point in points]
@@ -78,6 +82,13 @@ def test_it_has_the_episodes_of_each_point_in_each_chart() -> None:
                 for chart in charts_of(found)
             }
             [shown] = behind
-            assert [counted(series.filter.to_query(), dict(one)) for one in shown] == expected, (axis, scope)
-            listed = counted(series.listed.to_query(), {}) if series.is_zoomed or axis == "step" else None
+            assert [counted(series.filter.to_query(), dict(one)) for one in shown] == expected, (
+                axis,
+                scope,
+            )
+            listed = (
+                counted(series.listed.to_query(), {})
+                if series.is_zoomed or axis == "step"
+                else None
+            )
             assert listed in (None, tuple(map(sum, zip(*expected, strict=True)))), scope

@@ -17,7 +17,16 @@ from episodes.models import Episode, EpisodeComponent, Play, RewardComponent, St
 from episodes.transfer.exporting import Format
 from tests.episodes.transfer.record import text_of
 from tests.rows import each
-from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
+from tests.stored import (
+    NOW,
+    make_blob,
+    make_environment,
+    make_episode,
+    make_run,
+    make_split,
+    make_step,
+    make_task,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +35,9 @@ MINUS = "\N{MINUS SIGN}"
 HTMX = {"HX-Request": "true"}
 
 
-def seen(client: Client, episode: Episode, rest: str = "", status: int = 200, **headers: str) -> str:
+def seen(
+    client: Client, episode: Episode, rest: str = "", status: int = 200, **headers: str
+) -> str:
     """Return the page at `/episodes/<id>/` followed by `rest`."""
     response = client.get(f"/episodes/{episode.pk}/{rest}", headers=headers)
     assert response.status_code == status
@@ -50,17 +61,25 @@ def with_steps(count: int, **values: Any) -> Episode:
                 "input": "{}",
                 "output": output_of(f"said {n}"),
             },
-            **{"reward": 0.5, "status": "ok", "task_id": str(n), "started": NOW, "duration_ms": 12.5},
+            **{
+                "reward": 0.5,
+                "status": "ok",
+                "task_id": str(n),
+                "started": NOW,
+                "duration_ms": 12.5,
+            },
         )
         for n in range(count)
     )
     return episode
 
 
-# --- what it shows ---------------------------------------------------------------------------------------------------
+# --- what it shows --------------------------------------------------------------------------------
 
 
-def test_a_reward_that_is_no_number_has_a_mark_on_every_page_and_in_every_export(client: Client) -> None:
+def test_a_reward_that_is_no_number_has_a_mark_on_every_page_and_in_every_export(
+    client: Client,
+) -> None:
     episode = make_episode(detail=f"Step 0: {NO_NUMBER}.", steps_count=1)
     make_step(episode, reward=None, reason=NO_NUMBER)
     page = seen(client, episode)
@@ -76,11 +95,27 @@ def test_a_reward_that_is_no_number_has_a_mark_on_every_page_and_in_every_export
 
 def test_it_says_how_the_episode_went(client: Client) -> None:
     task = make_task()
-    facts = {"run": make_run(), "run_step": 40, "model": "model-x", "return_sum": 0.75, "steps_count": 7}
+    facts = {
+        "run": make_run(),
+        "run_step": 40,
+        "model": "model-x",
+        "return_sum": 0.75,
+        "steps_count": 7,
+    }
     counts = {"refused_count": 2, "duration_seconds": 4.1}
     episode = make_episode(task=task, split=make_split(task), task_index=12, **facts, **counts)
     page = seen(client, episode)
-    for shown in ("finished", "train #12", "grpo-3", "step 40", "model-x", "+0.75", "7 steps", "2 refused", "4.1 s"):
+    for shown in (
+        "finished",
+        "train #12",
+        "grpo-3",
+        "step 40",
+        "model-x",
+        "+0.75",
+        "7 steps",
+        "2 refused",
+        "4.1 s",
+    ):
         assert shown in page
     assert f"/tasks/{task.pk}/group/?run={episode.run_id}&amp;step=40" in page
 
@@ -95,7 +130,11 @@ def test_it_says_how_the_episode_went(client: Client) -> None:
 def test_failed_calls_are_shown_with_the_number_of_steps(
     client: Client, ran: int, failed: int, refused: int, expected: str
 ) -> None:
-    headline = seen(client, make_episode(steps_count=ran, failed_count=failed, refused_count=refused), "headline/")
+    headline = seen(
+        client,
+        make_episode(steps_count=ran, failed_count=failed, refused_count=refused),
+        "headline/",
+    )
     assert expected in strip_tags(headline)
 
 
@@ -104,14 +143,26 @@ def test_it_shows_each_step_with_its_reward_and_the_return_so_far(client: Client
     make_step(episode, "first", reward=0.25, waited_ms=44.0)
     make_step(episode, "second", reward=-1.0, finished=True)
     page = seen(client, episode)
-    for shown in ("first", "+0.25", "12 ms", "+ 44 ms wait", "second", f"{MINUS}1.00", f"Σ {MINUS}0.75", ">finished<"):
+    for shown in (
+        "first",
+        "+0.25",
+        "12 ms",
+        "+ 44 ms wait",
+        "second",
+        f"{MINUS}1.00",
+        f"Σ {MINUS}0.75",
+        ">finished<",
+    ):
         assert shown in page
 
 
 @pytest.mark.parametrize(
-    ("definition", "expected"), [("max", "max +0.25"), ("last", f"last {MINUS}1.00"), ("mean", f"mean {MINUS}0.38")]
+    ("definition", "expected"),
+    [("max", "max +0.25"), ("last", f"last {MINUS}1.00"), ("mean", f"mean {MINUS}0.38")],
 )
-def test_the_return_so_far_follows_the_definition(client: Client, definition: str, expected: str) -> None:
+def test_the_return_so_far_follows_the_definition(
+    client: Client, definition: str, expected: str
+) -> None:
     episode = make_episode()
     make_step(episode, reward=0.25)
     make_step(episode, reward=-1.0)
@@ -119,9 +170,12 @@ def test_the_return_so_far_follows_the_definition(client: Client, definition: st
 
 
 def test_the_definition_is_the_environments_unless_another_is_requested(client: Client) -> None:
-    episode = make_episode(environment=make_environment("maxed", default_return="max"), return_max=0.6, return_sum=9)
-    assert 'return <span class="reward" data-level="2" title="0.6">+0.60</span> <span class="hint">(max)' in seen(
-        client, episode
+    episode = make_episode(
+        environment=make_environment("maxed", default_return="max"), return_max=0.6, return_sum=9
+    )
+    assert (
+        'return <span class="reward" data-level="2" title="0.6">+0.60</span> <span class="hint">(max)'
+        in seen(client, episode)
     )
     assert "(sum)" in seen(client, episode, "?return=sum")
 
@@ -151,14 +205,19 @@ def test_it_shows_the_components_of_the_whole_episode_as_one_bar(client: Client)
         figures = dict.fromkeys(("value_sum", "value_last", "value_max", "value_mean"), value)
         EpisodeComponent.objects.create(episode=episode, component=component, **figures)
     page = seen(client, episode)
-    assert '<rect class="part-0" x="25.0" y="0" width="75.0" height="8"><title>progress 1.5</title></rect>' in page
+    assert (
+        '<rect class="part-0" x="25.0" y="0" width="75.0" height="8"><title>progress 1.5</title></rect>'
+        in page
+    )
     assert '<rect class="part-1" x="0.0" y="0" width="25.0"' in page and "&lt;style&gt;" in page
 
 
 def test_it_tells_why_a_call_was_refused_and_why_one_failed(client: Client) -> None:
     episode = make_episode()
     facts = {"output": "", "reward": None}
-    make_step(episode, status="refused", reason="input_validation", error="'path' is required", **facts)
+    make_step(
+        episode, status="refused", reason="input_validation", error="'path' is required", **facts
+    )
     make_step(episode, status="failed", reason="exception", error="RuntimeError: <gone>", **facts)
     page = seen(client, episode)
     assert "refused: input_validation" in page and "RuntimeError: &lt;gone&gt;" in page
@@ -166,15 +225,28 @@ def test_it_tells_why_a_call_was_refused_and_why_one_failed(client: Client) -> N
 
 def test_each_text_is_shown_as_what_it_is(client: Client) -> None:
     episode = make_episode()
-    make_step(episode, tool="bash", input='{"command": "echo \\"$x\\""}', output=output_of("\x1b[31mred\x1b[0m"))
+    make_step(
+        episode,
+        tool="bash",
+        input='{"command": "echo \\"$x\\""}',
+        output=output_of("\x1b[31mred\x1b[0m"),
+    )
     make_step(episode, output=output_of("# Title\n\n**bold** words", '{"a":1}', "so $\\frac12$"))
     page = seen(client, episode)
-    for shown in ('class="ansi-red"', "<strong>bold</strong>", 'class="tok-nt"', "<mfrac>", 'class="tok-nb">echo'):
+    for shown in (
+        'class="ansi-red"',
+        "<strong>bold</strong>",
+        'class="tok-nt"',
+        "<mfrac>",
+        'class="tok-nb">echo',
+    ):
         assert shown in page
 
 
 def test_it_says_when_nothing_was_called(client: Client) -> None:
-    assert "ended without a tool call" in seen(client, make_episode(cause="abandoned", is_probe=True))
+    assert "ended without a tool call" in seen(
+        client, make_episode(cause="abandoned", is_probe=True)
+    )
     assert "No tool calls yet" in seen(client, make_episode(status="running", cause="", ended=None))
 
 
@@ -184,12 +256,20 @@ def test_it_says_how_an_episode_came_to_its_end(client: Client, cause: str) -> N
 
 
 def test_it_shows_the_detail_of_an_ending_as_text(client: Client) -> None:
-    assert "&lt;b&gt;boom⟦RLO⟧" in seen(client, make_episode(cause="env_error", detail="<b>boom\u202e"))
+    assert "&lt;b&gt;boom⟦RLO⟧" in seen(
+        client, make_episode(cause="env_error", detail="<b>boom\u202e")
+    )
 
 
 def test_it_shows_the_prompt_the_tools_and_the_task(client: Client) -> None:
     tools = {
-        "tools": [{"name": "dig", "description": "Digs.", "input_schema": {"properties": {"depth": {"minimum": 2}}}}]
+        "tools": [
+            {
+                "name": "dig",
+                "description": "Digs.",
+                "input_schema": {"properties": {"depth": {"minimum": 2}}},
+            }
+        ]
     }
     prompt = make_blob(json.dumps([{"type": "text", "text": "Find **it**, `now`."}]))
     task = make_task({"question": "where?"})
@@ -220,7 +300,8 @@ def test_it_links_the_neighbours_of_the_same_task_and_run(client: Client) -> Non
     other = make_episode(run=run)
     page = seen(client, episode)
     assert (
-        f'data-key="[" href="/episodes/{first.pk}/"' in page and f'data-key="}}" href="/episodes/{other.pk}/"' in page
+        f'data-key="[" href="/episodes/{first.pk}/"' in page
+        and f'data-key="}}" href="/episodes/{other.pk}/"' in page
     )
     assert 'data-key="]" href' not in page and 'data-key="{" href' not in page
 
@@ -228,7 +309,10 @@ def test_it_links_the_neighbours_of_the_same_task_and_run(client: Client) -> Non
 def test_it_links_the_record_in_the_admin_and_the_file(client: Client) -> None:
     episode = make_episode()
     page = seen(client, episode)
-    assert f"/admin/episodes/episode/{episode.pk}/change/" in page and f"ids={episode.pk}&amp;format=jsonl" in page
+    assert (
+        f"/admin/episodes/episode/{episode.pk}/change/" in page
+        and f"ids={episode.pk}&amp;format=jsonl" in page
+    )
 
 
 @pytest.mark.parametrize("number", [1, 2**63, 10**30])
@@ -237,7 +321,7 @@ def test_an_episode_that_is_not_there_is_said_to_be_gone(client: Client, number:
     assert response.status_code == 404 and "been deleted" in response.content.decode()
 
 
-# --- windows of steps ------------------------------------------------------------------------------------------------
+# --- windows of steps -----------------------------------------------------------------------------
 
 
 def test_it_opens_the_window_that_holds_the_step_requested(client: Client) -> None:
@@ -263,7 +347,14 @@ def test_the_rail_tells_every_step_in_columns(client: Client) -> None:
     make_step(episode, tool="dig", status="refused", output="")
     rail = json.loads(seen(client, episode, "rail.json?first=1"))
     assert rail == {
-        **{"first": 1, "total": 3, "status": "running", "tools": ["look", "dig"], "tool": [0, 1], "state": "fr"},
+        **{
+            "first": 1,
+            "total": 3,
+            "status": "running",
+            "tools": ["look", "dig"],
+            "tool": [0, 1],
+            "state": "fr",
+        },
         **{"reason": {"1": "timeout"}, "reward": [None, None]},
     }
 
@@ -282,12 +373,15 @@ def test_ten_thousand_steps_cost_what_a_hundred_cost(
     for episode in (small, big):
         seen(client, episode)  # creates the operator, who has then seen the task
     for episode, step in ((small, 80), (big, 9_000)):
-        with django_assert_num_queries(16):  # eight, and one for each part of the side column and the notices
+        # eight, and one for each part of the side column and the notices
+        with django_assert_num_queries(16):
             page = seen(client, episode, f"?step={step}")
         assert len(page) < 200_000 and page.count('class="step"') <= WINDOW_STEPS
     accepted = {"Accept-Encoding": "gzip"}  # as browsers do
     places = ("rail.json?first=0", "rail.json?first=5000", "steps/?first=9960", "steps/?first=9980")
-    parts = [client.get(f"/episodes/{big.pk}/{place}", headers=accepted).content for place in places]
+    parts = [
+        client.get(f"/episodes/{big.pk}/{place}", headers=accepted).content for place in places
+    ]
     assert sum(map(len, parts)) < 30_000
 
 
@@ -299,7 +393,9 @@ def test_rewards_whose_sum_runs_over_are_shown(client: Client) -> None:
 
 def test_hugest_and_deepest_texts_are_bounded(client: Client) -> None:
     episode = make_episode()
-    make_step(episode, "x" * 300_000, input=json.dumps({"text": "y" * 300_000}), error="z" * 300_000)
+    make_step(
+        episode, "x" * 300_000, input=json.dumps({"text": "y" * 300_000}), error="z" * 300_000
+    )
     make_step(episode, "", input="[" * 50_000 + "]" * 50_000)
     page = seen(client, episode)
     assert len(page) < 150_000 and "296,000 more characters" in page
@@ -312,12 +408,14 @@ def test_what_is_too_large_for_the_window_is_a_click_away(client: Client) -> Non
     assert "Large step. <a" not in seen(client, episode, "steps/0/")
 
 
-# --- one step, one text ----------------------------------------------------------------------------------------------
+# --- one step, one text ---------------------------------------------------------------------------
 
 
 def test_a_step_has_a_page_of_its_own_and_its_card_alone(client: Client) -> None:
     episode = with_steps(3)
-    assert "<html" in seen(client, episode, "steps/1/") and "said 1" in seen(client, episode, "steps/1/")
+    assert "<html" in seen(client, episode, "steps/1/") and "said 1" in seen(
+        client, episode, "steps/1/"
+    )
     card = seen(client, episode, "steps/1/", **HTMX)
     assert "<html" not in card and "Σ +1.00" in card
 
@@ -340,7 +438,9 @@ def test_a_text_can_be_read_as_another_kind(client: Client, kind: str, html: str
 
 def test_the_prompt_can_be_read_as_another_kind(client: Client) -> None:
     episode = make_episode(prompt=make_blob(json.dumps([{"type": "text", "text": "**b**"}])))
-    assert "<strong>b</strong>" in seen(client, episode, "prompt/?part=prompt-0&as=markdown", **HTMX)
+    assert "<strong>b</strong>" in seen(
+        client, episode, "prompt/?part=prompt-0&as=markdown", **HTMX
+    )
 
 
 @pytest.mark.parametrize(
@@ -351,7 +451,9 @@ def test_the_prompt_can_be_read_as_another_kind(client: Client) -> None:
         ("part=&as=text", 404, "input-0, output-0"),
     ],
 )
-def test_an_unknown_text_or_kind_is_refused_by_name(client: Client, query: str, status: int, expected: str) -> None:
+def test_an_unknown_text_or_kind_is_refused_by_name(
+    client: Client, query: str, status: int, expected: str
+) -> None:
     assert expected in seen(client, with_steps(1), f"steps/0/?{query}", status)
 
 
@@ -372,16 +474,22 @@ def test_the_json_of_a_step_is_exact(client: Client) -> None:
 def test_prompt_tools_and_task_are_returned_as_recorded(client: Client) -> None:
     episode = make_episode(task=make_task({"x": 1}), prompt=make_blob("[1e20]"))
     assert seen(client, episode, "prompt.json") == "[1e20]"
-    assert (seen(client, episode, "task.json"), seen(client, episode, "tools.json")) == ('{"x": 1}', "null")
+    assert (seen(client, episode, "task.json"), seen(client, episode, "tools.json")) == (
+        '{"x": 1}',
+        "null",
+    )
     assert "prompt, tools and task" in seen(client, episode, "secrets.json", 404)
 
 
-# --- images ----------------------------------------------------------------------------------------------------------
+# --- images ---------------------------------------------------------------------------------------
 
 
 def image_step(episode: Episode, media: str = "image/png", data: str = PIXEL) -> None:
     block = {"type": "image", "data": data, "mimeType": media, "detail": None}
-    make_step(episode, output=json.dumps({"blocks": [block], "metadata": None, "reward": None, "finished": False}))
+    make_step(
+        episode,
+        output=json.dumps({"blocks": [block], "metadata": None, "reward": None, "finished": False}),
+    )
 
 
 def test_an_image_is_loaded_by_its_place(client: Client) -> None:
@@ -407,13 +515,23 @@ def test_an_image_of_the_prompt_is_loaded_by_its_place(client: Client) -> None:
             "PHN2Zz4=",
             "Not shown as an image: the type &#x27;image/svg+xml&#x27; is not allowed",
         ),
-        ("text/html", "PGI+", "Not shown as an image: the type &#x27;text/html&#x27; is not allowed"),
+        (
+            "text/html",
+            "PGI+",
+            "Not shown as an image: the type &#x27;text/html&#x27; is not allowed",
+        ),
         ("image/png", "A", "Not shown as an image: the data is not base64."),
         ("image/png", "", "Not shown as an image: the data is empty."),
-        ("image/jpeg", PIXEL, "Not shown as an image: the data is image/png, but the type is image/jpeg."),
+        (
+            "image/jpeg",
+            PIXEL,
+            "Not shown as an image: the data is image/png, but the type is image/jpeg.",
+        ),
     ],
 )
-def test_other_data_is_never_shown_as_an_image(client: Client, media: str, data: str, expected: str) -> None:
+def test_other_data_is_never_shown_as_an_image(
+    client: Client, media: str, data: str, expected: str
+) -> None:
     episode = make_episode()
     image_step(episode, media, data)
     page = seen(client, episode)
@@ -421,7 +539,7 @@ def test_other_data_is_never_shown_as_an_image(client: Client, media: str, data:
     assert client.get(f"/episodes/{episode.pk}/steps/0/images/0").status_code == 404
 
 
-# --- search inside ---------------------------------------------------------------------------------------------------
+# --- search inside --------------------------------------------------------------------------------
 
 
 def found(client: Client, episode: Episode, text: str) -> dict[str, Any]:
@@ -440,9 +558,14 @@ def test_it_finds_a_text_in_every_part_of_a_step(client: Client, text: str) -> N
     assert found(client, episode, text) == {"steps": [1], "is_all": True}
 
 
-@each("text", ["\u00e4pfel", "APFEL", "Gro\u00dfe", "GROSSE \u00c4", "\u041c\u041e\u0421\u041a", "NAME"])
+@each(
+    "text",
+    ["\u00e4pfel", "APFEL", "Gro\u00dfe", "GROSSE \u00c4", "\u041c\u041e\u0421\u041a", "NAME"],
+)
 @each("is_escaped", [True, False])
-def test_case_and_accents_do_not_matter_in_any_script(client: Client, text: str, is_escaped: bool) -> None:
+def test_case_and_accents_do_not_matter_in_any_script(
+    client: Client, text: str, is_escaped: bool
+) -> None:
     episode = make_episode()
     make_step(episode, "nothing")
     words = {"Name": "gro\u00dfe \u00c4pfel, \u043c\u043e\u0441\u043a\u0432\u0430"}
@@ -460,7 +583,7 @@ def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
     assert found(client, episode, text)["steps"] == []
 
 
-# --- hostile texts -------------------------------------------------------------------------------------------------
+# --- hostile texts --------------------------------------------------------------------------------
 
 
 @each("field", ["tool", "error", "reason", "task_id"])
@@ -481,7 +604,10 @@ def test_hostile_facts_of_an_episode_are_text(client: Client, field: str) -> Non
 def test_controls_and_broken_texts_are_made_visible(client: Client) -> None:
     episode = make_episode()
     make_step(
-        episode, "invoice\u202egnp.exe \ufffd \u2066 \ud800".encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        episode,
+        "invoice\u202egnp.exe \ufffd \u2066 \ud800".encode("utf-8", "surrogatepass").decode(
+            "utf-8", "replace"
+        ),
     )
     page = seen(client, episode)
     assert "invoice⟦RLO⟧gnp.exe" in page and "⟦LRI⟧" in page and "\u202e" not in page
@@ -501,7 +627,7 @@ def test_metadata_that_is_no_object_of_numbers_does_no_harm(client: Client) -> N
     assert "no json" in seen(client, episode)
 
 
-# --- what people made of it ------------------------------------------------------------------------------------------
+# --- what people made of it -----------------------------------------------------------------------
 
 
 def test_an_episode_that_continues_another_says_so_and_is_found_from_there(client: Client) -> None:
@@ -510,13 +636,20 @@ def test_an_episode_that_continues_another_says_so_and_is_found_from_there(clien
     child = make_episode(task=parent.task, player="human")
     Play.objects.create(episode=child, parent=parent, parent_step=0, differs_at=0)
     page = seen(client, child)
-    assert f'continues <a href="/episodes/{parent.pk}/#step-0">episode {parent.pk} from step 0</a>' in page
+    assert (
+        f'continues <a href="/episodes/{parent.pk}/#step-0">episode {parent.pk} from step 0</a>'
+        in page
+    )
     assert "continues" not in client.get(f"/episodes/{parent.pk}/headline/").content.decode()
     assert f"/compare/?episodes={parent.pk},{child.pk}" in page
-    assert f'Continued in <a href="/episodes/{child.pk}/">episode {child.pk}</a>' in seen(client, parent)
+    assert f'Continued in <a href="/episodes/{child.pk}/">episode {child.pk}</a>' in seen(
+        client, parent
+    )
 
 
-def test_one_can_play_on_from_each_step_but_the_last_of_an_episode_that_finished(client: Client) -> None:
+def test_one_can_play_on_from_each_step_but_the_last_of_an_episode_that_finished(
+    client: Client,
+) -> None:
     episode = make_episode()
     make_step(episode)
     make_step(episode, finished=True)
@@ -527,8 +660,12 @@ def test_one_can_play_on_from_each_step_but_the_last_of_an_episode_that_finished
         )
 
 
-@pytest.mark.parametrize("values", [{"status": "running", "cause": ""}, {"environment__is_hosted": False}])
-def test_one_cannot_play_on_from_what_runs_or_cannot_be_played(client: Client, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "values", [{"status": "running", "cause": ""}, {"environment__is_hosted": False}]
+)
+def test_one_cannot_play_on_from_what_runs_or_cannot_be_played(
+    client: Client, values: dict[str, Any]
+) -> None:
     environment = make_environment("gone", is_hosted=values.pop("environment__is_hosted", True))
     episode = make_episode(environment=environment, **values)
     make_step(episode)

@@ -19,7 +19,9 @@ def test_the_return_so_far_is_shown_while_it_runs(client: Client) -> None:
     assert "0.00" in seen(client, episode, "headline/")
     for reward in (0.5, None, 0.25):
         make_step(episode, reward=reward)
-    assert "+0.75" in seen(client, episode, "headline/") and "so far" in seen(client, episode, "headline/")
+    assert "+0.75" in seen(client, episode, "headline/") and "so far" in seen(
+        client, episode, "headline/"
+    )
     assert "+0.50" in seen(client, episode, "headline/?return=max")
 
 
@@ -34,12 +36,20 @@ def test_prompt_and_facts_are_returned_alone(client: Client) -> None:
     Episode.objects.filter(pk=episode.pk).update(
         prompt=make_blob('[{"type": "text", "text": "Talk."}]'), status="ended"
     )
-    assert "Talk." in seen(client, episode, "prompt/") and "<html" not in seen(client, episode, "prompt/")
-    assert "ors-sdk/0.1.0" in seen(client, episode, "facts/") and "<html" not in seen(client, episode, "facts/")
+    assert "Talk." in seen(client, episode, "prompt/") and "<html" not in seen(
+        client, episode, "prompt/"
+    )
+    assert "ors-sdk/0.1.0" in seen(client, episode, "facts/") and "<html" not in seen(
+        client, episode, "facts/"
+    )
 
 
 def test_the_headline_is_returned_again_while_it_runs(client: Client) -> None:
     episode = make_episode(status="running", cause="", ended=None)
     assert f'data-live="episode-{episode.pk}"' in seen(client, episode)
-    Episode.objects.filter(pk=episode.pk).update(status="ended", cause="finished", ended=NOW + timedelta(seconds=3))
-    assert "finished" in seen(client, episode, "headline/") and "<html" not in seen(client, episode, "headline/")
+    Episode.objects.filter(pk=episode.pk).update(
+        status="ended", cause="finished", ended=NOW + timedelta(seconds=3)
+    )
+    assert "finished" in seen(client, episode, "headline/") and "<html" not in seen(
+        client, episode, "headline/"
+    )

@@ -139,7 +139,9 @@ async def test_conversations_are_exported(async_client: AsyncClient) -> None:
 
 def test_a_rollout_without_an_index_is_called_by_the_place_of_its_task(client: Client) -> None:
     episode = played()
-    make_split(make_task(environment=episode.environment), episode.task, environment=episode.environment)
+    make_split(
+        make_task(environment=episode.environment), episode.task, environment=episode.environment
+    )
     Episode.objects.update(split=None, task_index=None)
     reported("own", run=make_run(), event='{"metadata": {"session_id": "s-1"}}')
     catch_up()

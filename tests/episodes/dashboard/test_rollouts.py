@@ -1,4 +1,5 @@
-"""Tests of the page of a rollout: the conversation, and the steps of the episode to which it belongs."""
+"""Tests of the page of a rollout: the conversation, and the steps of the episode to which it
+belongs."""
 
 from __future__ import annotations
 
@@ -85,14 +86,21 @@ def test_a_client_whose_clock_is_wrong_keeps_its_episode(hours: int) -> None:
 
 
 def test_a_message_of_ten_megabytes_is_shown_in_part(client: Client) -> None:
-    reported(messages=[("assistant_message", "x" * 10_000_000, {}), ("user_message", "after it", {})])
+    reported(
+        messages=[("assistant_message", "x" * 10_000_000, {}), ("user_message", "after it", {})]
+    )
     page = client.get("/rollouts/r-1/").content.decode()
     assert "after it" in page and "9980000" in page.replace(",", "").replace("\u202f", "")
     assert len(page) < 200_000
 
 
 @pytest.mark.parametrize(
-    "fields", [{"key_label": "alice"}, {"environment_name": "math"}, {"received": timezone.now() - timedelta(hours=3)}]
+    "fields",
+    [
+        {"key_label": "alice"},
+        {"environment_name": "math"},
+        {"received": timezone.now() - timedelta(hours=3)},
+    ],
 )
 def test_it_matches_no_episode_of_others(fields: dict[str, Any]) -> None:
     episode = played()

@@ -27,7 +27,11 @@ def offered(client: Client, query: str = "") -> list[tuple[str, bool]]:
 def test_the_chosen_runs_come_first_then_the_newest(client: Client) -> None:
     first, _, _ = (make_run(name) for name in ("first", "second", "third"))
     assert offered(client) == [("third", False), ("second", False), ("first", False)]
-    assert offered(client, f"runs={first.pk}") == [("first", True), ("third", False), ("second", False)]
+    assert offered(client, f"runs={first.pk}") == [
+        ("first", True),
+        ("third", False),
+        ("second", False),
+    ]
 
 
 def test_quotation_marks_name_a_run_whose_name_is_a_number_or_holds_a_comma(client: Client) -> None:
@@ -36,7 +40,9 @@ def test_quotation_marks_name_a_run_whose_name_is_a_number_or_holds_a_comma(clie
     for name in names:
         make_run(name)
     written = ",".join('"{}"'.format(name.replace('"', '""')) for name in names)
-    chosen = [name for name, is_chosen in offered(client, urlencode({"runs": written})) if is_chosen]
+    chosen = [
+        name for name, is_chosen in offered(client, urlencode({"runs": written})) if is_chosen
+    ]
     assert chosen == ["&quot;".join(name.split('"')) for name in names]
     assert offered(client, f"runs={first.pk}")[0] == ("first", True)
     for refused in ('"first', '"first"s', '""', '"first" "first"'):
@@ -75,7 +81,11 @@ def test_only_the_newest_runs_are_searched(client: Client, monkeypatch: pytest.M
     assert "were searched" not in client.get(CHOICES).content.decode()
     make_run("grpo-3")
     page = client.get(f"{CHOICES}?search=grpo").content.decode()
-    assert "grpo-1" not in page and "2 runs with" in page and "Only the newest 2 runs were searched." in page
+    assert (
+        "grpo-1" not in page
+        and "2 runs with" in page
+        and "Only the newest 2 runs were searched." in page
+    )
 
 
 @pytest.mark.parametrize("query", ["runs=a", "name=grpo"])
@@ -86,5 +96,9 @@ def test_an_invalid_parameter_is_refused(client: Client, query: str) -> None:
 def test_other_runs_of_a_chosen_name_come_before_the_newest(client: Client) -> None:
     first, second = (Run.objects.begin("tiny", created=NOW)[0] for _ in range(2))
     make_run("newer")
-    assert offered(client, f"runs={first.pk}") == [("tiny", True), ("tiny (2)", False), ("newer", False)]
+    assert offered(client, f"runs={first.pk}") == [
+        ("tiny", True),
+        ("tiny (2)", False),
+        ("newer", False),
+    ]
     assert offered(client, f"runs={second.pk}&search=x") == [("tiny (2)", True), ("tiny", False)]

@@ -56,12 +56,20 @@ def listed(client: Client, query: str) -> list[str]:
         ("config=temperature+%3D+1.0+", ["warm"]),
     ],
 )
-def test_runs_are_found_by_their_configuration(client: Client, sweep: None, query: str, names: list[str]) -> None:
+def test_runs_are_found_by_their_configuration(
+    client: Client, sweep: None, query: str, names: list[str]
+) -> None:
     assert listed(client, query) == names
 
 
 NEAR_2_64 = 2**64 + 1
-LARGE = {"small": 1_700_000_001, "large": NEAR_2_64, "less": -NEAR_2_64, "exponent": 1.7e9, "huge": 10**400}
+LARGE = {
+    "small": 1_700_000_001,
+    "large": NEAR_2_64,
+    "less": -NEAR_2_64,
+    "exponent": 1.7e9,
+    "huge": 10**400,
+}
 
 
 @each(
@@ -81,7 +89,9 @@ LARGE = {"small": 1_700_000_001, "large": NEAR_2_64, "less": -NEAR_2_64, "expone
         ("seed<1e400", {"small", "large", "less", "exponent"}),
     ],
 )  # fmt: skip
-def test_whole_numbers_are_compared_digit_by_digit(client: Client, condition: str, names: set[str]) -> None:
+def test_whole_numbers_are_compared_digit_by_digit(
+    client: Client, condition: str, names: set[str]
+) -> None:
     for name, seed in LARGE.items():
         described(name, config={"seed": seed})
     assert set(listed(client, f"config={quote(condition)}")) == names
@@ -93,11 +103,16 @@ def test_other_spellings_of_digits_are_refused(client: Client, query: str) -> No
 
 
 @each("number", ["\uff11\uff17", "1_0", "inf", "-Infinity", "NaN"])
-def test_a_condition_takes_the_numbers_that_configurations_have(client: Client, sweep: None, number: str) -> None:
+def test_a_condition_takes_the_numbers_that_configurations_have(
+    client: Client, sweep: None, number: str
+) -> None:
     for condition in (f"seed>{number}", f"seed={number}", f"seed!=adam,{number}"):
         answer = client.get(f"/runs/?config={quote(condition)}")
         assert answer.status_code == 400
-        assert f"{number} is no number that a configuration has; write it as in 17, -0.5" in answer.content.decode()
+        assert (
+            f"{number} is no number that a configuration has; write it as in 17, -0.5"
+            in answer.content.decode()
+        )
 
 
 def test_values_of_configurations_are_columns(client: Client, sweep: None) -> None:
@@ -114,11 +129,24 @@ def test_a_filter_takes_several_values_and_each_can_be_removed(client: Client, s
     assert listed(client, "tag=one&tag=two") == ["other", "tagged"]
     assert listed(client, "state=failed&state=ended") == ["other"]
     page = client.get("/runs/?tag=one&tag=two&config=temperature>0.7").content.decode()
-    links = [unescape(link) for link in re.findall(r'<a href="/runs/\?([^"]*)" aria-label="Remove filter', page)]
-    assert links == ["tag=two&config=temperature%3E0.7", "tag=one&config=temperature%3E0.7", "tag=one&tag=two"]
+    links = [
+        unescape(link)
+        for link in re.findall(
+            r'<a href="/runs/\?([^"]*)" aria-label="Remove '
+            r"filter",
+            page,
+        )
+    ]
+    assert links == [
+        "tag=two&config=temperature%3E0.7",
+        "tag=one&config=temperature%3E0.7",
+        "tag=one&tag=two",
+    ]
 
 
-def test_of_very_many_runs_some_are_searched(client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_runs_some_are_searched(
+    client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_filter, "MAX_SEARCHED", 2)
     page = client.get("/runs/?config=temperature>0").content.decode()
     [older] = re.findall(r'<a href="\?([^"]*)">Search older ones', page)

@@ -1,4 +1,5 @@
-"""A run that played several splits has the figures of one of them everywhere, with its name, unless a reader asks."""
+"""A run that played several splits has the figures of one of them everywhere, with its name, unless
+a reader asks."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def record(committed_rows: None) -> None:
     """A run that played train and test, one that played test and train, and one of test alone."""
     environment = make_environment()
     splits = {
-        name: make_split(*(make_task(environment=environment) for _ in range(4)), name=name, environment=environment)
+        name: make_split(
+            *(make_task(environment=environment) for _ in range(4)),
+            name=name,
+            environment=environment,
+        )
         for name in ("train", "test", "val")
     }
     play(make_run("both"), [splits["train"], splits["test"]], 300)
@@ -57,13 +62,18 @@ def run(request: pytest.FixtureRequest, record: None, monkeypatch: pytest.Monkey
 
 def play(run: Run, splits: list[Split], count: int) -> None:
     """Play the splits in turns. Returns in the last of them are lower."""
-    random, tasks = Random(run.name), {split.pk: [entry.task for entry in split.entries.all()] for split in splits}
+    random, tasks = (
+        Random(run.name),
+        {split.pk: [entry.task for entry in split.entries.all()] for split in splits},
+    )
     attempts = []
     for number in range(count):
         split = splits[number % len(splits)]
         value = round(random.random() / (1 + (split.name == "test")), 1)
         task = random.choice(tasks[split.pk])
-        attempts.append((value, {"task": task, "split": split, "run": run, "run_step": number // 50}))
+        attempts.append(
+            (value, {"task": task, "split": split, "run": run, "run_step": number // 50})
+        )
     end_episodes(*attempts)
 
 
@@ -100,7 +110,9 @@ def test_pages_and_the_api_count_the_same_split(client: Client, run: Run) -> Non
         assert_the_same_everywhere(client, run, choice, splits)
 
 
-def assert_the_same_everywhere(client: Client, run: Run, choice: str, splits: tuple[str, ...]) -> None:
+def assert_the_same_everywhere(
+    client: Client, run: Run, choice: str, splits: tuple[str, ...]
+) -> None:
     expected, split = counted(run, *splits), splits[0] if len(splits) == 1 else None
     page = client.get(f"/runs/{run.pk}/?{choice}").context
     assert (page["split"] and page["split"].name) == split
@@ -119,7 +131,9 @@ def assert_the_same_everywhere(client: Client, run: Run, choice: str, splits: tu
         (name, counted(run, name)) for name in ("train", "test")
     ]
     assert [*found, in_api(answer["figures"])] == [expected] * (len(found) + 1)
-    listed = len(content(client, f"/api/episodes?limit=500&{page['line'].attempts_query}")["results"])
+    listed = len(
+        content(client, f"/api/episodes?limit=500&{page['line'].attempts_query}")["results"]
+    )
     assert listed == expected.n
 
 
@@ -129,8 +143,14 @@ def test_the_list_names_the_split_and_leads_to_the_others(client: Client, run: R
     of = {name: line.split and line.split.name for name, line in lines.items()}
     assert of == {"both": "train", "turned": "test", "tested": None}
     assert shown(lines["both"].outline.total) == counted(run, "train")
-    assert f'<a href="/runs/{run.pk}/?environment=math&amp;split=test">test</a>' in page.content.decode()
-    figures = {one["name"]: (one["split"], in_api(one["figures"])) for one in content(client, "/api/runs")["results"]}
+    assert (
+        f'<a href="/runs/{run.pk}/?environment=math&amp;split=test">test</a>'
+        in page.content.decode()
+    )
+    figures = {
+        one["name"]: (one["split"], in_api(one["figures"]))
+        for one in content(client, "/api/runs")["results"]
+    }
     assert figures["both"] == ({"environment": "math", "split": "train"}, counted(run, "train"))
     assert figures["tested"] == (None, counted(Run.objects.get(name="tested"), "test"))
 
@@ -147,7 +167,9 @@ def test_the_list_names_the_split_and_leads_to_the_others(client: Client, run: R
 def test_a_reader_of_the_list_chooses_the_split(
     client: Client, record: None, choice: str, expected: dict[str, tuple[str, ...]]
 ) -> None:
-    figures = {name: counted(Run.objects.get(name=name), *splits) for name, splits in expected.items()}
+    figures = {
+        name: counted(Run.objects.get(name=name), *splits) for name, splits in expected.items()
+    }
     lines = client.get(f"/runs/?{choice}").context["lines"]
     assert {line.run.name: shown(line.outline.total) for line, _ in lines} == figures
     results = content(client, f"/api/runs?{choice}")["results"]
@@ -167,23 +189,35 @@ def test_curves_of_several_runs_are_of_the_split_that_they_share(client: Client,
         assert [shown(one.curve.total) for one in series] == [counted(one, *splits) for one in runs]
         assert "All splits together" in page.content.decode()
     series = client.get(f"/runs/curves/?by=run&{TOGETHER}").context["drawn"].series
-    assert {one.label: one.curve.total.n for one in series} == {"both": 300, "turned": 200, "tested": 150}
+    assert {one.label: one.curve.total.n for one in series} == {
+        "both": 300,
+        "turned": 200,
+        "tested": 150,
+    }
     file = client.get("/runs/curves/?by=run&format=csv").content.decode()
-    assert {row["series"] for row in csv.DictReader(StringIO(file))} == {"both · test", "turned · test", "tested"}
+    assert {row["series"] for row in csv.DictReader(StringIO(file))} == {
+        "both · test",
+        "turned · test",
+        "tested",
+    }
 
 
 def test_a_filter_that_says_what_it_finds_is_drawn_as_it_is(client: Client, run: Run) -> None:
     task = Episode.objects.filter(run=run).values_list("task", flat=True)[0]
     for query in ("run=both&environment=math&split=test", f"run=both&task={task}"):
         [series] = client.get(f"/runs/curves/?{query}").context["drawn"].series
-        assert series.curve.total.n == len(content(client, f"/api/episodes?limit=500&{query}")["results"])
+        assert series.curve.total.n == len(
+            content(client, f"/api/episodes?limit=500&{query}")["results"]
+        )
 
 
 def test_a_zoomed_curve_of_a_split_has_the_points_of_the_whole(client: Client, run: Run) -> None:
     for end in ("to=49", "from=50"):
         points = content(client, f"/api/curves?run=both&{end}")["points"]
         for point in points:
-            ended = Episode.objects.filter(run=run, split__name="train", end_number__lte=point["last_end"]).count()
+            ended = Episode.objects.filter(
+                run=run, split__name="train", end_number__lte=point["last_end"]
+            ).count()
             assert (ended, point["episodes"]) == (point["x_to"], point["x_to"] - point["x"])
         assert points[0]["x"] == 0 if end == "to=49" else points[-1]["x_to"] == 150
 
@@ -194,7 +228,10 @@ def test_groups_of_a_split_are_those_of_its_rollouts(client: Client, run: Run) -
         return [sum(point[name] for point in points) for name in ("groups", "flat_groups")]
 
     each_split = [groups(""), groups("environment=math&split=test")]
-    assert groups(TOGETHER) == [sum(pair) for pair in zip(*each_split, strict=True)] and each_split[0][0] > 0
+    assert (
+        groups(TOGETHER) == [sum(pair) for pair in zip(*each_split, strict=True)]
+        and each_split[0][0] > 0
+    )
 
 
 def test_runs_are_compared_on_the_tasks_of_one_split(client: Client, run: Run) -> None:
@@ -211,16 +248,25 @@ def test_runs_are_compared_on_the_tasks_of_one_split(client: Client, run: Run) -
     assert compared("environment=math&split=test") == ("test", 4, [150, 100])
     assert compared(TOGETHER) == (None, 8, [300, 200])
     refused = client.get(f"/compare/?runs={run.pk},{turned.pk}&environment=math&split=val")
-    assert refused.status_code == 400 and "the run played math train, math test" in refused.content.decode()
+    assert (
+        refused.status_code == 400
+        and "the run played math train, math test" in refused.content.decode()
+    )
 
 
 def test_what_a_run_reached_at_a_task_is_counted_by_split(record: None) -> None:
     """A task that is in two splits counts in that which its episode names."""
     run, task = make_run("same"), make_task()
     first, second = (make_split(task, name=name) for name in ("all", "some"))
-    end_episodes(*((1.0, {"run": run, "task": task, "split": split}) for split in (first, second, second)))
+    end_episodes(
+        *((1.0, {"run": run, "task": task, "split": split}) for split in (first, second, second))
+    )
     catch_up()
-    rows = RunTask.objects.filter(run_id=run.pk).order_by("split_id").values_list("split_id", "attempts")
+    rows = (
+        RunTask.objects.filter(run_id=run.pk)
+        .order_by("split_id")
+        .values_list("split_id", "attempts")
+    )
     assert list(rows) == [(first.pk, 1), (second.pk, 2)]
 
 
@@ -247,23 +293,40 @@ def test_a_leaderboard_by_run_is_of_one_split(client: Client, record: None, name
 
 def test_the_splits_of_a_run_are_in_the_order_in_which_it_began_them(record: None) -> None:
     runs = {run.pk: run.name for run in Run.objects.all()}
-    played = {runs[pk]: [split.name for split in splits] for pk, splits in splits_of(list(runs)).items()}
+    played = {
+        runs[pk]: [split.name for split in splits] for pk, splits in splits_of(list(runs)).items()
+    }
     assert played == {"both": ["train", "test"], "turned": ["test", "train"], "tested": ["test"]}
     assert splits_of(list(runs), "nobody") == {} == splits_of([])
 
 
 def test_a_wrong_choice_is_refused(client: Client, run: Run) -> None:
-    for address in ("/runs/", f"/runs/{run.pk}/", "/runs/curves/", "/environments/math/leaderboard/"):
+    for address in (
+        "/runs/",
+        f"/runs/{run.pk}/",
+        "/runs/curves/",
+        "/environments/math/leaderboard/",
+    ):
         answer = client.get(f"{address}?splits=all")
         assert answer.status_code == 400 and "allowed are together" in answer.content.decode()
-    for address in ("/api/runs", f"/api/runs/{run.pk}", "/api/curves", "/api/environments/math/leaderboard"):
+    for address in (
+        "/api/runs",
+        f"/api/runs/{run.pk}",
+        "/api/curves",
+        "/api/environments/math/leaderboard",
+    ):
         assert content(client, f"{address}?splits=all", 400)["allowed"] == "together"
     assert "the run played" in content(client, f"/api/runs/{run.pk}?split=val", 400)["detail"]
 
 
 @each(
     "query",
-    ["environment=nope", "environment=math&split=val", "environment=math&split=nope", f"environment=x&{TOGETHER}"],
+    [
+        "environment=nope",
+        "environment=math&split=val",
+        "environment=math&split=nope",
+        f"environment=x&{TOGETHER}",
+    ],
 )
 def test_what_a_run_has_not_played_is_refused(client: Client, record: None, query: str) -> None:
     """Also of a run that played one split, and where splits are counted together."""
@@ -290,12 +353,23 @@ def test_a_run_without_a_split_has_its_environment_alone(client: Client, record:
     run = make_run("free")
     end_episodes((1.0, {"run": run, "environment": make_environment()}))
     assert content(client, f"/api/runs/{run.pk}?environment=math")["figures"]["n"] == 1
-    assert content(client, f"/api/runs/{run.pk}?environment=nope", 400)["allowed"] == "the run played math"
+    assert (
+        content(client, f"/api/runs/{run.pk}?environment=nope", 400)["allowed"]
+        == "the run played math"
+    )
 
 
-def test_the_list_names_the_environment_of_each_split_where_a_run_played_several(client: Client, record: None) -> None:
+def test_the_list_names_the_environment_of_each_split_where_a_run_played_several(
+    client: Client, record: None
+) -> None:
     other = make_environment("guess")
-    splits = [make_split(make_task(environment=other), name="train", environment=other), Split.objects.get(name="val")]
+    splits = [
+        make_split(make_task(environment=other), name="train", environment=other),
+        Split.objects.get(name="val"),
+    ]
     play(run := make_run("wide"), splits, 2)
     page = client.get("/runs/").content.decode()
-    assert f'>guess train · <a href="/runs/{run.pk}/?environment=math&amp;split=val">math val</a></div>' in page
+    assert (
+        f'>guess train · <a href="/runs/{run.pk}/?environment=math&amp;split=val">math val</a></div>'
+        in page
+    )

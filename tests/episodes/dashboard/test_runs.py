@@ -51,7 +51,10 @@ def test_it_says_whose_code_has_changed_while_runs_count_all_of_it(client: Clien
             EnvironmentRevision.objects.create(environment=environment, code=code * 8, **values)
         end_episode(task=make_task(environment=environment), run=make_run())
     page = client.get("/runs/").content.decode()
-    assert "The code of changing has changed over time. The figures of a run count all revisions" in page
+    assert (
+        "The code of changing has changed over time. The figures of a run count all revisions"
+        in page
+    )
 
 
 def test_older_runs_are_a_page_away(client: Client) -> None:
@@ -101,12 +104,18 @@ def test_the_switches_of_its_curve_keep_to_the_run(client: Client) -> None:
 
 
 def test_a_training_step_counts_the_tasks_of_all_environments(client: Client) -> None:
-    run, tasks = make_run("grpo-3"), [make_task(environment=make_environment(name)) for name in ("math", "maze")]
+    run, tasks = (
+        make_run("grpo-3"),
+        [make_task(environment=make_environment(name)) for name in ("math", "maze")],
+    )
     for task in (*tasks, tasks[0]):
         end_episode(run=run, run_step=7, task=task)
     found = client.get(f"/runs/{run.pk}/").context
     assert [(step.run_step, step.episodes, step.tasks) for step in found["steps"]] == [(7, 3, 2)]
-    assert [(one["environment__name"], one["count"]) for one in found["where"]] == [("math", 2), ("maze", 1)]
+    assert [(one["environment__name"], one["count"]) for one in found["where"]] == [
+        ("math", 2),
+        ("maze", 1),
+    ]
 
 
 def test_of_a_long_run_the_newest_episodes_and_latest_whole_steps_are_counted(
@@ -132,12 +141,20 @@ def test_a_training_step_has_figures_and_leads_to_its_groups(client: Client) -> 
     running, step = page.context["steps"]
     assert (running.run_step, running.episodes, running.total) == (8, 1, None)
     figures = step.total
-    assert (step.episodes, step.tasks, figures.n, figures.mean, figures.successes) == (6, 3, 5, 0.6, 3)
+    assert (step.episodes, step.tasks, figures.n, figures.mean, figures.successes) == (
+        6,
+        3,
+        5,
+        0.6,
+        3,
+    )
     assert (step.flat, len(step.spreads), step.deviation) == (1, 2, 0.25)
     groups = f"/runs/{run.pk}/groups/?no_call=out&step=7"
     assert groups in unescape(page.content.decode())
     assert "1 of 2 flat" in client.get(groups).content.decode()
-    address = re.findall(r'"(/episodes/\?[^"]*step=7&ending=attempt[^"]*)"', unescape(page.content.decode()))[-1]
+    address = re.findall(
+        r'"(/episodes/\?[^"]*step=7&ending=attempt[^"]*)"', unescape(page.content.decode())
+    )[-1]
     assert client.get(address).content.decode().count("<tr data-episode=") == 5
 
 
@@ -153,7 +170,13 @@ def test_splits_of_a_run_are_pooled_only_if_the_reader_wants_it(client: Client) 
     for name, rewards in (("train", (1.0, 1.0)), ("test", (0.0, 0.0, 0.0))):
         split = make_split(environment=environment, name=name)
         for number, reward in enumerate(rewards):
-            end_episode(reward, task=make_task(environment=environment), run=run, split=split, run_step=number)
+            end_episode(
+                reward,
+                task=make_task(environment=environment),
+                run=run,
+                split=split,
+                run_step=number,
+            )
 
     def shown(query: str, status: int = 200) -> Any:
         response = client.get(f"/runs/{run.pk}/?{query}")
@@ -164,24 +187,38 @@ def test_splits_of_a_run_are_pooled_only_if_the_reader_wants_it(client: Client) 
         total = context["line"].outline.total
         assert len(context["episodes"]) == total.n == sum(step.total.n for step in context["steps"])
         assert total.n == context["drawn"].series[0].curve.total.n
-        assert context["switches"].get("split") == (context["split"].name if context["split"] else None)
+        assert context["switches"].get("split") == (
+            context["split"].name if context["split"] else None
+        )
         return context["split"] and context["split"].name, total.n, total.mean
 
     of_test = f"environment={environment.name}&split=test"
     assert (shown(""), shown(of_test)) == (("train", 2, 1.0), ("test", 3, 0.0))
     assert shown("splits=together") == (None, 5, 0.4)
-    assert "the run played math train, math test" in shown(f"environment={environment.name}&split=val", 400)
+    assert "the run played math train, math test" in shown(
+        f"environment={environment.name}&split=val", 400
+    )
     assert "allowed are together" in shown("splits=all", 400)
-    assert "All splits together" in client.get(f"/runs/{run.pk}/?part=figures&{of_test}").content.decode()
+    assert (
+        "All splits together"
+        in client.get(f"/runs/{run.pk}/?part=figures&{of_test}").content.decode()
+    )
 
 
-def test_a_run_of_one_split_has_no_choice_of_splits_and_is_listed_with_its_name(client: Client) -> None:
+def test_a_run_of_one_split_has_no_choice_of_splits_and_is_listed_with_its_name(
+    client: Client,
+) -> None:
     run, split = make_run(), make_split()
     end_episode(1.0, run=run, split=split)
     end_episode(1.0, run=run)
     page = client.get(f"/runs/{run.pk}/")
-    assert page.context["line"].outline.total.n == 2 and "splits together" not in page.content.decode()
-    assert f' title="The split that it played">{split.name}</div>' in client.get("/runs/").content.decode()
+    assert (
+        page.context["line"].outline.total.n == 2 and "splits together" not in page.content.decode()
+    )
+    assert (
+        f' title="The split that it played">{split.name}</div>'
+        in client.get("/runs/").content.decode()
+    )
 
 
 def test_a_run_leads_to_the_others_of_its_title(client: Client) -> None:
@@ -221,8 +258,15 @@ def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:
 
 
 def test_a_run_shows_what_its_trainer_said(client: Client) -> None:
-    description = {"step": 12, "git_commit": "ab12cd", "notes": "<b>Second</b> try", "tags": ["sweep/1"]}
-    run = steer("grpo-3", parsed_description({**description, "config": {"lr": 1e-5}}), UNRESTRICTED, []).run
+    description = {
+        "step": 12,
+        "git_commit": "ab12cd",
+        "notes": "<b>Second</b> try",
+        "tags": ["sweep/1"],
+    }
+    run = steer(
+        "grpo-3", parsed_description({**description, "config": {"lr": 1e-5}}), UNRESTRICTED, []
+    ).run
     page = client.get(f"/runs/{run.pk}/").content.decode()
     for text in ("running", "12", "ab12cd", "&lt;b&gt;Second&lt;/b&gt; try", "sweep/1", "1e-05"):
         assert text in page
@@ -231,7 +275,9 @@ def test_a_run_shows_what_its_trainer_said(client: Client) -> None:
 def test_runs_are_listed_by_state_and_tag(client: Client) -> None:
     steer("one", {"tags": ["sweep"]}, UNRESTRICTED, [])
     steer("two", {"state": "failed"}, UNRESTRICTED, [])
-    failed, tagged = (client.get(f"/runs/?{query}").content.decode() for query in ("state=failed", "tag=sweep"))
+    failed, tagged = (
+        client.get(f"/runs/?{query}").content.decode() for query in ("state=failed", "tag=sweep")
+    )
     assert "two" in failed and "one</strong>" not in failed
     assert "one" in tagged and "two</strong>" not in tagged
     assert "No runs match" in client.get("/runs/?tag=none").content.decode()
@@ -247,7 +293,11 @@ def test_a_zoom_of_its_curve_keeps_the_threshold(client: Client) -> None:
 def test_the_parts_that_follow_live_are_those_of_the_page(client: Client) -> None:
     run = end_episode(0.5, run=make_run(), run_step=7).run
     assert run
-    for address in ("/runs/", f"/runs/{run.pk}/?threshold=0.25", f"/runs/curves/?run={run.name}&x=step"):
+    for address in (
+        "/runs/",
+        f"/runs/{run.pk}/?threshold=0.25",
+        f"/runs/curves/?run={run.name}&x=step",
+    ):
         page = client.get(address).content.decode()
         parts = [unescape(part) for part in re.findall(r'data-refetch="([^"]*)"', page)]
         assert parts and 'data-live="episodes"' in page

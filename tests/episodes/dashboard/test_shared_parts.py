@@ -48,9 +48,13 @@ def test_after_an_announcement_it_is_made_again(client: Client, part: str) -> No
     assert fetched(client, part) != first
 
 
-def test_an_announcement_to_listeners_counts_before_they_can_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_announcement_to_listeners_counts_before_they_can_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     announcing, before, seen = Live(), live.announcement(), list[int]()
-    monkeypatch.setattr(announcing, "_announce", lambda news: (seen.append(live.announcement()), announcing.stop()))
+    monkeypatch.setattr(
+        announcing, "_announce", lambda news: (seen.append(live.announcement()), announcing.stop())
+    )
     announcing._has_news.set()
     announcing._run()
     assert seen and seen[0] != before
@@ -91,7 +95,9 @@ def test_one_that_takes_long_is_made_again_after_a_pause_which_the_page_is_told(
     assert "X-Refetch-Again" not in later
 
 
-def test_the_pause_is_twice_as_long_while_the_process_is_busy(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pause_is_twice_as_long_while_the_process_is_busy(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 100.0)
     monkeypatch.setattr(shared_parts, "MAX_SHARE", 1e-9)
     monkeypatch.setattr(shared_parts, "LOAD_SECONDS", 0.0)
@@ -100,10 +106,14 @@ def test_the_pause_is_twice_as_long_while_the_process_is_busy(client: Client, mo
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_nobody_gets_what_was_made_for_somebody_who_sees_more(client: Client, settings: object, part: str) -> None:
+def test_nobody_gets_what_was_made_for_somebody_who_sees_more(
+    client: Client, settings: object, part: str
+) -> None:
     settings.ORSWEB_PAGES_NEED_LOGIN = True  # type: ignore[attr-defined]
     make_episode(environment=make_environment("secret", is_private=True))
-    see_all, see_some = (User.objects.create_user(name, is_superuser=name == "ann") for name in ("ann", "bob"))
+    see_all, see_some = (
+        User.objects.create_user(name, is_superuser=name == "ann") for name in ("ann", "bob")
+    )
     texts = list[str]()
     for user in (see_all, see_some):
         browser = Client()

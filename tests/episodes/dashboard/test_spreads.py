@@ -1,4 +1,5 @@
-"""Tests of the spread of returns on every page that shows it: no spread above zero is ever shown as zero."""
+"""Tests of the spread of returns on every page that shows it: no spread above zero is ever shown as
+zero."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from tests.stored import make_environment, make_run, make_split, make_task
 pytestmark = pytest.mark.django_db
 
 PAGES = (
-    *("/", "/environments/", "/environments/math/", "/environments/math/leaderboard/", "/tasks/{task}/"),
+    *(
+        "/",
+        "/environments/",
+        "/environments/math/",
+        "/environments/math/leaderboard/",
+        "/tasks/{task}/",
+    ),
     *("/runs/", "/runs/{run}/", "/runs/curves/", "/compare/?runs={run},{other}"),
 )
 
@@ -27,7 +34,9 @@ def played(scale: float) -> dict[str, int]:
     runs = [make_run(name) for name in ("first", "second")]
     for number, run in enumerate(runs, 1):
         for place, task in enumerate(tasks):
-            end_episode(scale * number * place**2, run=run, run_step=1, task=task, player="human", model="m")
+            end_episode(
+                scale * number * place**2, run=run, run_step=1, task=task, player="human", model="m"
+            )
             end_episode(scale * number * (place + 1), run=run, run_step=1, task=task, model="m")
     return {"task": tasks[-1].pk, "run": runs[0].pk, "other": runs[1].pk}
 
@@ -56,13 +65,17 @@ def test_any_other_has_two_decimals(client: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize(("scale", "figure"), [(0.0002, "0.0001"), (1.0, "0.50"), (1e9, "500M")])
-def test_a_small_standard_deviation_of_a_group_is_shown(client: Client, scale: float, figure: str) -> None:
+def test_a_small_standard_deviation_of_a_group_is_shown(
+    client: Client, scale: float, figure: str
+) -> None:
     numbers = played(scale)
     page = client.get("/tasks/{task}/group/?run={run}&step=1".format(**numbers)).content.decode()
     assert f'<dt>Standard deviation</dt><dd class="figure">{figure}</dd>' in page
 
 
-@pytest.mark.parametrize(("scale", "figure"), [(-0.0002, "\N{MINUS SIGN}0.0008"), (0.0002, "0.0008"), (1e9, "4B")])
+@pytest.mark.parametrize(
+    ("scale", "figure"), [(-0.0002, "\N{MINUS SIGN}0.0008"), (0.0002, "0.0008"), (1e9, "4B")]
+)
 def test_the_percentiles_of_a_curve_are_shown(client: Client, scale: float, figure: str) -> None:
     page = client.get("/runs/curves/?runs={run}".format(**played(scale))).content.decode()
     [ends] = re.findall(r'<td class="right number nowrap">(\S+) \N{EN DASH} (\S+)</td>', page)

@@ -52,18 +52,26 @@ def test_a_task_lists_a_page_of_episodes_and_leads_to_the_older(client: Client) 
 def test_a_group_has_the_highest_return_first_with_its_advantage(client: Client) -> None:
     task, run = make_group(0.0, 1.0)
     page = client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content.decode()
-    assert page.index("+1.00</span>") < page.index("\N{MINUS SIGN}1.00<") and "This group is flat" not in page
+    assert (
+        page.index("+1.00</span>") < page.index("\N{MINUS SIGN}1.00<")
+        and "This group is flat" not in page
+    )
 
 
 def test_a_group_without_variance_says_so(client: Client) -> None:
     task, run = make_group(1.0, 1.0)
-    assert b"This group is flat" in client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content
+    assert (
+        b"This group is flat" in client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content
+    )
 
 
 def test_a_group_of_huge_returns_is_shown(client: Client) -> None:
     task, run = make_group(1e300, -1e300, 1e308)
     page = client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content.decode()
-    assert page.index(">+1.41<") < page.index(">\N{MINUS SIGN}0.71<") and "This group is flat" not in page
+    assert (
+        page.index(">+1.41<") < page.index(">\N{MINUS SIGN}0.71<")
+        and "This group is flat" not in page
+    )
 
 
 def test_groups_of_a_step_lead_to_each_other(client: Client) -> None:
@@ -95,7 +103,8 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
     client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     task, run = make_group(*[0.5] * 30)
-    client.get(f"/tasks/{task.pk}/")  # the first visit makes the account of the operator, who has then seen the task
+    # the first visit makes the account of the operator, who has then seen the task
+    client.get(f"/tasks/{task.pk}/")
     with django_assert_max_num_queries(16):
         client.get(f"/tasks/{task.pk}/")
     with django_assert_max_num_queries(8):
@@ -103,7 +112,8 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
 
 
 def switched() -> Task:
-    """Return a task with three attempts by two models, a probe and a failure. Each sum is 0.25, each maximum larger."""
+    """Return a task with three attempts by two models, a probe and a failure. Each sum is 0.25,
+    each maximum larger."""
     task = make_task()
     for model, most in (("a", 0.75), ("a", 0.5), ("b", None)):
         end_episode(0.25, task=task, model=model, run=make_run(), return_max=most)
@@ -120,7 +130,10 @@ def test_a_task_is_counted_by_the_definition_that_is_requested(client: Client) -
     found = client.get(f"/tasks/{task.pk}/?return=max&threshold=0.5").context["facts"].statistics
     assert (found.overall.attempts, found.overall.scored, found.overall.successes) == (3, 2, 1)
     assert (found.overall.mean, found.overall.low, found.overall.high) == (0.625, 0.5, 0.75)
-    assert [(one.key, one.attempts, one.successes) for one in found.models] == [("a", 2, 1), ("b", 1, 0)]
+    assert [(one.key, one.attempts, one.successes) for one in found.models] == [
+        ("a", 2, 1),
+        ("b", 1, 0),
+    ]
     assert [(one.key, one.attempts, one.successes) for one in found.runs] == [("grpo-3", 3, 1)]
 
 
@@ -138,7 +151,9 @@ def test_a_task_says_by_which_definition_it_is_counted(client: Client) -> None:
     assert 'name="threshold" value="0.5"' in page
 
 
-def test_of_very_many_attempts_it_says_how_many_are_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_attempts_it_says_how_many_are_counted(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("episodes.analytics.task.MAX_NEWEST", 2)
     page = client.get(f"/tasks/{switched().pk}/?return=max").content.decode()
     assert ", newest 2 episodes" in page
@@ -148,6 +163,7 @@ def test_another_definition_takes_no_more_queries(
     client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     task = switched()
-    client.get(f"/tasks/{task.pk}/")  # the first visit makes the account of the operator, who has then seen the task
+    # the first visit makes the account of the operator, who has then seen the task
+    client.get(f"/tasks/{task.pk}/")
     with django_assert_max_num_queries(14):
         client.get(f"/tasks/{task.pk}/?return=max")

@@ -18,7 +18,12 @@ def address(path: str) -> str:
     """Return `path` with the numbers of an episode, its task and its run filled in."""
     episode = make_episode(run=make_run(), run_step=1)
     other = make_episode(task=episode.task)
-    numbers = {"episode": episode.pk, "other": other.pk, "task": episode.task_id, "run": episode.run_id}
+    numbers = {
+        "episode": episode.pk,
+        "other": other.pk,
+        "task": episode.task_id,
+        "run": episode.run_id,
+    }
     return path.format(**numbers)
 
 
@@ -41,7 +46,9 @@ def address(path: str) -> str:
         ("/tasks/{task}/group/?run={run}&steps=1", "Did you mean &#x27;step&#x27;?"),
     ],
 )
-def test_an_unknown_parameter_is_refused_with_the_nearest(client: Client, path: str, sentence: str) -> None:
+def test_an_unknown_parameter_is_refused_with_the_nearest(
+    client: Client, path: str, sentence: str
+) -> None:
     response = client.get(address(path))
     assert response.status_code == 400 and sentence in response.content.decode()
 
@@ -63,11 +70,15 @@ def test_an_unknown_parameter_is_refused_with_the_nearest(client: Client, path: 
         ("/tasks/{task}/?before=x", "whole number"),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused_with_what_can(client: Client, path: str, sentence: str) -> None:
+def test_a_value_that_cannot_be_meant_is_refused_with_what_can(
+    client: Client, path: str, sentence: str
+) -> None:
     response = client.get(address(path))
     assert response.status_code == 400 and sentence in response.content.decode()
 
 
 def test_the_refusal_leads_to_the_page_without_parameters(client: Client) -> None:
-    assert 'href="/runs/">This page without parameters' in client.get("/runs/?page=2").content.decode()
+    assert (
+        'href="/runs/">This page without parameters' in client.get("/runs/?page=2").content.decode()
+    )
     assert client.get("/?span=&return=").status_code == 200

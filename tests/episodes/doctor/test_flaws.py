@@ -1,4 +1,5 @@
-"""Tests of the reward doctor: it finds each flaw in an environment made to have it, and shows the episodes."""
+"""Tests of the reward doctor: it finds each flaw in an environment made to have it, and shows the
+episodes."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def gap() -> Shown:
 
 
 def unused_tool() -> Shown:
-    tools = make_blob('{"tools": [{"name": "submit", "description": ""}, {"name": "hint", "description": ""}]}')
+    tools = make_blob(
+        '{"tools": [{"name": "submit", "description": ""}, {"name": "hint", "description": ""}]}'
+    )
     play(*[0.5] * 101, tools=tools)
     return numbers()
 
@@ -104,7 +107,10 @@ def repeated_call() -> Shown:
         for _ in range(3):
             make_step(episode, reward=0.1)
         make_step(episode, reward=0.1, text="another answer")
-    return {f"/episodes/{pk}/#step-0" for pk in Episode.objects.order_by("-pk").values_list("pk", flat=True)[:3]}
+    return {
+        f"/episodes/{pk}/#step-0"
+        for pk in Episode.objects.order_by("-pk").values_list("pk", flat=True)[:3]
+    }
 
 
 def outweighing_steps() -> Shown:
@@ -217,7 +223,10 @@ def test_a_run_in_several_environments_is_examined_in_one(*, is_followed: bool) 
 
 def test_negative_numbers_have_a_minus_sign() -> None:
     outside()
-    assert "outside of 0 to 1; they reach from \N{MINUS SIGN}2 to 1.5." in finding("outside_range")["sentence"]
+    assert (
+        "outside of 0 to 1; they reach from \N{MINUS SIGN}2 to 1.5."
+        in finding("outside_range")["sentence"]
+    )
 
 
 def test_another_definition_of_the_return_is_examined() -> None:

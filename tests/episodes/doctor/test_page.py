@@ -21,7 +21,8 @@ PAGE_OF_DOCS = Path(__file__).resolve().parents[3] / "docs/reward-doctor.md"
 
 
 def play_healthily() -> None:
-    """Record a run without a flaw: half of the attempts succeed, on train and on test tasks, in every training step."""
+    """Record a run without a flaw: half of the attempts succeed, on train and on test tasks, in
+    every training step."""
     run, tools = make_run(), make_blob('{"tools": [{"name": "submit", "description": ""}]}')
     tasks = [make_task() for _ in range(8)]
     train, test = make_split(*tasks[:4], name="train"), make_split(*tasks[4:], name="test")
@@ -29,7 +30,13 @@ def play_healthily() -> None:
     attempts = []
     for step in range(16):
         for place, task in enumerate(tasks):
-            values = {"run": run, "run_step": step, "task": task, "split": train if place < 4 else test, "tools": tools}
+            values = {
+                "run": run,
+                "run_step": step,
+                "task": task,
+                "split": train if place < 4 else test,
+                "tools": tools,
+            }
             attempts += [(0.0, values), (1.0, values)]
     end_episodes(*attempts)
     last = run.episodes.order_by("pk").last()
@@ -59,7 +66,10 @@ def test_without_episodes_it_says_what_is_needed(client: Client) -> None:
 
 def test_a_threshold_of_the_address_decides(client: Client) -> None:
     play_healthily()
-    assert "Sparse rewards 128 of 256 attempts (50%)" in text_of(client, f"{PAGE}?sparse=0.4").partition("Fine")[0]
+    assert (
+        "Sparse rewards 128 of 256 attempts (50%)"
+        in text_of(client, f"{PAGE}?sparse=0.4").partition("Fine")[0]
+    )
     assert 'value="0.4"' in client.get(f"{PAGE}?sparse=0.4").content.decode()
 
 
@@ -73,7 +83,10 @@ def test_a_large_threshold_is_kept_in_links_as_it_was_given(client: Client) -> N
 @each(
     ("query", "said"),
     [
-        ("sparse=2", "sparse=&#x27;2&#x27; cannot be used: it has to be a number from 0 to 1, such as 0.95."),
+        (
+            "sparse=2",
+            "sparse=&#x27;2&#x27; cannot be used: it has to be a number from 0 to 1, such as 0.95.",
+        ),
         ("attempts=none", "it has to be a whole number from 1 to 1000000"),
         ("scale=0", "it has to be a number from 1 to 1000000, such as 10."),
         ("split=dev", "No split of math is named &#x27;dev&#x27;."),
@@ -97,11 +110,16 @@ def test_the_pages_of_the_environment_and_of_the_run_lead_to_it(client: Client) 
 
 def test_the_doctor_of_an_environment_leads_to_those_of_its_runs(client: Client) -> None:
     play_healthily()
-    assert f'href="{PAGE}?sparse=0.9&amp;run=grpo-3"' in client.get(f"{PAGE}?sparse=0.9").content.decode()
+    assert (
+        f'href="{PAGE}?sparse=0.9&amp;run=grpo-3"'
+        in client.get(f"{PAGE}?sparse=0.9").content.decode()
+    )
 
 
 def test_the_documented_thresholds_are_these() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| (.+) \|$", PAGE_OF_DOCS.read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| `(\w+)` \| ([\d.]+) \| (.+) \|$", PAGE_OF_DOCS.read_text(encoding="utf-8"), re.M
+    )
     assert {name: (float(default), words) for name, default, words in rows} == {
         one.name: (one.default, MEANINGS[one.name].words) for one in fields(DoctorThresholds)
     }

@@ -15,7 +15,15 @@ from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, TranscriptText
 from episodes.search.index import index
 from tests.rows import each
-from tests.stored import NOW, make_environment, make_episode, make_run, make_split, make_step, make_task
+from tests.stored import (
+    NOW,
+    make_environment,
+    make_episode,
+    make_run,
+    make_split,
+    make_step,
+    make_task,
+)
 
 EVERYTHING = {
     "environment": "math", "split": "train", "task": "7", "suite": "core/v2/1", "run": "grpo", "step": "-2",
@@ -48,7 +56,9 @@ def test_without_an_environment_there_is_no_split() -> None:
 
 
 def test_a_chip_leads_to_the_filter_without_it() -> None:
-    chips = EpisodeFilter.parse({"return_from": "0.5", "since": "7d", "ending": "setup_failed"}).chips()
+    chips = EpisodeFilter.parse(
+        {"return_from": "0.5", "since": "7d", "ending": "setup_failed"}
+    ).chips()
     assert [(chip.label, chip.value, chip.query) for chip in chips] == [
         ("ending", "setup failed", "return_from=0.5&since=7d"),
         ("return", "≥ 0.5", "ending=setup_failed&since=7d"),
@@ -90,7 +100,9 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("split", "train", "environment="),
     ],
 )
-def test_an_invalid_parameter_is_refused_with_what_is_allowed(name: str, value: str, hint: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(
+    name: str, value: str, hint: str
+) -> None:
     with pytest.raises(BadFilter, match=hint) as refused:
         EpisodeFilter.parse({name: value})
     assert refused.value.field == name
@@ -111,9 +123,17 @@ def test_a_page_may_have_parameters_of_its_own() -> None:
 
 
 def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
-    with pytest.raises(BadFilter, match=r"Did you mean 'environment'\? The filters are environment, split"):
+    with pytest.raises(
+        BadFilter,
+        match=r"Did you mean 'environment'\? The filters are "
+        r"environment, split",
+    ):
         EpisodeFilter.parse({"enviroment": "math"})
-    with pytest.raises(BadFilter, match=r"no filter has that name\. The filters are environment, split"):
+    with pytest.raises(
+        BadFilter,
+        match=r"no filter has that name\. The filters are environment, "
+        r"split",
+    ):
         EpisodeFilter.parse({"colour": "red"})
 
 
@@ -188,7 +208,11 @@ def test_a_person_is_found_by_name_among_people_alone() -> None:
     one = make_episode(player="human", key_label="@ada")
     make_episode(player="human", key_label="@bob")
     make_episode(key_label="@ada")
-    queries = ("who=@ada", "who=@ada&player=human", "who=@ada&environment=math&since=2020-01-01&until=2030-01-01")
+    queries = (
+        "who=@ada",
+        "who=@ada&player=human",
+        "who=@ada&environment=math&since=2020-01-01&until=2030-01-01",
+    )
     assert [found(query) for query in queries] == [{one.pk}] * 3
 
 

@@ -1,4 +1,5 @@
-"""Tests of pages of episodes: every order in both directions, ties, nulls, cursors, and bounds of combined filters."""
+"""Tests of pages of episodes: every order in both directions, ties, nulls, cursors, and bounds of
+combined filters."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ def some_episodes() -> None:
     """Create episodes with ties in every figure, nulls where possible, and two that run."""
     for number in range(10):
         lacks = number % 4 == 0
-        figures = {"return_sum": number % 3, "return_last": None if lacks else number % 3, "steps_count": number % 2}
+        figures = {
+            "return_sum": number % 3,
+            "return_last": None if lacks else number % 3,
+            "steps_count": number % 2,
+        }
         make_episode(**figures, duration_seconds=None if lacks else float(number % 3))
     make_episode(status="running", cause="")
     make_episode(status="running", cause="")
@@ -67,7 +72,9 @@ def few() -> None:
 @pytest.mark.usefixtures("few")
 @each("sort", [sign + name for name in SORTS for sign in ("", "-")])
 @each("definition", ["sum", "last"])
-def test_pages_forth_hold_every_episode_once_and_pages_back_the_same(sort: str, definition: str) -> None:
+def test_pages_forth_hold_every_episode_once_and_pages_back_the_same(
+    sort: str, definition: str
+) -> None:
     pages = forth(asked(**{"return": definition}), sort)
     shown = [pk for page in pages for pk in ids(page)]
     assert sorted(shown) == sorted(Episode.objects.values_list("pk", flat=True))
@@ -76,7 +83,9 @@ def test_pages_forth_hold_every_episode_once_and_pages_back_the_same(sort: str, 
 
 
 @pytest.mark.parametrize(("sort", "is_reverse"), [("return", False), ("-return", True)])
-def test_a_figure_is_followed_by_what_has_none_and_by_what_runs(sort: str, is_reverse: bool) -> None:
+def test_a_figure_is_followed_by_what_has_none_and_by_what_runs(
+    sort: str, is_reverse: bool
+) -> None:
     some_episodes()
     rows = [row for page in forth(asked(**{"return": "last"}), sort) for row in page.rows]
     values = [row.value for row in rows if row.value is not None]
@@ -96,7 +105,10 @@ def test_pages_hold_when_episodes_come_in_between() -> None:
 def test_conditions_combine_in_every_order(sort: str) -> None:
     make_episode(model="m")
     make_episode(player="human")
-    both = {make_episode(model="m", player="human", steps_count=number, return_sum=number).pk for number in range(5)}
+    both = {
+        make_episode(model="m", player="human", steps_count=number, return_sum=number).pk
+        for number in range(5)
+    }
     pages = forth(asked(model="m", player="human", return_from="0"), sort, size=2)
     assert sorted(pk for page in pages for pk in ids(page)) == sorted(both)
 
@@ -123,13 +135,21 @@ QUERIES = [
 
 
 def varied_episodes() -> None:
-    """Create episodes of each kind that QUERIES search for, with ties and nulls, and two that run."""
+    """Create episodes of each kind that QUERIES search for, with ties and nulls, and two that
+    run."""
     for number in range(6):
         ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
-        facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3, "return_sum": number % 3}
+        facts = {
+            "end_number": number,
+            "failed_count": number % 2,
+            "steps_count": number % 3,
+            "return_sum": number % 3,
+        }
         facts["return_last"] = None if number % 4 == 0 else number % 3
         make_step(make_episode(**ending, **facts, model="m", run=make_run()), "the walrus")
-        make_episode(player="human", key_label="@ada" if number % 2 else "@bob", return_last=number % 2)
+        make_episode(
+            player="human", key_label="@ada" if number % 2 else "@bob", return_last=number % 2
+        )
     make_episode(status="running", cause="")
     make_episode(status="running", cause="", model="m")
     index(list(Episode.objects.values_list("pk", flat=True)))
@@ -138,7 +158,9 @@ def varied_episodes() -> None:
 def in_order(query: dict[str, str], sort: str) -> list[int]:
     """Return the ids of all episodes that the query finds, sorted without a database."""
     descending, name = sort.startswith("-"), sort.removeprefix("-")
-    rows = list(episodes_of(asked(**query)).values_list("return_last", "steps_count", "status", "pk"))
+    rows = list(
+        episodes_of(asked(**query)).values_list("return_last", "steps_count", "status", "pk")
+    )
 
     def place(row: tuple[float | None, int, str, int]) -> tuple[int, float, int]:
         value = {"return": row[0], "steps": row[1], "time": 0}[name]
@@ -150,13 +172,19 @@ def in_order(query: dict[str, str], sort: str) -> list[int]:
 
 
 @pytest.mark.parametrize("most", [0, 5, 10_000])
-def test_every_way_of_reading_gives_the_same_pages(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_way_of_reading_gives_the_same_pages(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     varied_episodes()
     for limit in ("MAX_SORTED", "MAX_SORTED_BY_DATABASE", "MAX_SCANNED"):
         monkeypatch.setattr(keys, limit, most)
-    monkeypatch.setattr(keys, "MAX_SCANNED_BY_FIGURE", dict.fromkeys(keys.MAX_SCANNED_BY_FIGURE, most))
+    monkeypatch.setattr(
+        keys, "MAX_SCANNED_BY_FIGURE", dict.fromkeys(keys.MAX_SCANNED_BY_FIGURE, most)
+    )
     sorts = (("-time", "-return"), ("time", "steps"))
-    for query, sort in ((query, sort) for place, query in enumerate(QUERIES, most) for sort in sorts[place % 2]):
+    for query, sort in (
+        (query, sort) for place, query in enumerate(QUERIES, most) for sort in sorts[place % 2]
+    ):
         query = {**query, "return": "last"}
         expected = in_order(query, sort)
         pages = forth(asked(**query), sort, size=4)
@@ -171,10 +199,12 @@ def test_a_split_that_people_made_is_read_newest_first() -> None:
     split = make_split(*(episode.task for episode in episodes), name="hard")
     type(split).objects.update(is_curated=True)
     make_episode()
-    assert ids(page_of(asked(environment="math", split="hard"))) == [episode.pk for episode in episodes[::-1]]
+    assert ids(page_of(asked(environment="math", split="hard"))) == [
+        episode.pk for episode in episodes[::-1]
+    ]
 
 
-# --- what is looked at -----------------------------------------------------------------------------------------------
+# --- what is looked at ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -206,7 +236,11 @@ def test_the_newest_of_a_large_record_are_sorted_by_a_figure(
 
 def test_one_condition_alone_is_never_bounded(low_bound: None) -> None:
     made = [make_episode(model="m", return_sum=float(number)).pk for number in range(9)]
-    for query, sort in (({"model": "m"}, ""), ({"return_from": "0"}, "-return"), ({"return_from": "0"}, "")):
+    for query, sort in (
+        ({"model": "m"}, ""),
+        ({"return_from": "0"}, "-return"),
+        ({"return_from": "0"}, ""),
+    ):
         page = page_of(asked(**query), sort)
         assert (ids(page), page.is_bounded) == (made[::-1], False)
 
@@ -228,11 +262,14 @@ def test_newest_first_is_read_along_an_index() -> None:
         {"environment": "math"},
     )
     make_episode(model="m", player="human", run=make_run())
-    plans = [str(episodes_of(asked(**query)).order_by("-pk").values("pk")[:5].explain()) for query in queries]
+    plans = [
+        str(episodes_of(asked(**query)).order_by("-pk").values("pk")[:5].explain())
+        for query in queries
+    ]
     assert connection.vendor != "sqlite" or not [plan for plan in plans if "TEMP B-TREE" in plan]
 
 
-# --- what a page tells -----------------------------------------------------------------------------------------------
+# --- what a page tells ----------------------------------------------------------------------------
 
 
 @each("after", ["x", "!!!", "bnVsbA", "WzEsMiwzLDQsNV0", "W10", "eyJhIjoxfQ"])
@@ -256,7 +293,10 @@ def test_an_unknown_sort_is_refused_with_the_known_ones() -> None:
     ("query", "sentence"),
     [
         ({"environment": "maht"}, "No environment is named 'maht'. Did you mean 'math'?"),
-        ({"environment": "math", "split": "trian"}, "No split of math is named 'trian'. Did you mean 'train'?"),
+        (
+            {"environment": "math", "split": "trian"},
+            "No split of math is named 'trian'. Did you mean 'train'?",
+        ),
         ({"run": "grpo-4"}, "No run is named 'grpo-4'. Did you mean 'grpo-3'?"),
         ({"model": "qwem"}, "No model is named 'qwem'. Did you mean 'qwen'?"),
         ({"who": "@adda"}, "No player is named '@adda'. Did you mean '@ada'?"),

@@ -25,12 +25,18 @@ CANARY = "quetzal"
 
 @pytest.fixture
 def viewer() -> Viewer:
-    """Two ended episodes and a running one of a public and of a private environment; from whom the latter is hidden."""
+    """Two ended episodes and a running one of a public and of a private environment; from whom the
+    latter is hidden."""
     public, private = make_environment("public"), make_environment(CANARY)
     make_revisions(public, private)
     for environment, name in ((public, "plain"), (private, CANARY)):
         task = make_task(environment=environment)
-        values: dict[str, Any] = {"environment": environment, "task": task, "model": name, "run": make_run(name)}
+        values: dict[str, Any] = {
+            "environment": environment,
+            "task": task,
+            "model": name,
+            "run": make_run(name),
+        }
         make_episode(**values, return_sum=1.0)
         make_episode(**values, status="running", cause="")
         make_episode(environment=environment, task=task, player="human", key_label=f"@{name}")
@@ -40,7 +46,12 @@ def viewer() -> Viewer:
 
 def make_revisions(*environments: Environment) -> None:
     for environment in environments:
-        values = {"digest": "0", "versions": "{}", "first_episode": 1, "created": "2026-01-01T00:00Z"}
+        values = {
+            "digest": "0",
+            "versions": "{}",
+            "first_episode": 1,
+            "created": "2026-01-01T00:00Z",
+        }
         code = f"{environment.name[:8]:0<8}"
         EnvironmentRevision.objects.create(environment=environment, code=code, **values)
 
@@ -66,17 +77,31 @@ def test_the_newest_episodes_leave_out_its_own(viewer: Viewer) -> None:
 def test_names_that_only_it_has_are_not_offered(viewer: Viewer) -> None:
     offered = [names.models, names.models_of_rollouts, names.runs, names.people, names.revisions]
     assert [len(one()) for one in offered] == [2, 2, 2, 2, 2]
-    assert [one(viewer) for one in offered] == [["plain"], ["plain"], ["plain"], ["@plain"], ["public00"]]
+    assert [one(viewer) for one in offered] == [
+        ["plain"],
+        ["plain"],
+        ["plain"],
+        ["@plain"],
+        ["public00"],
+    ]
 
 
 @each("name", ["environment", "model", "run", "who", "revision", "task"])
-def test_a_name_of_its_own_gets_the_same_answer_as_one_that_nobody_has(viewer: Viewer, name: str) -> None:
-    task = Episode.objects.filter(environment__in=viewer.hidden_environments).values_list("task", flat=True).first()
+def test_a_name_of_its_own_gets_the_same_answer_as_one_that_nobody_has(
+    viewer: Viewer, name: str
+) -> None:
+    task = (
+        Episode.objects.filter(environment__in=viewer.hidden_environments)
+        .values_list("task", flat=True)
+        .first()
+    )
     own = {"who": f"@{CANARY}", "revision": f"{CANARY}0", "task": str(task)}.get(name, CANARY)
     other = {"who": "@nobody", "task": "987654"}.get(name, "nowhere1")
     assert NamedRows.of(asked(UNRESTRICTED, **{name: own})).unknown == ""
     unknown = NamedRows.of(asked(viewer, **{name: own})).unknown
-    assert unknown.replace(own, "?") == NamedRows.of(asked(viewer, **{name: other})).unknown.replace(other, "?")
+    assert unknown.replace(own, "?") == NamedRows.of(
+        asked(viewer, **{name: other})
+    ).unknown.replace(other, "?")
     assert not episodes_of(asked(viewer, **{name: own})).exists()
 
 

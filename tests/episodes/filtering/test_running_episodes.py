@@ -36,13 +36,17 @@ def test_the_return_is_shown_by_each_definition() -> None:
     episode = make_episode(status="running", cause="", ended=None)
     for reward in (0.75, -0.25, None):
         make_step(episode, reward=reward)
-    assert so_far([episode.pk]) == {episode.pk: SoFar(3, {"sum": 0.5, "last": -0.25, "max": 0.75, "mean": 0.25})}
+    assert so_far([episode.pk]) == {
+        episode.pk: SoFar(3, {"sum": 0.5, "last": -0.25, "max": 0.75, "mean": 0.25})
+    }
 
 
 def test_without_a_reward_there_is_only_a_sum() -> None:
     episode = make_episode(status="running", cause="", ended=None)
     make_step(episode)
-    assert so_far([episode.pk])[episode.pk] == SoFar(1, {"sum": 0.0, "last": None, "max": None, "mean": None})
+    assert so_far([episode.pk])[episode.pk] == SoFar(
+        1, {"sum": 0.0, "last": None, "max": None, "mean": None}
+    )
 
 
 def test_running_ones_take_three_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:

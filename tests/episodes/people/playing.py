@@ -40,7 +40,9 @@ class Tab:
     async def send_text(self, text: str) -> None:
         await self._communicator.send_to(text_data=text)
 
-    async def call(self, tool: str, *, task_id: str = "", anyway: bool = False, **arguments: Any) -> str:
+    async def call(
+        self, tool: str, *, task_id: str = "", anyway: bool = False, **arguments: Any
+    ) -> str:
         """Call a tool; return the task_id."""
         task_id = task_id or str(uuid.uuid4())
         await self.send("call", tool=tool, input=arguments, task_id=task_id, anyway=anyway)
@@ -61,7 +63,8 @@ class Tab:
 
 @asynccontextmanager
 async def hosting(*specifications: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a browser for a server that hosts `specifications`. `settings` override those of Django."""
+    """Yield a browser for a server that hosts `specifications`. `settings` override those of
+    Django."""
     async with serving(*specifications, **settings) as browser:
         try:
             yield browser
@@ -79,14 +82,19 @@ async def send_form(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
 async def start_play(browser: httpx.AsyncClient, environment: str, **form: str) -> int:
     """Start a play, by default of the first task in train; return the id of its episode."""
     answer = await send_form(
-        browser, environment=environment, **{"split": "train", "pick": "number", "number": "0", **form}
+        browser,
+        environment=environment,
+        **{"split": "train", "pick": "number", "number": "0", **form},
     )
     assert answer.status_code == 302, answer.text
     return int(answer.headers["Location"].split("/")[2])
 
 
-def communicator(browser: httpx.AsyncClient, pk: int, after: int = -1, **changes: Any) -> WebsocketCommunicator:
-    """Return a communicator; `changes` are the `host`, `origin` (bytes) or `client` of the connection."""
+def communicator(
+    browser: httpx.AsyncClient, pk: int, after: int = -1, **changes: Any
+) -> WebsocketCommunicator:
+    """Return a communicator; `changes` are the `host`, `origin` (bytes) or `client` of the
+    connection."""
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items()).encode()
     origin = changes.get("origin", b"http://" + HOST)
     headers = [(b"host", changes.get("host", HOST)), (b"origin", origin), (b"cookie", cookies)]
@@ -110,4 +118,6 @@ async def open_tab(browser: httpx.AsyncClient, pk: int, after: int = -1) -> Asyn
 
 async def play_of(pk: int) -> Play:
     """Return the row of a play, with its episode."""
-    return await in_database(lambda: Play.objects.select_related("episode__environment", "user").get(pk=pk))
+    return await in_database(
+        lambda: Play.objects.select_related("episode__environment", "user").get(pk=pk)
+    )

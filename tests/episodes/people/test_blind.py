@@ -1,4 +1,5 @@
-"""Blind play: no reward is sent before the end, and fields that are hidden from agents are never sent."""
+"""Blind play: no reward is sent before the end, and fields that are hidden from agents are never
+sent."""
 
 from __future__ import annotations
 
@@ -111,7 +112,9 @@ async def test_the_goals_of_shell_are_never_sent() -> None:
     ):
         await tab.send("leave")
         content = (await tab.receive("ended"))["content"]
-        assert ">files<" in content and not any(f">{name}<" in content for name in ("goals", "keep", "gone"))
+        assert ">files<" in content and not any(
+            f">{name}<" in content for name in ("goals", "keep", "gone")
+        )
 
 
 async def test_the_task_is_not_shown_without_a_class_that_says_what_is_hidden() -> None:
@@ -122,7 +125,10 @@ async def test_the_task_is_not_shown_without_a_class_that_says_what_is_hidden() 
         spec = json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))
         await in_database(lambda: Environment.objects.update(name="gone"))
         beside = _beside(await page_of(browser, f"/play/{pk}/"))
-        assert "unknown which fields are hidden from agents" in beside and "What the agent sees" in beside
+        assert (
+            "unknown which fields are hidden from agents" in beside
+            and "What the agent sees" in beside
+        )
         assert "target" not in beside and re.search(rf"\b{spec['target']}\b", beside) is None
 
 

@@ -18,7 +18,11 @@ async def test_a_play_is_an_episode_of_a_human() -> None:
     async with hosting("tests.envs:Echo") as browser:
         play = await play_of(await start_play(browser, "echo", number="2"))
         episode = play.episode
-        assert (episode.player, episode.key_label, episode.task_index) == ("human", f"@{OPERATOR}", 2)
+        assert (episode.player, episode.key_label, episode.task_index) == (
+            "human",
+            f"@{OPERATOR}",
+            2,
+        )
         assert play.user is not None and play.user.username == OPERATOR
         page = await browser.get(f"/play/{episode.pk}/")
         assert page.status_code == 200 and "echo" in page.text
@@ -27,7 +31,11 @@ async def test_a_play_is_an_episode_of_a_human() -> None:
 async def test_the_newest_plays_of_a_person_come_first() -> None:
     async with hosting("tests.envs:Echo") as browser:
         begun = [await start_play(browser, "echo") for _ in range(4)]
-        await in_database(lambda: Episode.objects.filter(pk__in=begun[:2]).update(status="ended", cause="abandoned"))
+        await in_database(
+            lambda: Episode.objects.filter(pk__in=begun[:2]).update(
+                status="ended", cause="abandoned"
+            )
+        )
         shown = re.findall(r'<li><a href="/play/(\d+)/">', (await browser.get("/play/")).text)
         assert [int(pk) for pk in shown] == [begun[3], begun[2], begun[1], begun[0]]
 
@@ -53,7 +61,10 @@ async def test_an_address_with_unknown_names_shows_a_message(query: str, told: s
 
 
 IMPOSSIBLE = [
-    ({"pick": "number", "number": "3"}, "is not the number of a task. Enter a whole number from 0 to 2"),
+    (
+        {"pick": "number", "number": "3"},
+        "is not the number of a task. Enter a whole number from 0 to 2",
+    ),
     ({"pick": "number", "number": "-1"}, "Enter a whole number from 0 to 2"),
     ({"pick": "number", "number": ""}, "The number of the task is missing"),
     ({"pick": "best"}, "pick='best' is unknown; use random"),
@@ -71,7 +82,10 @@ IMPOSSIBLE = [
         "This JSON can't be used: a number in it has more than 4,300",
     ),
     ({"pick": "spec", "spec": "null"}, "A task can't be null"),
-    ({"pick": "spec", "spec": "[1]"}, "A task of echo is a JSON object, such as {}; this is a list, [1]."),
+    (
+        {"pick": "spec", "spec": "[1]"},
+        "A task of echo is a JSON object, such as {}; this is a list, [1].",
+    ),
     ({"pick": "spec", "spec": "7"}, "this is a number, 7."),
     ({"pick": "task", "task": "999999"}, "has no task"),
 ]
@@ -80,7 +94,9 @@ IMPOSSIBLE = [
 async def test_an_impossible_choice_is_explained_at_its_field() -> None:
     async with hosting("tests.envs:Echo") as browser:
         for form, told in IMPOSSIBLE:
-            answer = await send_form(browser, **{"environment": "echo", "split": "train", "pick": "random", **form})
+            answer = await send_form(
+                browser, **{"environment": "echo", "split": "train", "pick": "random", **form}
+            )
             assert answer.status_code == 422, form
             assert told in answer.text.replace("&#x27;", "'"), form
         assert not await in_database(Episode.objects.exists)
@@ -98,14 +114,19 @@ async def test_a_failed_setup_is_reported_and_recorded(name: str, told: str) -> 
     async with hosting(f"tests.envs:{name}") as browser:
         answer = await send_form(browser, environment=name.lower(), split="train", pick="random")
         assert answer.status_code == 422
-        assert f"could not be set up: RuntimeError: {told}." in answer.text.partition('<div class="chooser">')[0]
+        assert (
+            f"could not be set up: RuntimeError: {told}."
+            in answer.text.partition('<div class="chooser">')[0]
+        )
         [play] = await in_database(lambda: list(Play.objects.select_related("episode")))
         assert play.episode.status == "ended" and f"episode {play.pk}" in answer.text
 
 
 async def test_a_pasted_task_that_the_class_cannot_use_is_reported() -> None:
     async with hosting("environments.builtin.math:Math") as browser:
-        answer = await send_form(browser, environment="math", split="train", pick="spec", spec='{"id": 1}')
+        answer = await send_form(
+            browser, environment="math", split="train", pick="spec", spec='{"id": 1}'
+        )
         assert answer.status_code == 422
         assert "The environment could not be set up with this task: " in answer.text
 
@@ -114,13 +135,18 @@ async def test_too_many_sessions_are_refused_in_words() -> None:
     async with hosting("tests.envs:Echo", ORSWEB_MAX_SESSIONS=1) as browser:
         await start_play(browser, "echo")
         answer = await send_form(browser, environment="echo", split="train", pick="random")
-        assert answer.status_code == 422 and "the most that ORSWEB_MAX_SESSIONS allows" in answer.text
+        assert (
+            answer.status_code == 422 and "the most that ORSWEB_MAX_SESSIONS allows" in answer.text
+        )
 
 
 async def test_the_next_unplayed_task_is_the_first_that_was_not_played() -> None:
     async with hosting("tests.envs:Echo") as browser:
         await start_play(browser, "echo", number="0")
-        indexes = [(await play_of(await start_play(browser, "echo", pick="next"))).episode.task_index for _ in range(2)]
+        indexes = [
+            (await play_of(await start_play(browser, "echo", pick="next"))).episode.task_index
+            for _ in range(2)
+        ]
         assert indexes == [1, 2]
         answer = await send_form(browser, environment="echo", split="train", pick="next")
         assert "You&#x27;ve played all 3 tasks of train" in answer.text
@@ -129,7 +155,8 @@ async def test_the_next_unplayed_task_is_the_first_that_was_not_played() -> None
 async def test_the_next_unplayed_task_of_a_class_that_generates_tasks() -> None:
     async with hosting("tests.envs:Procedural") as browser:
         indexes = [
-            (await play_of(await start_play(browser, "procedural", pick="next"))).episode.task_index for _ in range(2)
+            (await play_of(await start_play(browser, "procedural", pick="next"))).episode.task_index
+            for _ in range(2)
         ]
         assert indexes == [0, 1]
 

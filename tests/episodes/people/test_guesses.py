@@ -1,4 +1,5 @@
-"""Guesses of hidden fields: people who may not see them find a right one recorded as a wrong one."""
+"""Guesses of hidden fields: people who may not see them find a right one recorded as a wrong
+one."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ async def test_playing_a_guess_again_or_continuing_it_is_the_same_guess() -> Non
         await log_in(browser, "ada")
         first = await guess(browser, "?")
         again = await play_of(
-            await start_play(browser, "quetzal", split="", pick="task", task=str(first.episode.task_id))
+            await start_play(
+                browser, "quetzal", split="", pick="task", task=str(first.episode.task_id)
+            )
         )
         assert (again.episode.task_id, again.episode.split_id) == (first.episode.task_id, None)
         async with open_tab(browser, first.pk) as tab:
@@ -51,12 +54,23 @@ async def test_playing_a_guess_again_or_continuing_it_is_the_same_guess() -> Non
         assert answer.status_code == 302, answer.text[-3000:]
         continued = await in_database(lambda: Play.objects.select_related("episode").latest("pk"))
         assert continued.parent_id == first.pk
-        assert (continued.episode.task_id, continued.episode.split_id) == (first.episode.task_id, None)
+        assert (continued.episode.task_id, continued.episode.split_id) == (
+            first.episode.task_id,
+            None,
+        )
 
 
 async def test_people_who_see_hidden_fields_paste_the_task_of_a_split() -> None:
     async with hosting(QUETZAL) as browser:
         named = await play_of(await start_play(browser, "quetzal"))
         pasted = await guess(browser, "?")
-        assert (pasted.episode.task_id, pasted.episode.split_id) == (named.episode.task_id, named.episode.split_id)
-        assert await in_database(lambda: Task.objects.filter(environment__name="quetzal", source="played").count()) == 0
+        assert (pasted.episode.task_id, pasted.episode.split_id) == (
+            named.episode.task_id,
+            named.episode.split_id,
+        )
+        assert (
+            await in_database(
+                lambda: Task.objects.filter(environment__name="quetzal", source="played").count()
+            )
+            == 0
+        )

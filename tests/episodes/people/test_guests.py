@@ -23,12 +23,15 @@ from tests.stored import make_environment, make_episode
 pytestmark = pytest.mark.django_db(transaction=True)
 KEYS = {"lab": "0123456789"}
 ALLOWED = {"play", "invite", "leave"}
-"""Names of the addresses that a guest without a play may open. Static files and the login are open to everybody."""
+"""Names of the addresses that a guest without a play may open. Static files and the login are open
+to everybody."""
 
 
 def invite(environment: str = "echo", split: str | None = None, **values: Any) -> str:
     """Return the path of a new invite's link."""
-    row = Invite(name="pilot", environment=Environment.objects.get(name=environment), author="ada", **values)
+    row = Invite(
+        name="pilot", environment=Environment.objects.get(name=environment), author="ada", **values
+    )
     row.split = Split.objects.get(name=split, environment=row.environment) if split else None
     return f"/play/invite/{save_invite(row, timedelta(days=1))}/"
 
@@ -36,8 +39,14 @@ def invite(environment: str = "echo", split: str | None = None, **values: Any) -
 async def enter(browser: httpx.AsyncClient, **values: Any) -> None:
     """Open an invite in `browser`, which makes it a guest."""
     path = await in_database(lambda: invite(**values))
-    token = (await browser.get(path)).text.partition('csrfmiddlewaretoken" value="')[2].partition('"')[0]
-    assert (await browser.post(path, data={"csrfmiddlewaretoken": token, "name": "Zoë"})).status_code == 302
+    token = (
+        (await browser.get(path))
+        .text.partition('csrfmiddlewaretoken" value="')[2]
+        .partition('"')[0]
+    )
+    assert (
+        await browser.post(path, data={"csrfmiddlewaretoken": token, "name": "Zoë"})
+    ).status_code == 302
 
 
 def routes(patterns: list[Any], before: str = "") -> Iterator[tuple[str, URLPattern]]:
@@ -47,7 +56,10 @@ def routes(patterns: list[Any], before: str = "") -> Iterator[tuple[str, URLPatt
         if isinstance(one, URLResolver):
             yield from routes(one.url_patterns, route)
         else:
-            yield "/" + re.sub(r"<str:name>", "math", re.sub(r"<(?!str:name)[^>]*>", "1", route)), one
+            yield (
+                "/" + re.sub(r"<str:name>", "math", re.sub(r"<(?!str:name)[^>]*>", "1", route)),
+                one,
+            )
 
 
 @pytest.fixture
@@ -59,7 +71,9 @@ def guest(settings: Any) -> Client:
     return client
 
 
-ADDRESSES = [address for address, route in routes(get_resolver().url_patterns) if route.name not in ALLOWED]
+ADDRESSES = [
+    address for address, route in routes(get_resolver().url_patterns) if route.name not in ALLOWED
+]
 
 
 def test_nothing_but_the_players_pages_is_shown_to_a_guest(guest: Client) -> None:
@@ -67,22 +81,44 @@ def test_nothing_but_the_players_pages_is_shown_to_a_guest(guest: Client) -> Non
         answer = guest.get(address)
         to_login = answer.status_code == 302 and answer["Location"].startswith("/accounts/login/")
         is_open = address in ("/accounts/login/", "/admin/jsi18n/", "/api/schema")
-        assert to_login or is_open or answer.status_code in (401, 403, 404, 405), (address, answer.status_code)
+        assert to_login or is_open or answer.status_code in (401, 403, 404, 405), (
+            address,
+            answer.status_code,
+        )
 
 
 def test_the_sweep_includes_the_pages() -> None:
-    met = {"/", "/episodes/", "/episodes/1/", "/play/people/", "/play/invites/", "/api/episodes", "/tasks/1/"}
+    met = {
+        "/",
+        "/episodes/",
+        "/episodes/1/",
+        "/play/people/",
+        "/play/invites/",
+        "/api/episodes",
+        "/tasks/1/",
+    }
     assert met <= set(ADDRESSES) and len(ADDRESSES) > 100
 
 
 def test_the_play_page_has_no_other_links_for_a_guest(guest: Client) -> None:
     page = guest.get("/play/").content.decode()
-    for address in ('href="/episodes', 'href="/"', 'href="/environments', 'href="/admin', "/play/invites/"):
+    for address in (
+        'href="/episodes',
+        'href="/"',
+        'href="/environments',
+        'href="/admin',
+        "/play/invites/",
+    ):
         assert address not in page
 
 
 def test_a_guest_cannot_make_or_revoke_invites(guest: Client) -> None:
-    form = {"place": str(Environment.objects.get().pk), "name": "mine", "lasts": "7", "unit": "days"}
+    form = {
+        "place": str(Environment.objects.get().pk),
+        "name": "mine",
+        "lasts": "7",
+        "unit": "days",
+    }
     assert guest.post("/play/invites/", form).status_code == 302
     assert guest.post(f"/play/invites/{Invite.objects.get().pk}/revoke/").status_code == 302
     assert Invite.objects.get().revoked is None
@@ -102,19 +138,27 @@ async def test_a_guest_plays_the_split_of_the_invite() -> None:
 OUTSIDE = [
     *({"split": "test"}, {"split": "nope"}, {"split": ""}, {"pick": "spec", "spec": "{}"}),
     *({"pick": "task", "task": "1"}, {"environment": "math"}, {"environment": "nope"}),
-    *({"environment": "math", "pick": "spec", "spec": "{}"}, {"environment": "math", "split": "nope"}),
+    *(
+        {"environment": "math", "pick": "spec", "spec": "{}"},
+        {"environment": "math", "split": "nope"},
+    ),
     {"environment": "nope", "pick": "task", "task": "1"},
 ]
 
 
 async def test_a_guest_plays_no_other_task_and_learns_no_other_names() -> None:
-    async with hosting("tests.envs:Echo", "environments.builtin.math:Math", ORSWEB_API_KEYS=KEYS) as browser:
+    async with hosting(
+        "tests.envs:Echo", "environments.builtin.math:Math", ORSWEB_API_KEYS=KEYS
+    ) as browser:
         await enter(browser, split="train")
         for form in OUTSIDE:
-            answer = await send_form(browser, **{"environment": "echo", "split": "train", "pick": "random", **form})
+            answer = await send_form(
+                browser, **{"environment": "echo", "split": "train", "pick": "random", **form}
+            )
             assert answer.status_code == 422, form
             assert re.findall(r'role="alert">([^<]*)<', answer.text) == [
-                "Your invite is for echo / train. Choose a random task, the next one, or a number there."
+                "Your invite is for echo / train. Choose a random task, the next one, or a number "
+                "there."
             ], form
             assert not await in_database(Episode.objects.exists), form
 

@@ -32,7 +32,9 @@ def person(name: str) -> Client:
 def guest_of(episode: Episode, name: str = "Bo") -> Client:
     """Return a guest who plays `episode`."""
     expires = timezone.now() + timedelta(days=1)
-    invite = Invite.objects.create(token_hash=name, name=name, environment=episode.environment, expires=expires)
+    invite = Invite.objects.create(
+        token_hash=name, name=name, environment=episode.environment, expires=expires
+    )
     guest = Guest.objects.create(invite=invite, name=name)
     Play.objects.create(episode=episode, guest=guest)
     client = Client()
@@ -50,7 +52,7 @@ def flagged(client: Client, task: Task, **form: object) -> HttpResponse:
     return client.post(f"/play/flag/{task.pk}/", form, headers=HTMX)
 
 
-# --- notes -----------------------------------------------------------------------------------------------------------
+# --- notes ----------------------------------------------------------------------------------------
 
 
 def test_the_replay_shows_a_note_with_its_author_and_step() -> None:
@@ -69,7 +71,10 @@ def test_only_the_author_is_offered_to_delete_it() -> None:
     assert "note-delete" in ada.get(f"/episodes/{episode.pk}/").content.decode()
     bob = person("bob")
     assert "note-delete" not in bob.get(f"/episodes/{episode.pk}/").content.decode()
-    assert "another person wrote it" in noted(bob, episode, delete=Note.objects.get().pk).content.decode()
+    assert (
+        "another person wrote it"
+        in noted(bob, episode, delete=Note.objects.get().pk).content.decode()
+    )
     assert "No notes yet." in noted(ada, episode, delete=Note.objects.get().pk).content.decode()
 
 
@@ -100,12 +105,14 @@ def test_an_unknown_episode_takes_no_notes(client: Client, number: int) -> None:
     assert client.post(f"/play/notes/{number}/", {"text": "x"}).status_code == 404
 
 
-# --- flags -----------------------------------------------------------------------------------------------------------
+# --- flags ----------------------------------------------------------------------------------------
 
 
 def test_a_flag_is_queued_with_its_episode_and_shown_on_the_tasks_pages() -> None:
     episode, ada = make_episode(), person("ada")
-    page = flagged(ada, episode.task, note="The answer is <wrong>.", episode=episode.pk).content.decode()
+    page = flagged(
+        ada, episode.task, note="The answer is <wrong>.", episode=episode.pk
+    ).content.decode()
     assert "a curator will review it" in page
     [waiting] = flags_of(episode.task).open
     assert (waiting.author, waiting.episode) == ("ada", episode.pk)
@@ -151,7 +158,10 @@ def test_a_guest_flags_only_own_plays_and_reads_only_own_flags() -> None:
     page = flagged(bo, episode.task, note="I think so", episode=episode.pk).content.decode()
     assert "I think so" in page and "known already" not in page
     assert flagged(bo, make_task(), note="I think so").status_code == 404
-    assert [row.author for row in flags_of(episode.task).open] == ["ada", f"Bo (guest {Guest.objects.get().pk})"]
+    assert [row.author for row in flags_of(episode.task).open] == [
+        "ada",
+        f"Bo (guest {Guest.objects.get().pk})",
+    ]
 
 
 def words_of(page: str) -> str:
@@ -170,7 +180,9 @@ def test_a_guest_reports_a_problem_in_plain_words() -> None:
     assert "You reported a problem" in sent and "thank you, somebody will look at it" in sent
     assert "Say what is wrong with the task." in refused and "Your report was sent" in unscripted
     for text in (report, sent, refused, unscripted):
-        assert not re.search(r"(?i)\b(flag\w*|episode|curator\w*)\b", words_of(text)), words_of(text)
+        assert not re.search(r"(?i)\b(flag\w*|episode|curator\w*)\b", words_of(text)), words_of(
+            text
+        )
 
 
 @pytest.mark.parametrize("number", [1, 2**63, 10**30])

@@ -55,8 +55,12 @@ def test_hidden_environments_are_in_nobodys_figures() -> None:
 def test_running_episodes_count_with_their_time_so_far(client: Client) -> None:
     play()
     began = timezone.now() - timedelta(minutes=10)
-    make_episode(player="human", key_label="@zoe", status="running", cause="", created=began, ended=None)
-    make_episode(player="human", key_label="@ada", status="running", cause="", created=began, ended=None)
+    make_episode(
+        player="human", key_label="@zoe", status="running", cause="", created=began, ended=None
+    )
+    make_episode(
+        player="human", key_label="@ada", status="running", cause="", created=began, ended=None
+    )
     times = {one.name: one.seconds for one in people_of().persons}
     assert 600 <= times["@zoe"] < 700 and 630 <= times["@ada"] < 730
     page = client.get("/play/people/").content.decode()
@@ -81,7 +85,9 @@ def test_an_empty_page_says_that_no_person_has_played(client: Client) -> None:
     assert "Nobody has played yet" in client.get("/play/people/").content.decode()
 
 
-def test_it_takes_two_queries(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_it_takes_two_queries(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     for number in range(5):
         play(f"@{number}")
     with django_assert_num_queries(2):

@@ -15,7 +15,16 @@ from tests.episodes.people.test_guests import KEYS, enter
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TRADE = [
-    *("Σ", "(sum)", "digits as number", ">JSON<", "What the agent sees", "OpenAI", "Metadata", "metadata"),
+    *(
+        "Σ",
+        "(sum)",
+        "digits as number",
+        ">JSON<",
+        "What the agent sees",
+        "OpenAI",
+        "Metadata",
+        "metadata",
+    ),
     *(".json", "task_id", "Raw JSON", "leave out", "Read output as", "attempts yet", "Return ("),
 ]
 """Words and addresses that a lay person must not meet."""
@@ -52,7 +61,11 @@ async def test_a_guest_starts_by_one_button_and_may_choose_a_task() -> None:
     async with playing("syncecho") as (browser, _):
         page = (await browser.get("/play/")).text
     folded, _, after = page.partition('<details class="task-choice">')[2].partition("</details>")
-    assert 'name="pick"' in folded and 'type="submit"' in after and "recorded like an agent" not in page
+    assert (
+        'name="pick"' in folded
+        and 'type="submit"' in after
+        and "recorded like an agent" not in page
+    )
 
 
 async def test_metadata_stays_with_the_server() -> None:
@@ -65,7 +78,11 @@ async def test_metadata_stays_with_the_server() -> None:
 
 def test_optional_fields_are_folded_and_say_nothing_of_how_they_are_sent() -> None:
     number: JSONObject = {"type": "integer", "default": 1}
-    schema = {"type": "object", "properties": {"way": {"enum": ["up", "down"]}, "steps": number}, "required": ["way"]}
+    schema = {
+        "type": "object",
+        "properties": {"way": {"enum": ["up", "down"]}, "steps": number},
+        "required": ["way"],
+    }
     html = answer_form({"move": schema}, {"do": "show", "tool": "move"}, is_plain=True)["html"]
     before, _, folded = html.partition('<details class="more-options">')
     assert 'data-slot="/pway"' in before and 'data-slot="/psteps"' in folded
@@ -73,17 +90,27 @@ def test_optional_fields_are_folded_and_say_nothing_of_how_they_are_sent() -> No
 
 
 def test_an_optional_group_is_added_by_its_choice_and_left_out_by_it() -> None:
-    group: JSONObject = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    group: JSONObject = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        "required": ["x"],
+    }
     schema: JSONObject = {"type": "object", "properties": {"at": group}, "required": []}
 
     def shown(do: str, **state: str) -> str:
         return str(
-            answer_form({"go": schema}, {"do": do, "tool": "go", "at": "/pat", "state": state}, is_plain=True)["html"]
+            answer_form(
+                {"go": schema},
+                {"do": do, "tool": "go", "at": "/pat", "state": state},
+                is_plain=True,
+            )["html"]
         )
 
     assert 'data-slot="/pat/px"' not in shown("show")
     added = shown("include")
-    assert 'data-slot="/pat/px"' in added and 'name="s/pat"' in added and 'data-do="presence"' in added
+    assert (
+        'data-slot="/pat/px"' in added and 'name="s/pat"' in added and 'data-do="presence"' in added
+    )
 
 
 async def test_controls_are_shown_for_the_tools_that_a_task_offers() -> None:

@@ -1,4 +1,5 @@
-"""Tasks that a person has seen or played: playing them is no first attempt, and no figure counts it."""
+"""Tasks that a person has seen or played: playing them is no first attempt, and no figure counts
+it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ from tests.stored import make_episode, make_task
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     "page",
-    ["/tasks/{task}/", "/episodes/{episode}/", "/episodes/{episode}/task.json", "/compare/?episodes={episode},{other}"],
+    [
+        "/tasks/{task}/",
+        "/episodes/{episode}/",
+        "/episodes/{episode}/task.json",
+        "/compare/?episodes={episode},{other}",
+    ],
 )
 def test_pages_of_a_task_and_of_its_episodes_are_noted_once(page: str) -> None:
     task, reader = make_task(), client_of("curator")
@@ -53,9 +59,13 @@ async def test_a_task_that_was_seen_is_no_first_attempt() -> None:
     async with hosting("tests.envs:Echo") as browser:
         first = await start_play(browser, "echo", number="0")
         await browser.get(f"/tasks/{(await play_of(first)).episode.task_id}/")  # while it is played
-        other = await in_database(lambda: Play.objects.get().episode.environment.tasks.exclude(episodes=None).count())
+        other = await in_database(
+            lambda: Play.objects.get().episode.environment.tasks.exclude(episodes=None).count()
+        )
         assert other == 1
-        task = await in_database(lambda: Play.objects.get().episode.environment.tasks.filter(episodes=None)[0].pk)
+        task = await in_database(
+            lambda: Play.objects.get().episode.environment.tasks.filter(episodes=None)[0].pk
+        )
         await browser.get(f"/tasks/{task}/")
         second = await start_play(browser, "echo", pick="task", task=str(task), split="", number="")
         assert (await play_of(first)).is_repeat and (await play_of(second)).is_repeat
@@ -68,8 +78,16 @@ async def test_a_task_that_was_seen_is_no_first_attempt() -> None:
 @pytest.mark.django_db
 def test_plays_from_before_repeats_were_marked_are_marked() -> None:
     task, ada = make_task(), member()
-    facts = [(ada, task), (ada, make_task(spec={"number": 2})), (member(name="zoe"), task), (ada, task)]
-    plays = [Play.objects.create(episode=make_episode(task=of, player="human"), user=user) for user, of in facts]
+    facts = [
+        (ada, task),
+        (ada, make_task(spec={"number": 2})),
+        (member(name="zoe"), task),
+        (ada, task),
+    ]
+    plays = [
+        Play.objects.create(episode=make_episode(task=of, player="human"), user=user)
+        for user, of in facts
+    ]
     Progress.objects.create(name="blocks", end_number=7)
     migration = import_module("episodes.migrations.0039_repeats_of_earlier_plays")
     migration.mark_repeats(apps, SimpleNamespace(connection=connection))

@@ -30,11 +30,25 @@ async def test_a_call_is_sent_as_its_recorded_step() -> None:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
             state = await tab.receive("state")
-            assert (state["steps"], state["returned"], state["status"], state["html"]) == (0, 0.0, "running", "")
+            assert (state["steps"], state["returned"], state["status"], state["html"]) == (
+                0,
+                0.0,
+                "running",
+                "",
+            )
             task_id = await tab.call("echo", text="hello")
             step = await tab.receive("step")
-            assert (step["index"], step["task_id"], step["steps"], step["returned"]) == (0, task_id, 1, 0.1)
-            assert "hello" in step["html"] and "+0.10" in step["html"] and f"/play/{pk}/steps/0/" in step["html"]
+            assert (step["index"], step["task_id"], step["steps"], step["returned"]) == (
+                0,
+                task_id,
+                1,
+                0.1,
+            )
+            assert (
+                "hello" in step["html"]
+                and "+0.10" in step["html"]
+                and f"/play/{pk}/steps/0/" in step["html"]
+            )
 
 
 async def test_an_invalid_input_is_not_called() -> None:
@@ -49,20 +63,29 @@ async def test_an_invalid_input_is_not_called() -> None:
 
 
 async def test_an_invalid_input_is_called_on_demand() -> None:
-    async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
+    async with (
+        hosting("tests.envs:Echo") as browser,
+        open_tab(browser, await start_play(browser, "echo")) as tab,
+    ):
         await tab.call("echo", words="hello", anyway=True)
         step = await tab.receive("step")
         assert "input_validation" in step["html"] and step["steps"] == 0
 
 
 async def test_a_missing_tool_is_refused_in_the_transcript() -> None:
-    async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
+    async with (
+        hosting("tests.envs:Echo") as browser,
+        open_tab(browser, await start_play(browser, "echo")) as tab,
+    ):
         await tab.call("shout", text="hello")
         assert "not_found" in (await tab.receive("step"))["html"]
 
 
 async def test_a_crash_is_a_step_and_the_play_goes_on() -> None:
-    async with hosting("tests.envs:Raises") as browser, open_tab(browser, await start_play(browser, "raises")) as tab:
+    async with (
+        hosting("tests.envs:Raises") as browser,
+        open_tab(browser, await start_play(browser, "raises")) as tab,
+    ):
         await tab.call("fault")
         assert "the valve is stuck" in (await tab.receive("step"))["html"]
         await tab.call("echo", text="still here")
@@ -82,7 +105,9 @@ async def test_a_tool_that_hangs_is_given_up_after_its_time() -> None:
 async def test_a_call_that_is_sent_twice_runs_once() -> None:
     async with (
         hosting("tests.envs:Counter") as browser,
-        open_tab(browser, await start_play(browser, "counter", pick="spec", spec='{"id": "twice"}')) as tab,
+        open_tab(
+            browser, await start_play(browser, "counter", pick="spec", spec='{"id": "twice"}')
+        ) as tab,
     ):
         task_id = await tab.call("count")
         assert (await tab.receive("step"))["steps"] == 1
@@ -115,7 +140,11 @@ async def test_a_tab_that_comes_back_gets_the_steps_it_missed() -> None:
                 await tab.receive("step")
         async with open_tab(browser, pk, after=0) as tab:
             state = await tab.receive("state")
-            assert "first" not in state["html"] and "second" in state["html"] and "third" in state["html"]
+            assert (
+                "first" not in state["html"]
+                and "second" in state["html"]
+                and "third" in state["html"]
+            )
             assert state["steps"] == 3 and state["returned"] == pytest.approx(0.3)
             assert state["calls"] == calls[1:]
 
@@ -190,14 +219,20 @@ async def test_an_idle_session_is_abandoned_with_an_open_page() -> None:
 
 
 async def test_typing_counts_as_activity() -> None:
-    async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
+    async with (
+        hosting("tests.envs:Echo") as browser,
+        open_tab(browser, await start_play(browser, "echo")) as tab,
+    ):
         before = (await tab.receive("state"))["remaining_seconds"]
         await tab.send("alive")
         assert (await tab.receive("time"))["remaining_seconds"] >= before - 1
 
 
 async def test_a_connection_test_is_answered_and_does_not_extend_the_session() -> None:
-    async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
+    async with (
+        hosting("tests.envs:Echo") as browser,
+        open_tab(browser, await start_play(browser, "echo")) as tab,
+    ):
         before = (await tab.receive("state"))["remaining_seconds"]
         await tab.send("here")
         assert await tab.next() == {"type": "here"}
@@ -217,7 +252,10 @@ async def test_a_tab_of_an_ended_play_gets_the_outcome() -> None:
 MESSAGES = [
     ("{", "is not valid JSON"),
     ("[" * 50_000, "is not valid JSON"),
-    ('{"type": "call", "tool": "echo", "input": {"text": "x", "n": [1e400]}}', "input.n.0 is NaN, an infinity or a"),
+    (
+        '{"type": "call", "tool": "echo", "input": {"text": "x", "n": [1e400]}}',
+        "input.n.0 is NaN, an infinity or a",
+    ),
     ('{"type": "call", "tool": "echo", "input": {"text": "x", "n": NaN}}', "input.n is NaN"),
     ('{"type": "call", "n": ' + "9" * 5000 + "}", "a number in it has more than 4,300 digits"),
     ("[1]", "The message is a list; send a JSON object"),
@@ -226,12 +264,18 @@ MESSAGES = [
     ("{}", "type=None is unknown"),
     ('{"type": "call", "tool": "echo"}', 'needs "tool" (a name) and "input"'),
     ('{"type": "call", "tool": "echo", "input": {}}', 'needs "task_id"'),
-    ('{"type": "call", "tool": "echo", "input": {}, "task_id": "' + "x" * 101 + '"}', 'needs "task_id"'),
+    (
+        '{"type": "call", "tool": "echo", "input": {}, "task_id": "' + "x" * 101 + '"}',
+        'needs "task_id"',
+    ),
 ]
 
 
 async def test_a_faulty_message_is_answered_and_changes_nothing() -> None:
-    async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
+    async with (
+        hosting("tests.envs:Echo") as browser,
+        open_tab(browser, await start_play(browser, "echo")) as tab,
+    ):
         for number, (text, told) in enumerate(MESSAGES):
             await tab.send_text(text)
             assert told in (await tab.receive("error"))["message"]
@@ -245,11 +289,17 @@ async def test_a_message_that_is_too_large_is_not_read() -> None:
         open_tab(browser, await start_play(browser, "echo")) as tab,
     ):
         await tab.call("echo", text="x" * 2000)
-        assert "at most 2,000 are allowed (ORSWEB_MAX_BODY_BYTES)" in (await tab.receive("error"))["message"]
+        assert (
+            "at most 2,000 are allowed (ORSWEB_MAX_BODY_BYTES)"
+            in (await tab.receive("error"))["message"]
+        )
 
 
 async def test_a_form_is_answered() -> None:
-    async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
+    async with (
+        hosting("tests.envs:Echo") as browser,
+        open_tab(browser, await start_play(browser, "echo")) as tab,
+    ):
         await tab.receive("state")
         await tab.send("form", id=7, tool="echo", do="show", state={})
         answer = await tab.receive("form")

@@ -1,4 +1,5 @@
-"""Tests of environments with a slow setup: the page opens at once and receives the result of the setup."""
+"""Tests of environments with a slow setup: the page opens at once and receives the result of the
+setup."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_page_is_informed_when_the_setup_is_done() -> None:
     async with hosting("tests.envs_slow:GatedSetup") as browser:
-        pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}')
+        pk = await start_play(
+            browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}'
+        )
         assert "The environment is starting" in (await browser.get(f"/play/{pk}/")).text
         async with open_tab(browser, pk) as tab:
             assert (await tab.receive("state"))["status"] == "starting"
@@ -35,7 +38,9 @@ async def test_the_page_is_informed_when_the_setup_is_done() -> None:
 
 async def test_the_page_is_informed_why_the_setup_failed() -> None:
     async with hosting("tests.envs_slow:GatedSetup") as browser:
-        pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"gate": "fails", "fails": true}')
+        pk = await start_play(
+            browser, "gatedsetup", pick="spec", spec='{"gate": "fails", "fails": true}'
+        )
         async with open_tab(browser, pk) as tab:
             assert (await tab.receive("state"))["status"] == "starting"
             GATES["fails"].set()
@@ -45,9 +50,13 @@ async def test_the_page_is_informed_why_the_setup_failed() -> None:
 
 async def test_a_form_that_is_submitted_twice_opens_one_session_and_later_another() -> None:
     async with hosting("tests.envs:Echo") as browser:
-        first, second = await asyncio.gather(*[start_play(browser, "echo", once="a" * 32) for _ in range(2)])
+        first, second = await asyncio.gather(
+            *[start_play(browser, "echo", once="a" * 32) for _ in range(2)]
+        )
         assert first == second == await start_play(browser, "echo", once="a" * 32)
-        assert await in_database(Play.objects.count) == await in_database(Episode.objects.count) == 1
+        assert (
+            await in_database(Play.objects.count) == await in_database(Episode.objects.count) == 1
+        )
         async with open_tab(browser, first) as tab:
             await tab.send("leave")
             await tab.receive("ended")

@@ -24,7 +24,14 @@ from tests.rows import each
 pytestmark = pytest.mark.django_db(transaction=True)
 
 KEYS = {"ORSWEB_API_KEYS": {"lab": "lab-key-1"}}
-PATHS = ("", "prompt/?part=prompt-0", "steps/0/", "steps/0.json", "steps/0/images/0", "prompt/images/0")
+PATHS = (
+    "",
+    "prompt/?part=prompt-0",
+    "steps/0/",
+    "steps/0.json",
+    "steps/0/images/0",
+    "prompt/images/0",
+)
 
 
 async def log_in(browser: httpx.AsyncClient, name: str) -> None:
@@ -32,7 +39,9 @@ async def log_in(browser: httpx.AsyncClient, name: str) -> None:
 
     def session() -> str:
         client = Client()
-        client.force_login(User.objects.filter(username=name).first() or member("player", name=name))
+        client.force_login(
+            User.objects.filter(username=name).first() or member("player", name=name)
+        )
         return client.cookies["sessionid"].value
 
     browser.cookies.set("sessionid", await in_database(session))
@@ -60,7 +69,9 @@ async def test_another_player_is_a_stranger() -> None:
         pk = await start_play(browser, "echo")
         await log_in(browser, "eve")
         assert await code_of(browser, pk) == 4404
-        assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [404] * len(PATHS)
+        assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [
+            404
+        ] * len(PATHS)
 
 
 async def test_who_is_no_member_of_a_private_environment_is_a_stranger() -> None:
@@ -69,8 +80,12 @@ async def test_who_is_no_member_of_a_private_environment_is_a_stranger() -> None
         pk = await start_play(browser, "echo")
         await in_database(lambda: Environment.objects.update(is_private=True))
         assert await code_of(browser, pk) == 4404
-        assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [404] * len(PATHS)
-        await in_database(lambda: Environment.objects.get().members.add(User.objects.get(username="ada")))
+        assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [
+            404
+        ] * len(PATHS)
+        await in_database(
+            lambda: Environment.objects.get().members.add(User.objects.get(username="ada"))
+        )
         assert await code_of(browser, pk) is None
 
 
@@ -80,7 +95,9 @@ async def test_a_visitor_without_login_is_a_stranger() -> None:
         pk = await start_play(browser, "echo")
         browser.cookies.clear()
         assert await code_of(browser, pk) == 4404
-        assert (await browser.get(f"/play/{pk}/")).headers["Location"].startswith("/accounts/login/")
+        assert (
+            (await browser.get(f"/play/{pk}/")).headers["Location"].startswith("/accounts/login/")
+        )
 
 
 async def test_an_agents_episode_is_nobodys_play() -> None:
@@ -91,7 +108,8 @@ async def test_an_agents_episode_is_nobodys_play() -> None:
         assert (await browser.get(f"/play/{pk}/")).status_code == 404
 
 
-@pytest.mark.parametrize(("pk", "code"), [(999_999, 4404), (2**63, 1000)])  # the second is no address of a play
+# the second is no address of a play
+@pytest.mark.parametrize(("pk", "code"), [(999_999, 4404), (2**63, 1000)])
 async def test_an_unknown_play_is_not_found(pk: int, code: int) -> None:
     async with hosting("tests.envs:Echo") as browser:
         assert await code_of(browser, pk) == code
@@ -118,7 +136,9 @@ async def test_the_protocol_does_not_reach_a_players_session() -> None:
     async with hosting("tests.envs:Echo") as browser:
         episode = (await play_of(await start_play(browser, "echo"))).episode
         header = {"X-Session-ID": episode.session_id}
-        answer = await browser.post("/echo/call", json={"name": "echo", "input": {"text": "mine"}}, headers=header)
+        answer = await browser.post(
+            "/echo/call", json={"name": "echo", "input": {"text": "mine"}}, headers=header
+        )
         assert answer.status_code == 404
 
 
@@ -126,7 +146,9 @@ async def test_a_player_does_not_reach_the_session_of_another_player() -> None:
     async with hosting("tests.envs:Echo") as browser:
         episode = (await play_of(await start_play(browser, "echo"))).episode
         with pytest.raises(SessionNotFound):
-            await get_service().call(episode.session_id, "@eve", None, ToolCall(name="finish", input={}))
+            await get_service().call(
+                episode.session_id, "@eve", None, ToolCall(name="finish", input={})
+            )
 
 
 async def test_another_address_has_no_socket() -> None:
@@ -142,7 +164,9 @@ ENDS = [lambda: Session.objects.all().delete(), lambda: User.objects.update(is_a
 
 
 @pytest.mark.parametrize("ends", ENDS)
-async def test_an_open_socket_closes_at_the_next_message_after_a_logout(ends: Callable[[], Any]) -> None:
+async def test_an_open_socket_closes_at_the_next_message_after_a_logout(
+    ends: Callable[[], Any],
+) -> None:
     async with hosting("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
         pk = await start_play(browser, "echo")

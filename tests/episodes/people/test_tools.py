@@ -12,7 +12,11 @@ from episodes.people.tools import MAX_FORM_CHARACTERS, MAX_FORMS, OfferedTool, f
 from tests.environments.runtime.play import Play
 from tests.envs import TaskTools
 
-TEXT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+TEXT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+}
 
 
 def tool(name: str, schema: Any = TEXT) -> OfferedTool:
@@ -29,7 +33,10 @@ def test_only_the_first_of_many_tools_have_a_form() -> None:
 
 
 def test_forms_that_are_too_long_together_are_left_out() -> None:
-    many = {"type": "object", "properties": {f"p{n}": {"type": "string", "description": "x" * 900} for n in range(60)}}
+    many = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string", "description": "x" * 900} for n in range(60)},
+    }
     found = first_forms([tool(f"t{number}", many) for number in range(10)])
     assert 0 < len(found) < 10 and sum(map(len, found)) <= MAX_FORM_CHARACTERS
 
@@ -44,7 +51,9 @@ def test_a_schema_without_a_form_has_an_empty_place() -> None:
 async def test_a_play_has_started_when_the_tools_of_its_task_are_on_record() -> None:
     async with Play(TaskTools) as play:
         play.record.holds = True
-        request = SessionRequest(sid="s", owner="", environment="tasktools", spec={"tools": ["dig"]}, player="human")
+        request = SessionRequest(
+            sid="s", owner="", environment="tasktools", spec={"tools": ["dig"]}, player="human"
+        )
         start = live_plays_of(play.service).open(request, None).start_task
         while not any("dig" in (row.tools_json or "") for row in play.record.of(EpisodeNoted)):
             play.record.commit()

@@ -22,7 +22,15 @@ from openreward.models import LogMessageEvent
 from episodes.models import Blob
 from episodes.rollups.follower import catch_up
 from tests.environments.agents.ors.serving import in_database, opened, serving
-from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
+from tests.episodes.platform_api.uploading import (
+    NOW_MS,
+    message,
+    messages_of,
+    rollout,
+    stored,
+    update,
+    upload,
+)
 from tests.provider_types import google_types
 from tests.rows import each
 
@@ -48,24 +56,37 @@ async def test_it_stores_a_rollout_and_its_messages(client: httpx.AsyncClient) -
         surprise=[1],
     )
     call = message(one, 1, "tool_call", name="echo", callId="c1", content='{"text":"hi"}')
-    result = message(one, 2, "tool_result", callId="c1", reward=0.5, isFinished=True, metadata={"tokens": 3})
+    result = message(
+        one, 2, "tool_result", callId="c1", reward=0.5, isFinished=True, metadata={"tokens": 3}
+    )
     answer = await upload(client, start, message(one, 0, "user_message"), call, result)
     assert (answer.status_code, answer.json()) == (200, {"stored": 4, "ignored": 0, "refused": []})
     row = await stored(one)
     assert row.run is not None
     assert (row.run.name, row.run.model, row.run_step) == ("grpo", "model-x", 7)
-    assert (row.environment, row.environment_name, row.split, row.name) == ("acme/Echo", "echo", "train", "first")
+    assert (row.environment, row.environment_name, row.split, row.name) == (
+        "acme/Echo",
+        "echo",
+        "train",
+        "first",
+    )
     assert (row.model, row.model_params, row.training_stage) == ("model-x", 8, "rl")
     assert row.event_object["surprise"] == [1]
     assert (row.is_announced, row.problem) == (True, "")
     first, second, third = await messages_of(one)
     assert (first.kind, first.text, first.response_characters) == ("user_message", "text 0", 0)
     assert (second.name, second.call_id, second.response_characters) == ("echo", "c1", 13)
-    assert (third.reward, third.is_finished, third.extra_object) == (0.5, True, {"metadata": {"tokens": 3}})
+    assert (third.reward, third.is_finished, third.extra_object) == (
+        0.5,
+        True,
+        {"metadata": {"tokens": 3}},
+    )
 
 
 @each("odd", [{"\ud800": "x"}, {"k": "\ud800"}, {"k": [{"a\0": 1}]}])
-async def test_characters_that_no_database_stores_are_replaced_in_objects(client: httpx.AsyncClient, odd: Any) -> None:
+async def test_characters_that_no_database_stores_are_replaced_in_objects(
+    client: httpx.AsyncClient, odd: Any
+) -> None:
     one = new_id()
     events = [
         rollout(one, timestamp=int(time.time() * 1000), metadata=odd, run_info=odd),
@@ -75,17 +96,24 @@ async def test_characters_that_no_database_stores_are_replaced_in_objects(client
     assert (await upload(client, *events)).json()["stored"] == 3
     row, (text,) = await stored(one), await messages_of(one)
     assert (row.problem, text.problem) == (
-        "metadata had characters that cannot be stored; run_info had characters that cannot be stored",
+        "metadata had characters that cannot be stored; run_info had characters that cannot be "
+        "stored",
         "metadata or an unknown field had characters that cannot be stored",
     )
-    assert all("\ufffd" in str(value) for value in (row.event_object, row.info_object, text.extra_object))
+    assert all(
+        "\ufffd" in str(value) for value in (row.event_object, row.info_object, text.extra_object)
+    )
     page = await in_database(lambda: Client().get(f"/rollouts/{one}/"))
     assert page.status_code == 200
 
 
 async def test_it_stores_everything_once_in_any_order(client: httpx.AsyncClient) -> None:
     one = new_id()
-    events = [rollout(one), *(message(one, index) for index in range(20)), update(one, NOW_MS, task_index=3)]
+    events = [
+        rollout(one),
+        *(message(one, index) for index in range(20)),
+        update(one, NOW_MS, task_index=3),
+    ]
     for seed in range(3):
         shuffled = random.Random(seed).sample(events, len(events))
         for event in shuffled:
@@ -104,7 +132,9 @@ async def test_it_marks_a_rollout_that_was_never_announced(client: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
-async def test_the_latest_value_of_each_key_wins(client: httpx.AsyncClient, order: list[int]) -> None:
+async def test_the_latest_value_of_each_key_wins(
+    client: httpx.AsyncClient, order: list[int]
+) -> None:
     one = new_id()
     events = [
         rollout(one, rollout_info={"task_index": 1, "harness": "h"}),
@@ -114,7 +144,12 @@ async def test_the_latest_value_of_each_key_wins(client: httpx.AsyncClient, orde
     for number in order:
         await upload(client, events[number])
     row = await stored(one)
-    assert row.info_object == {"task_index": 2, "harness": "h", "duration_ms": 20, "current_step": 4}
+    assert row.info_object == {
+        "task_index": 2,
+        "harness": "h",
+        "duration_ms": 20,
+        "current_step": 4,
+    }
     assert (row.task_index, row.run_step) == (2, 4)
 
 
@@ -132,7 +167,10 @@ async def test_it_refuses_updates_whose_numbers_would_be_null(client: httpx.Asyn
     one = new_id()
     answer = await upload(client, message(one, 0), update(one, NOW_MS, score=float("nan")))
     assert answer.json()["stored"] == 1
-    assert answer.json()["refused"][0]["reason"] == "rollout_info.score isn't a finite number, and would be null."
+    assert (
+        answer.json()["refused"][0]["reason"]
+        == "rollout_info.score isn't a finite number, and would be null."
+    )
 
 
 async def test_unknown_types_of_events_are_ignored(client: httpx.AsyncClient) -> None:
@@ -142,7 +180,9 @@ async def test_unknown_types_of_events_are_ignored(client: httpx.AsyncClient) ->
 
 async def test_it_says_what_cannot_be_stored_and_stores_the_rest(client: httpx.AsyncClient) -> None:
     one = new_id()
-    answer = await upload(client, 5, {"eventType": "rollout"}, {"eventType": "message", "index": 1}, message(one, 0))
+    answer = await upload(
+        client, 5, {"eventType": "rollout"}, {"eventType": "message", "index": 1}, message(one, 0)
+    )
     assert answer.status_code == 200
     assert [refused["position"] for refused in answer.json()["refused"]] == [0, 1, 2]
     assert len(await messages_of(one)) == 1
@@ -151,12 +191,16 @@ async def test_it_says_what_cannot_be_stored_and_stores_the_rest(client: httpx.A
 
 @each("body", ["", "{", "[]", "{}", '{"events": {}}', '{"events": ' + "[" * 500 + "]" * 500 + "}"])
 async def test_it_refuses_a_body_that_is_no_upload(client: httpx.AsyncClient, body: str) -> None:
-    answer = await client.post("/v1/rollouts", content=body, headers={"Content-Type": "application/json"})
+    answer = await client.post(
+        "/v1/rollouts", content=body, headers={"Content-Type": "application/json"}
+    )
     assert (answer.status_code, set(answer.json())) == (422, {"detail", "message"})
 
 
 async def test_it_refuses_what_a_foreign_page_could_send(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/v1/rollouts", content='{"events": []}', headers={"Content-Type": "text/plain"})
+    answer = await client.post(
+        "/v1/rollouts", content='{"events": []}', headers={"Content-Type": "text/plain"}
+    )
     assert answer.status_code == 422
 
 
@@ -206,15 +250,23 @@ async def test_it_stores_a_wrong_message_and_marks_it(
         ({"runName": "r\0\ud800"}, "runName had characters that cannot be stored"),
         ({"environment": "a/\ud800\0b"}, "environment had characters that cannot be stored"),
         ({"split": "s" * 201}, "split had more than 200 characters"),
-        ({"run_info": "no object", "step": "x"}, "step wasn't a whole number; run_info wasn't an object"),
-        ({"rollout_info": 5, "environment": 7}, "environment wasn't a text; rollout_info wasn't an object"),
+        (
+            {"run_info": "no object", "step": "x"},
+            "step wasn't a whole number; run_info wasn't an object",
+        ),
+        (
+            {"rollout_info": 5, "environment": 7},
+            "environment wasn't a text; rollout_info wasn't an object",
+        ),
     ],
 )
 async def test_it_stores_a_rollout_with_strange_values_and_marks_it(
     client: httpx.AsyncClient, fields: dict[str, Any], problem: str
 ) -> None:
     one = new_id()
-    assert (await upload(client, rollout(one, timestamp=int(time.time() * 1000), **fields))).status_code == 200
+    assert (
+        await upload(client, rollout(one, timestamp=int(time.time() * 1000), **fields))
+    ).status_code == 200
     row = await stored(one)
     assert row.is_announced and row.problem == problem
 
@@ -234,9 +286,16 @@ async def test_it_reports_a_clock_that_is_wrong(client: httpx.AsyncClient, hours
 async def test_it_stores_a_message_of_ten_megabytes(client: httpx.AsyncClient) -> None:
     one = new_id()
     text = "é" * 5_000_000
-    assert (await upload(client, message(one, 0, content=text), message(one, 1, summary="s" * 9000))).status_code == 200
+    assert (
+        await upload(client, message(one, 0, content=text), message(one, 1, summary="s" * 9000))
+    ).status_code == 200
     first, second = await messages_of(one)
-    assert (first.text, len(second.summary_text), first.content, second.summary) == (text, 9000, "", "")
+    assert (first.text, len(second.summary_text), first.content, second.summary) == (
+        text,
+        9000,
+        "",
+        "",
+    )
     assert await in_database(lambda: Blob.objects.filter(size_bytes=10_000_000).count()) == 1
 
 
@@ -250,7 +309,9 @@ async def test_it_stores_bodies_of_thirty_megabytes(client: httpx.AsyncClient) -
 async def test_batches_that_arrive_together_are_all_stored(client: httpx.AsyncClient) -> None:
     one = new_id()
     batches = [[message(one, start + n) for n in range(64)] for start in range(0, 64 * 30, 64)]
-    answers = await asyncio.gather(*(upload(client, *batch) for batch in batches), upload(client, rollout(one)))
+    answers = await asyncio.gather(
+        *(upload(client, *batch) for batch in batches), upload(client, rollout(one))
+    )
     assert {answer.status_code for answer in answers} == {200}
     assert len(await messages_of(one)) == 64 * 30
 
@@ -265,7 +326,12 @@ async def test_the_same_id_of_two_keys_is_two_rollouts_and_keys_are_masked(db: N
     keys = {"alice": KEY, "bob": other}
     async with serving("tests.envs:Echo", ORSWEB_API_KEYS=keys) as guarded:
         assert (await upload(guarded, rollout(one))).status_code == 401
-        await upload(guarded, rollout(one, metadata={"key": KEY}), message(one, 0, content=f"my {KEY}"), key=KEY)
+        await upload(
+            guarded,
+            rollout(one, metadata={"key": KEY}),
+            message(one, 0, content=f"my {KEY}"),
+            key=KEY,
+        )
         await upload(guarded, message(one, 0), key=other)
         rows = await messages_of(one)
     assert {row.text for row in rows} == {"my ********", "text 0"}
@@ -276,7 +342,10 @@ async def test_the_same_id_of_two_keys_is_two_rollouts_and_keys_are_masked(db: N
 async def test_it_masks_secrets_of_sessions(client: httpx.AsyncClient) -> None:
     one = new_id()
     await opened(client, "echo", secrets={"token": 'tök"en-0123456789'})
-    await upload(client, message(one, 0, content='a tök"en-0123456789', metadata={"deep": ['tök"en-0123456789']}))
+    await upload(
+        client,
+        message(one, 0, content='a tök"en-0123456789', metadata={"deep": ['tök"en-0123456789']}),
+    )
     [row] = await messages_of(one)
     assert (row.text, row.extra_object) == ("a ********", {"metadata": {"deep": ["********"]}})
 
@@ -287,7 +356,7 @@ async def _of_alice(one: str) -> Any:
     return await in_database(lambda: Rollout.objects.get(event_id=one, key_label="alice"))
 
 
-# --- tokens that the recorder repeats on each part of a response -----------------------------------------------------
+# --- tokens that the recorder repeats on each part of a response ----------------------------------
 
 ANTHROPIC: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "Halve it.", "signature": "x"},
@@ -296,8 +365,19 @@ ANTHROPIC: list[dict[str, Any]] = [
 ]
 OPENAI: list[dict[str, Any]] = [
     {"type": "reasoning", "id": "rs1", "summary": [{"type": "summary_text", "text": "Halve it."}]},
-    {"type": "message", "id": "m1", "role": "assistant", "content": [{"type": "output_text", "text": "Five."}]},
-    {"type": "function_call", "id": "f1", "call_id": "c1", "name": "guess", "arguments": '{"number":5}'},
+    {
+        "type": "message",
+        "id": "m1",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Five."}],
+    },
+    {
+        "type": "function_call",
+        "id": "f1",
+        "call_id": "c1",
+        "name": "guess",
+        "arguments": '{"number":5}',
+    },
 ]
 GOOGLE: list[dict[str, Any]] = [
     {"text": "Halve it.", "thought": True, "thought_signature": b"x"},
@@ -318,7 +398,9 @@ def of_google() -> list[NormalizedEvent]:
     return list(serialize_gdm_message(content))
 
 
-def logged(rollout_id: str, index: int, part: NormalizedEvent, metadata: dict[str, Any]) -> dict[str, Any]:
+def logged(
+    rollout_id: str, index: int, part: NormalizedEvent, metadata: dict[str, Any]
+) -> dict[str, Any]:
     """Return the event that the recorder sends for a part of a response."""
     event = LogMessageEvent(
         eventId=new_id(),
@@ -337,13 +419,17 @@ def logged(rollout_id: str, index: int, part: NormalizedEvent, metadata: dict[st
 
 
 @pytest.mark.parametrize("parts_of", [of_anthropic, of_openai, of_google])
-async def test_tokens_of_a_response_with_reasoning_count_once(client: httpx.AsyncClient, parts_of: Any) -> None:
+async def test_tokens_of_a_response_with_reasoning_count_once(
+    client: httpx.AsyncClient, parts_of: Any
+) -> None:
     one, parts = new_id(), parts_of()
     assert [parts[0].type, parts[-1].type] == ["reasoning", "tool_call"]
     events: list[dict[str, Any]] = []
     for turn in range(3):
         metadata = {"usage": {"input_tokens": 100 + turn, "output_tokens": 20}}
-        events += [logged(one, len(events) + index, part, metadata) for index, part in enumerate(parts)]
+        events += [
+            logged(one, len(events) + index, part, metadata) for index, part in enumerate(parts)
+        ]
         events.append(message(one, len(events), "tool_result", callId="c1"))
     assert (await upload(client, rollout(one), *events)).json()["refused"] == []
     await in_database(catch_up)

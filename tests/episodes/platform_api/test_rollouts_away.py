@@ -1,4 +1,5 @@
-"""Tests of POST /v1/rollouts while the database is away: what is acknowledged is stored, and the rest gets 503."""
+"""Tests of POST /v1/rollouts while the database is away: what is acknowledged is stored, and the
+rest gets 503."""
 
 from __future__ import annotations
 
@@ -23,8 +24,11 @@ def rename(table: str, to: str) -> None:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def without_messages(client: httpx.AsyncClient) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Make every write of a message fail, as it does when the database is gone; return what brings it back."""
+async def without_messages(
+    client: httpx.AsyncClient,
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Make every write of a message fail, as it does when the database is gone; return what brings
+    it back."""
     await in_database(lambda: rename("episodes_rolloutmessage", "taken_away"))
     is_back = False
 
@@ -39,7 +43,9 @@ async def without_messages(client: httpx.AsyncClient) -> AsyncIterator[Callable[
 
 
 async def test_it_answers_503_and_stores_the_events_later(
-    client: httpx.AsyncClient, without_messages: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient,
+    without_messages: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rollouts_view, "MAX_WAIT_SECONDS", 0.2)
     events = [message("r-1", position) for position in range(5)]
@@ -54,7 +60,9 @@ async def test_it_answers_503_and_stores_the_events_later(
 
 
 async def test_too_many_waiting_uploads_get_503_at_once(
-    client: httpx.AsyncClient, without_messages: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient,
+    without_messages: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rollouts_view, "MAX_PENDING_BYTES", 2_000)
     waiting = asyncio.create_task(upload(client, message("r-1", 0, content="x" * 1_500)))
@@ -62,7 +70,10 @@ async def test_too_many_waiting_uploads_get_503_at_once(
     while not rollouts_view._pending_bytes:  # noqa: ASYNC110  (set by the view, which has no event for it)
         await asyncio.sleep(0.01)
     answer = await upload(client, message("r-1", 1, content="y" * 1_500))
-    assert (answer.status_code, answer.json()["detail"]) == (503, "Too many uploads wait to be stored; try again.")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        503,
+        "Too many uploads wait to be stored; try again.",
+    )
     await without_messages()
     assert (await waiting).status_code == 200
     assert [one.index for one in await messages_of("r-1")] == [0]

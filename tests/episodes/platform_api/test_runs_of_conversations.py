@@ -1,4 +1,5 @@
-"""Tests of which run an uploaded conversation belongs to where several have the name that its client says."""
+"""Tests of which run an uploaded conversation belongs to where several have the name that its
+client says."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ CHOICES = "2 are named tiny: give one of tiny (2), tiny as runName, or its orswe
 def begin_two(minutes_ago: float, **second: Any) -> None:
     """Begin two runs of a title. The first played some minutes ago, the second plays now."""
     moment = datetime.now(UTC)
-    for number, values in enumerate(({"model": "a", "own_id": "x"}, {"model": "b", "own_id": "y", **second}), 1):
+    for number, values in enumerate(
+        ({"model": "a", "own_id": "x"}, {"model": "b", "own_id": "y", **second}), 1
+    ):
         run, _ = Run.objects.begin("tiny", created=moment, **values)
         played(number, inputs=(f'{{"text":"{number}"}}',))
         Episode.objects.filter(pk=number).update(run=run)
@@ -78,13 +81,17 @@ async def test_the_only_open_run_is_chosen_and_else_none(
 
 async def test_no_run_is_chosen_long_after_all_have_ended(client: httpx.AsyncClient) -> None:
     await in_database(lambda: begin_two(60, state="ended"))
-    await in_database(lambda: Episode.objects.update(created=datetime.now(UTC) - timedelta(hours=2)))
+    await in_database(
+        lambda: Episode.objects.update(created=datetime.now(UTC) - timedelta(hours=2))
+    )
     run, problem = await uploaded(client)
     assert run is None and CHOICES in problem
 
 
 @pytest.mark.parametrize("minutes_ago", [1, 30])
-async def test_its_episode_decides_once_it_is_found(client: httpx.AsyncClient, minutes_ago: float) -> None:
+async def test_its_episode_decides_once_it_is_found(
+    client: httpx.AsyncClient, minutes_ago: float
+) -> None:
     await in_database(lambda: begin_two(minutes_ago))
     await uploaded(client, environment="acme/echo")
     await in_database(catch_up)

@@ -15,12 +15,25 @@ NOW_MS = 1_700_000_000_000
 
 
 def rollout(event_id: str, **fields: Any) -> dict[str, Any]:
-    return {"eventType": "rollout", "eventId": event_id, "timestamp": NOW_MS, "runName": "grpo", **fields}
-
-
-def message(rollout_id: str, position: int, kind: str = "assistant_message", **fields: Any) -> dict[str, Any]:
     return {
-        **{"eventType": "message", "eventId": str(uuid.uuid4()), "timestamp": NOW_MS + position, "index": position},
+        "eventType": "rollout",
+        "eventId": event_id,
+        "timestamp": NOW_MS,
+        "runName": "grpo",
+        **fields,
+    }
+
+
+def message(
+    rollout_id: str, position: int, kind: str = "assistant_message", **fields: Any
+) -> dict[str, Any]:
+    return {
+        **{
+            "eventType": "message",
+            "eventId": str(uuid.uuid4()),
+            "timestamp": NOW_MS + position,
+            "index": position,
+        },
         **{
             "rolloutEventId": rollout_id,
             "type": kind,
@@ -33,12 +46,19 @@ def message(rollout_id: str, position: int, kind: str = "assistant_message", **f
 
 
 def update(rollout_id: str, timestamp: int, **info: Any) -> dict[str, Any]:
-    return {"eventType": "rollout_update", "eventId": rollout_id, "timestamp": timestamp, "rollout_info": info}
+    return {
+        "eventType": "rollout_update",
+        "eventId": rollout_id,
+        "timestamp": timestamp,
+        "rollout_info": info,
+    }
 
 
 async def upload(client: httpx.AsyncClient, *events: Any, key: str = "") -> httpx.Response:
     headers = {"Content-Type": "application/json", **({"X-API-Key": key} if key else {})}
-    return await client.post("/v1/rollouts", content=json.dumps({"events": events}), headers=headers)
+    return await client.post(
+        "/v1/rollouts", content=json.dumps({"events": events}), headers=headers
+    )
 
 
 async def stored(event_id: str) -> Rollout:

@@ -48,7 +48,9 @@ def test_it_says_that_a_reward_was_not_a_number() -> None:
 
 
 def test_it_finds_when_the_episode_acted() -> None:
-    steps = [step_taken(index=n, started=NOON + n, waited_ms=500.0, duration_ms=1250.0) for n in range(3)]
+    steps = [
+        step_taken(index=n, started=NOON + n, waited_ms=500.0, duration_ms=1250.0) for n in range(3)
+    ]
     record((episode_started(), *steps))
     close_interrupted(LATER)
     episode = Episode.objects.get()
@@ -78,7 +80,12 @@ BIGGEST = sys.float_info.max
     ],
 )
 def test_it_keeps_returns_finite(rewards: list[float], total: float, mean: float) -> None:
-    record((episode_started(), *(step_taken(index=n, reward=reward) for n, reward in enumerate(rewards))))
+    record(
+        (
+            episode_started(),
+            *(step_taken(index=n, reward=reward) for n, reward in enumerate(rewards)),
+        )
+    )
     close_interrupted(LATER)
     episode = Episode.objects.get()
     assert (episode.return_sum, episode.return_mean) == (total, mean)
@@ -87,10 +94,21 @@ def test_it_keeps_returns_finite(rewards: list[float], total: float, mean: float
 
 def test_it_ends_every_episode_next_to_one_of_huge_rewards() -> None:
     for number, reward in ((1, 0.5), (2, 1.7e308), (3, None)):
-        record((episode_started(number), *(step_taken(number, index, reward=reward) for index in range(2))))
+        record(
+            (
+                episode_started(number),
+                *(step_taken(number, index, reward=reward) for index in range(2)),
+            )
+        )
     assert close_interrupted(LATER) == 3
-    rows = Episode.objects.order_by("pk").values_list("status", "return_sum", "return_mean", "steps_count")
-    assert list(rows) == [("ended", 1.0, 0.5, 2), ("ended", BIGGEST, 1.7e308, 2), ("ended", 0.0, None, 2)]
+    rows = Episode.objects.order_by("pk").values_list(
+        "status", "return_sum", "return_mean", "steps_count"
+    )
+    assert list(rows) == [
+        ("ended", 1.0, 0.5, 2),
+        ("ended", BIGGEST, 1.7e308, 2),
+        ("ended", 0.0, None, 2),
+    ]
 
 
 def test_it_counts_them_in_the_statistics_of_their_tasks() -> None:

@@ -1,4 +1,5 @@
-"""What begins later after a restart that left sessions: only at the start, not when a server leads later."""
+"""What begins later after a restart that left sessions: only at the start, not when a server leads
+later."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ DELAY_SECONDS = 0.2
 
 
 class Noted:
-    """In the place of the follower's process, which is started for real in `test_follower_process.py`."""
+    """In the place of the follower's process, which is started for real in
+    `test_follower_process.py`."""
 
     delays: list[float]
 

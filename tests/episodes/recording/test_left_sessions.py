@@ -1,4 +1,5 @@
-"""How the leader finds what dead servers have left: it reads the ids of running sessions only if there is something."""
+"""How the leader finds what dead servers have left: it reads the ids of running sessions only if
+there is something."""
 
 from __future__ import annotations
 
@@ -29,13 +30,18 @@ def test_running_sessions_are_read_in_pages(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(returning_episodes, "PAGE_SESSIONS", 2)
     record([episode_started(number, session_id=f"s{number}") for number in range(1, 6)])
     record([episode_ended(3)])
-    assert [running_sessions(after) for after in (0, 2, 5)] == [[(1, "s1"), (2, "s2")], [(4, "s4"), (5, "s5")], []]
+    assert [running_sessions(after) for after in (0, 2, 5)] == [
+        [(1, "s1"), (2, "s2")],
+        [(4, "s4"), (5, "s5")],
+        [],
+    ]
 
 
 if connection.vendor == "postgresql":
 
     class RunningRecord:
-        """The record of sessions that run, which counts how often it was asked for them and what was taken over."""
+        """The record of sessions that run, which counts how often it was asked for them and what
+        was taken over."""
 
         def __init__(self, *sids: str) -> None:
             self.sids, self.searches = sids, 0
@@ -47,7 +53,9 @@ if connection.vendor == "postgresql":
             for sid in self.sids:
                 yield [sid]
 
-        async def recover(self, _: object, __: object, sids: list[str], **___: object) -> tuple[int, list[Any]]:
+        async def recover(
+            self, _: object, __: object, sids: list[str], **___: object
+        ) -> tuple[int, list[Any]]:
             if self.failures:
                 self.failures -= 1
                 raise OperationalError("the database system is shutting down")
@@ -69,10 +77,15 @@ if connection.vendor == "postgresql":
         yield one
         one.close()
 
-    def lead(leases: Leases, asked: RunningRecord, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lead(
+        leases: Leases, asked: RunningRecord, looks: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Let a leader look so many times at what is left."""
         service = SimpleNamespace(
-            share_sessions=lambda _: None, registry=[], take_over=lambda *_: None, is_live=lambda _: False
+            share_sessions=lambda _: None,
+            registry=[],
+            take_over=lambda *_: None,
+            is_live=lambda _: False,
         )
         done = asyncio.Event()
 
@@ -120,15 +133,20 @@ if connection.vendor == "postgresql":
         hours: int,
         left: set[str],
     ) -> None:
-        """But for an hour those of sessions that have no episode yet, for which no further search is made."""
-        ClusterServer.objects.filter(pk=dead.pk).update(ended=timezone.now() - timedelta(hours=hours))
+        """But for an hour those of sessions that have no episode yet, for which no further search
+        is made."""
+        ClusterServer.objects.filter(pk=dead.pk).update(
+            ended=timezone.now() - timedelta(hours=hours)
+        )
         SessionLease.objects.create(session=lease_of("mine"), server=living)
         SessionLease.objects.create(session=lease_of("ended"), server=dead)
         SessionLease.objects.create(session=lease_of("unbound"), server=dead, opening="{}")
         asked = RunningRecord()
         lead(leases, asked, 3, monkeypatch)
         assert asked.searches == 1
-        assert {one.session for one in SessionLease.objects.all()} == {lease_of(sid) for sid in left}
+        assert {one.session for one in SessionLease.objects.all()} == {
+            lease_of(sid) for sid in left
+        }
 
     def test_what_was_taken_waits_for_the_database(
         leases: Leases, dead: ClusterServer, monkeypatch: pytest.MonkeyPatch

@@ -28,4 +28,7 @@ async def test_others_are_served_between_two_turns() -> None:
     await asyncio.gather(*waiting)
     served = [name for name in order if name != "other"]
     assert served == ["first read", "second read", "third read"]
-    assert all("other" in order[order.index(before) : order.index(after)] for before, after in pairwise(served))
+    assert all(
+        "other" in order[order.index(before) : order.index(after)]
+        for before, after in pairwise(served)
+    )

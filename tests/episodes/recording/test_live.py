@@ -59,7 +59,10 @@ def test_a_channel_has_one_of_two_forms(name: str) -> None:
     assert is_channel(name)
 
 
-@each("name", ["", "episode", "episode-", "episode-0", "episode-x", "episodes ", "runs", "episode-1\n"])
+@each(
+    "name",
+    ["", "episode", "episode-", "episode-0", "episode-x", "episodes ", "runs", "episode-1\n"],
+)
 def test_everything_else_is_no_channel(name: str) -> None:
     assert not is_channel(name)
 
@@ -79,7 +82,13 @@ def test_followers_from_whom_an_environment_is_hidden_receive_the_rest() -> None
     make_episode(pk=7)
     hidden = make_episode(pk=8, environment=make_environment("secret")).environment_id
     channel = channel_for(Viewer(frozenset([hidden])))
-    rows = (episode_started(7), step_taken(7, 0), episode_started(8), step_taken(8, 0), episode_ended(8))
+    rows = (
+        episode_started(7),
+        step_taken(7, 0),
+        episode_started(8),
+        step_taken(8, 0),
+        episode_ended(8),
+    )
     counts = {"started": 1, "steps": 1, "ended": 0}
     assert events_for(*rows, to=channel) == [
         (channel, "started", {"ids": [7], "counts": counts}),
@@ -121,7 +130,13 @@ def told(*rows: Row) -> News:
 
 @pytest.mark.parametrize("channel", ["episodes", "episode-7"])
 def test_followers_at_another_server_receive_the_same(channel: str) -> None:
-    rows = (episode_started(7), step_taken(7, 0), step_taken(7, 1), episode_noted(7), episode_ended(6))
+    rows = (
+        episode_started(7),
+        step_taken(7, 0),
+        step_taken(7, 1),
+        episode_noted(7),
+        episode_ended(6),
+    )
     assert list(told(*rows).events([channel])) == events_for(*rows, to=channel)
 
 

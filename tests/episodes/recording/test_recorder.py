@@ -43,7 +43,12 @@ def test_it_records_how_an_episode_began() -> None:
         "lab",
         "agent",
     )
-    assert (episode.status, episode.cause, episode.created, episode.ended) == ("running", "", moment(NOON), None)
+    assert (episode.status, episode.cause, episode.created, episode.ended) == (
+        "running",
+        "",
+        moment(NOON),
+        None,
+    )
 
 
 def test_it_records_what_is_learnt_later() -> None:
@@ -62,13 +67,18 @@ def test_it_records_a_step_as_it_was() -> None:
     record((episode_started(), step_taken(waited_ms=7.5, finished=True)))
     step = Step.objects.get()
     assert (step.episode_id, step.index, step.tool, step.task_id) == (1, 0, "echo", "call-0")
-    assert (step.input_json, step.output_json) == (step_taken().input_json, step_taken().output_json)
+    assert (step.input_json, step.output_json) == (
+        step_taken().input_json,
+        step_taken().output_json,
+    )
     assert (step.reward, step.finished, step.status) == (0.5, True, "ok")
     assert (step.started, step.duration_ms, step.waited_ms) == (moment(NOON + 1), 250.0, 7.5)
 
 
 def test_it_records_a_refused_step_without_output() -> None:
-    refused = step_taken(status="refused", output_json=None, reward=None, error="no such tool", reason="not_found")
+    refused = step_taken(
+        status="refused", output_json=None, reward=None, error="no such tool", reason="not_found"
+    )
     record((episode_started(), refused))
     step = Step.objects.get()
     assert (step.status, step.error, step.reason) == ("refused", "no such tool", "not_found")
@@ -77,13 +87,29 @@ def test_it_records_a_refused_step_without_output() -> None:
 
 def test_it_records_the_end_with_its_counts() -> None:
     end = episode_ended(
-        steps=3, refused=1, return_sum=1.5, return_last=None, return_max=1.0, return_mean=0.5, detail="done"
+        steps=3,
+        refused=1,
+        return_sum=1.5,
+        return_last=None,
+        return_max=1.0,
+        return_mean=0.5,
+        detail="done",
     )
     record((episode_started(),), (end,))
     episode = Episode.objects.get()
-    assert (episode.status, episode.cause, episode.detail, episode.is_probe) == ("ended", "finished", "done", False)
+    assert (episode.status, episode.cause, episode.detail, episode.is_probe) == (
+        "ended",
+        "finished",
+        "done",
+        False,
+    )
     assert (episode.steps_count, episode.refused_count) == (3, 1)
-    assert (episode.return_sum, episode.return_last, episode.return_max, episode.return_mean) == (1.5, None, 1.0, 0.5)
+    assert (episode.return_sum, episode.return_last, episode.return_max, episode.return_mean) == (
+        1.5,
+        None,
+        1.0,
+        0.5,
+    )
     assert (episode.first_acted, episode.last_acted) == (moment(NOON + 1), moment(NOON + 2))
     assert episode.ended == moment(NOON + 9)
 
@@ -149,7 +175,9 @@ def test_it_records_many_agents_at_once() -> None:
 
     run(play)
     assert Episode.objects.filter(status="ended", steps_count=5).count() == 64
-    assert sorted(Step.objects.values_list("episode", "index")) == [(e, i) for e in range(1, 65) for i in range(5)]
+    assert sorted(Step.objects.values_list("episode", "index")) == [
+        (e, i) for e in range(1, 65) for i in range(5)
+    ]
 
 
 def test_it_numbers_episodes_after_those_it_finds() -> None:
@@ -172,7 +200,11 @@ def test_it_takes_the_same_rows_twice_as_once() -> None:
 def test_it_makes_an_environment_that_has_no_row() -> None:
     record((episode_started(environment="new", split="nowhere"),))
     episode = Episode.objects.select_related("environment").get()
-    assert (episode.environment.name, episode.environment.is_hosted, episode.split) == ("new", False, None)
+    assert (episode.environment.name, episode.environment.is_hosted, episode.split) == (
+        "new",
+        False,
+        None,
+    )
 
 
 def test_it_knows_a_task_by_its_content() -> None:
@@ -194,15 +226,21 @@ def test_played_tasks_in_any_script_are_found() -> None:
 
 def test_it_uses_the_task_that_sync_made() -> None:
     echo = Environment.objects.create(name="echo")
-    task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id":1}')
+    task = Task.objects.create(
+        environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id":1}'
+    )
     record((episode_started(),))
     assert Episode.objects.get().task == task
 
 
-def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(referenced_rows, "CHECK_SECONDS", 0.0)
     echo = Environment.objects.create(name="echo")
-    task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}')
+    task = Task.objects.create(
+        environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}'
+    )
     train = make_split(task, name="train", environment=echo)
     test = make_split(name="test", environment=echo)
 
@@ -215,7 +253,10 @@ def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(monkey
         await commit(recorder, episode_started(2))
 
     run(play)
-    assert list(Episode.objects.order_by("pk").values_list("split", flat=True)) == [train.pk, test.pk]
+    assert list(Episode.objects.order_by("pk").values_list("split", flat=True)) == [
+        train.pk,
+        test.pk,
+    ]
 
 
 def test_it_finds_a_thousand_new_tasks_in_one_batch() -> None:
@@ -226,14 +267,27 @@ def test_it_finds_a_thousand_new_tasks_in_one_batch() -> None:
 def test_it_names_runs_and_the_first_model_they_name() -> None:
     runs = [RunInfo("r"), RunInfo("r", 7, "small", '{"lr": 1}'), RunInfo("r", 8, "big")]
     record(*[(episode_started(n, run=info),) for n, info in enumerate(runs, start=1)])
-    assert list(Run.objects.order_by("pk").values_list("name", "model")) == [("r", "small"), ("r (2)", "big")]
+    assert list(Run.objects.order_by("pk").values_list("name", "model")) == [
+        ("r", "small"),
+        ("r (2)", "big"),
+    ]
     found = Episode.objects.order_by("pk").values_list("run__name", "run_step", "model", "labels")
-    assert list(found) == [("r", None, "", ""), ("r", 7, "small", '{"lr": 1}'), ("r (2)", 8, "big", "")]
+    assert list(found) == [
+        ("r", None, "", ""),
+        ("r", 7, "small", '{"lr": 1}'),
+        ("r (2)", 8, "big", ""),
+    ]
 
 
 def test_it_keeps_large_content_once_and_compressed() -> None:
     large = '{"blocks": ["' + "x" * 9000 + '"]}'
-    record((episode_started(), step_taken(index=0, output_json=large), step_taken(index=1, input_json=large)))
+    record(
+        (
+            episode_started(),
+            step_taken(index=0, output_json=large),
+            step_taken(index=1, input_json=large),
+        )
+    )
     first, second = Step.objects.select_related("input_blob", "output_blob").order_by("index")
     assert first.output_blob == second.input_blob
     assert (first.output, first.output_json, second.input_json) == ("", large, large)
@@ -249,10 +303,17 @@ def test_it_takes_the_digest_of_an_input_from_those_who_computed_it() -> None:
 def test_the_key_of_a_large_content_is_the_digest_of_what_is_stored() -> None:
     large = json.dumps({"blocks": [f"line {n}" for n in range(40_000)]})
     record((episode_started(), step_taken(index=0, output_json=large)))
-    record((step_taken(index=1, input_json=large, input_digest=bytes(16)), step_taken(index=2, input_json=large)))
+    record(
+        (
+            step_taken(index=1, input_json=large, input_digest=bytes(16)),
+            step_taken(index=2, input_json=large),
+        )
+    )
     blob = Blob.objects.get(size_bytes=len(large))
     assert blob.digest == digest_of(bytes(blob.data)) and blob.is_compressed
-    assert [step.input_json for step in Step.objects.select_related("input_blob").filter(index__gt=0)] == [large] * 2
+    assert [
+        step.input_json for step in Step.objects.select_related("input_blob").filter(index__gt=0)
+    ] == [large] * 2
 
 
 def test_it_keeps_content_up_to_the_limit_in_the_step() -> None:
@@ -282,7 +343,8 @@ def test_it_records_more_than_one_transaction_takes(monkeypatch: pytest.MonkeyPa
     outputs = [f'"{index}{"x" * 700}"' for index in range(20)]
     calls = [(step_taken(index=n, output_json=text),) for n, text in enumerate(outputs)]
     sizes = transactions(monkeypatch, (episode_started(),), *calls)
-    assert sum(sizes) == 1 + len(calls) and max(sizes) <= 3  # the start, and two steps that are over the limit
+    # the start, and two steps that are over the limit
+    assert sum(sizes) == 1 + len(calls) and max(sizes) <= 3
     assert list(Step.objects.order_by("index").values_list("output", flat=True)) == outputs
 
 
@@ -292,7 +354,8 @@ def test_it_takes_all_that_waits_into_one_transaction(monkeypatch: pytest.Monkey
 
 
 def transactions(monkeypatch: pytest.MonkeyPatch, *calls: tuple[Row, ...]) -> list[int]:
-    """Return the number of calls in each transaction, if all of `calls` wait when the writer starts."""
+    """Return the number of calls in each transaction, if all of `calls` wait when the writer
+    starts."""
     sizes, write_batch = [], RecordWriter._commit
     waiting = threading.Event()
     run_writer = RecordWriter.run

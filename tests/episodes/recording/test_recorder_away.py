@@ -67,7 +67,9 @@ def test_it_waits_for_the_database_and_loses_nothing(caplog: pytest.LogCaptureFi
     assert Episode.objects.get().status == "ended"
 
 
-def test_it_logs_once_that_the_database_went_and_came_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_logs_once_that_the_database_went_and_came_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def play(recorder: Recorder) -> None:
         await commit(recorder, episode_started())
         await take_away()
@@ -110,11 +112,18 @@ def test_it_writes_what_is_queued_before_it_stops() -> None:
 if connection.vendor == "postgresql":
 
     def test_it_replaces_dead_connections() -> None:
-        others = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
-        with connection.cursor() as cursor:  # connections of threads that serve pages to other tests
+        others = (
+            "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+            "current_database()"
+        )
+        # connections of threads that serve pages to other tests
+        with connection.cursor() as cursor:
             cursor.execute(others)
             spared = ", ".join(["0", *(str(pid) for (pid,) in cursor.fetchall())])
-        kill = f"SELECT pg_terminate_backend(pid) FROM ({others}) AS others WHERE pid NOT IN ({spared})"
+        kill = (
+            f"SELECT pg_terminate_backend(pid) FROM ({others}) AS others WHERE pid NOT IN "
+            f"({spared})"
+        )
 
         async def play(recorder: Recorder) -> bool:
             await commit(recorder, episode_started(), step_taken())
@@ -130,7 +139,9 @@ else:
 
     def test_it_waits_for_the_write_lock() -> None:
         async def play(recorder: Recorder) -> bool:
-            with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
+            with closing(
+                sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+            ) as other:
                 other.execute("BEGIN IMMEDIATE")
                 written = asyncio.create_task(commit(recorder, episode_started()))
                 await recorder.recall("session-1", "", "call-0")

@@ -17,7 +17,8 @@ ORPHAN = step_taken(episode=999)
 
 
 @pytest.mark.parametrize(
-    "text", ['"', "\\", '{a,b}"\\"', "NULL", "", " ", "é\u2028😀", "line\nline\r\ttab", "\\x41", "%s", "?"]
+    "text",
+    ['"', "\\", '{a,b}"\\"', "NULL", "", " ", "é\u2028😀", "line\nline\r\ttab", "\\x41", "%s", "?"],
 )
 def test_it_keeps_a_text_as_it_is(text: str) -> None:
     record((episode_started(), step_taken(tool=text, error=text, input_json=text)))
@@ -26,7 +27,13 @@ def test_it_keeps_a_text_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "stored"),
-    [("a\0b", "a\ufffdb"), ("\ud800", "\ufffd"), ("\udfff é", "\ufffd é"), ("é\0", "é\ufffd"), ("x" * 900, "x" * 200)],
+    [
+        ("a\0b", "a\ufffdb"),
+        ("\ud800", "\ufffd"),
+        ("\udfff é", "\ufffd é"),
+        ("é\0", "é\ufffd"),
+        ("x" * 900, "x" * 200),
+    ],
 )
 def test_it_makes_a_text_storable(text: str, stored: str) -> None:
     run = RunInfo(name=text, model=text)
@@ -34,12 +41,21 @@ def test_it_makes_a_text_storable(text: str, stored: str) -> None:
     assert record((start, step_taken(tool=text, error=text, reason=text, task_id=text[:9]))) == 0
     assert Step.objects.get().tool == stored
     episode = Episode.objects.select_related("run").get()
-    assert (episode.key_label, episode.model, episode.run and episode.run.name) == (stored, stored, stored)
+    assert (episode.key_label, episode.model, episode.run and episode.run.name) == (
+        stored,
+        stored,
+        stored,
+    )
 
 
 def test_it_distinguishes_long_ids() -> None:
     ids = ["x" * 400 + "a", "x" * 400 + "b"]
-    record((episode_started(), *(step_taken(index=n, task_id=task_id) for n, task_id in enumerate(ids))))
+    record(
+        (
+            episode_started(),
+            *(step_taken(index=n, task_id=task_id) for n, task_id in enumerate(ids)),
+        )
+    )
     assert Step.objects.count() == 2
 
 
@@ -50,7 +66,8 @@ def test_it_leaves_out_a_number_beyond_64_bits(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("total", "stored"), [(math.inf, sys.float_info.max), (-math.inf, -sys.float_info.max), (math.nan, 0.0)]
+    ("total", "stored"),
+    [(math.inf, sys.float_info.max), (-math.inf, -sys.float_info.max), (math.nan, 0.0)],
 )
 def test_it_keeps_returns_finite(total: float, stored: float) -> None:
     assert record((episode_started(), episode_ended(return_sum=total))) == 0
@@ -58,7 +75,16 @@ def test_it_keeps_returns_finite(total: float, stored: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["[" * 100_000, "{", "", '{"a": NaN}', '{"a": "\\ud800\\u0000"}', "1" * 5000, '"' + "x" * 10**6 + '"']
+    "spec",
+    [
+        "[" * 100_000,
+        "{",
+        "",
+        '{"a": NaN}',
+        '{"a": "\\ud800\\u0000"}',
+        "1" * 5000,
+        '"' + "x" * 10**6 + '"',
+    ],
 )
 def test_it_records_an_episode_of_an_odd_spec(spec: str) -> None:
     assert record((episode_started(spec_json=spec),)) == 0

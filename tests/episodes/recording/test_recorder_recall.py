@@ -24,9 +24,16 @@ def test_it_returns_a_call_after_a_restart() -> None:
 
 def test_it_returns_a_refusal() -> None:
     record(
-        (episode_started(), step_taken(status="refused", output_json=None, error="no such tool", reason="not_found"))
+        (
+            episode_started(),
+            step_taken(
+                status="refused", output_json=None, error="no such tool", reason="not_found"
+            ),
+        )
     )
-    assert recall("session-1", "call-0") == RecalledCall("refused", None, "no such tool", "not_found")
+    assert recall("session-1", "call-0") == RecalledCall(
+        "refused", None, "no such tool", "not_found"
+    )
 
 
 def test_it_returns_a_large_output() -> None:
@@ -52,7 +59,9 @@ def test_each_key_gets_its_own_call_though_both_used_one_id() -> None:
     assert [one and one.output_json for one in found] == ['{"of": "alice"}', '{"of": "bob"}', None]
 
 
-@pytest.mark.parametrize(("session_id", "task_id"), [("session-1", "other"), ("other", "call-0"), ("\0", "\ud800")])
+@pytest.mark.parametrize(
+    ("session_id", "task_id"), [("session-1", "other"), ("other", "call-0"), ("\0", "\ud800")]
+)
 def test_it_knows_nothing_of_other_calls(session_id: str, task_id: str) -> None:
     record((episode_started(), step_taken()))
     assert recall(session_id, task_id) is None

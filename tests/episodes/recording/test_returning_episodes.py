@@ -36,10 +36,27 @@ def test_it_finds_the_running_episodes_whose_sessions_go_on() -> None:
 
 
 def test_it_says_what_is_known_of_them() -> None:
-    record((started(1, key_label="alice", run=RunInfo("grpo-3")), episode_noted(1, ready=NOON + 1, prompt_json="[]")))
-    [found] = open_episodes(LeftBehind(unsent={1: {4: NotedCall("echo", 1, "say", NOON, "ab", 0, 0)}}), ["echo"])
-    assert (found.environment, found.key_label, found.run, found.is_named) == ("echo", "alice", "grpo-3", True)
-    assert (found.has_prompt, found.created, found.ready, found.unsent) == (True, NOON, NOON + 1, {4})
+    record(
+        (
+            started(1, key_label="alice", run=RunInfo("grpo-3")),
+            episode_noted(1, ready=NOON + 1, prompt_json="[]"),
+        )
+    )
+    [found] = open_episodes(
+        LeftBehind(unsent={1: {4: NotedCall("echo", 1, "say", NOON, "ab", 0, 0)}}), ["echo"]
+    )
+    assert (found.environment, found.key_label, found.run, found.is_named) == (
+        "echo",
+        "alice",
+        "grpo-3",
+        True,
+    )
+    assert (found.has_prompt, found.created, found.ready, found.unsent) == (
+        True,
+        NOON,
+        NOON + 1,
+        {4},
+    )
     assert [call.what for call in found.running] == ["say"]  # it is not recorded
 
 
@@ -60,14 +77,20 @@ def test_the_others_end_and_say_why() -> None:
     assert close_interrupted(LATER, detail="It died.", but=[1]) == 2
     assert list(Episode.objects.order_by("pk").values_list("status", "detail")) == [
         ("running", ""),
-        ("ended", "It died. The session could not go on, because it had secrets, which are not stored."),
+        (
+            "ended",
+            "It died. The session could not go on, because it had secrets, which are not stored.",
+        ),
         ("ended", "It died."),
     ]
 
 
 def test_it_reads_what_is_recorded() -> None:
     large = f'{{"blocks":[{{"text":"{"x" * 10_000}","type":"text"}}]}}'
-    steps = (step_taken(index=0, output_json=large), step_taken(index=1, status="failed", output_json=None, error="no"))
+    steps = (
+        step_taken(index=0, output_json=large),
+        step_taken(index=1, status="failed", output_json=None, error="no"),
+    )
     record((started(1, spec_json='{"id": 7}'), episode_noted(1, prompt_json='["p"]'), *steps))
     past = recorded_past(1)
     assert (past.spec_json, past.prompt_json) == ('{"id": 7}', '["p"]')

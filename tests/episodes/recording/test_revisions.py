@@ -34,11 +34,18 @@ def test_a_restart_with_the_same_code_makes_no_new_row() -> None:
 
 
 def test_code_that_comes_back_and_another_commit_make_new_rows() -> None:
-    for number, one in enumerate([revision("a"), revision("b"), revision("a"), revision("a", "c2")], 1):
+    for number, one in enumerate(
+        [revision("a"), revision("b"), revision("a"), revision("a", "c2")], 1
+    ):
         record((episode_started(number, revision=one),))
     assert list(EnvironmentRevision.objects.values_list("code", flat=True)) == ["a", "b", "a", "a"]
 
 
 def test_environments_have_their_own_revisions() -> None:
-    record((episode_started(1, revision=revision("a")), episode_started(2, environment="math", revision=revision("a"))))
+    record(
+        (
+            episode_started(1, revision=revision("a")),
+            episode_started(2, environment="math", revision=revision("a")),
+        )
+    )
     assert EnvironmentRevision.objects.count() == 2

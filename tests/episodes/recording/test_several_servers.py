@@ -1,4 +1,5 @@
-"""What the recorder does beside those of other servers, on PostgreSQL: its fence, and numbers of episodes in blocks."""
+"""What the recorder does beside those of other servers, on PostgreSQL: its fence, and numbers of
+episodes in blocks."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def test_a_server_rests_while_the_others_may_write(one_of_four: membership.Membe
     assert one_of_four.rest_seconds(2, 1.0) == membership.MAX_REST_SECONDS
 
 
-def test_a_server_does_not_rest_for_an_agent_that_plays_alone(one_of_four: membership.Membership) -> None:
+def test_a_server_does_not_rest_for_an_agent_that_plays_alone(
+    one_of_four: membership.Membership,
+) -> None:
     assert one_of_four.rest_seconds(1, 0.005) == 0.0
 
 
@@ -75,7 +78,8 @@ if connection.vendor == "postgresql":
     def test_nobody_is_declared_dead_right_after_a_start_of_the_database(
         server: ClusterServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        """All servers have lost their locks then, and the first one that is back would end the others."""
+        """All servers have lost their locks then, and the first one that is back would end the
+        others."""
         one = membership.Membership("one", tmp_path)
         monkeypatch.setattr(membership, "RETURN_SECONDS", 1e9)
         one.join()

@@ -1,4 +1,5 @@
-"""A redaction that is killed anywhere is finished by the next one, and one beside playing agents harms no call."""
+"""A redaction that is killed anywhere is finished by the next one, and one beside playing agents
+harms no call."""
 
 from __future__ import annotations
 
@@ -34,22 +35,30 @@ PLAYERS = 2
 def record_the_text() -> Episode:
     """Store it in every kind of place, with the text search filled; return the episode."""
     episode = make_episode(
-        run=make_run(f"run of {SECRET}"), task=make_task({"question": SECRET}), steps_count=3, detail=f"saw {SECRET}"
+        run=make_run(f"run of {SECRET}"),
+        task=make_task({"question": SECRET}),
+        steps_count=3,
+        detail=f"saw {SECRET}",
     )
     for number in range(3):
         make_step(episode, f"fox{number} {SECRET}", index=number)
     blob = make_blob(json.dumps({"blocks": [{"text": f"{'x' * 9000} {SECRET}", "type": "text"}]}))
     Step.objects.filter(episode=episode, index=1).update(output="", output_blob=blob)
     Note.objects.create(episode=episode, author="alice", text=SECRET)
-    rollout = Rollout.objects.create(event_id="r", received=NOW, event="{}", info="{}", is_summarised=True)
-    RolloutMessage.objects.create(rollout=rollout, index=0, event_id="m", kind="user", content=SECRET, received=NOW)
+    rollout = Rollout.objects.create(
+        event_id="r", received=NOW, event="{}", info="{}", is_summarised=True
+    )
+    RolloutMessage.objects.create(
+        rollout=rollout, index=0, event_id="m", kind="user", content=SECRET, received=NOW
+    )
     index.index([episode.pk])
     rollout_index.write(rollout_index.documents_of_rollouts([rollout.pk]))
     return episode
 
 
 def redact_and_die(at: int) -> bool:
-    """Redact in a process of its own, which is killed before its write number `at`; return whether it was."""
+    """Redact in a process of its own, which is killed before its write number `at`; return whether
+    it was."""
     connections.close_all()
     child = os.fork()
     if child == 0:
@@ -80,14 +89,20 @@ def test_wherever_it_is_killed_the_next_one_finishes() -> None:
     index.empty()
     episode, at = record_the_text(), 1
     while redact_and_die(at):
-        assert all(json.loads(text) for text in Step.objects.values_list("output", flat=True) if text.startswith("{"))
+        assert all(
+            json.loads(text)
+            for text in Step.objects.values_list("output", flat=True)
+            if text.startswith("{")
+        )
         assert redact(SECRET, "alice").is_complete
         left = everything()
         assert SECRET not in left and STARS in left, f"killed before write {at}"
         assert list(index.matching("fox0")) == [episode.pk], f"killed before write {at}"
         assert list(index.matching(f'"{SECRET}"')) == []
         rollout = Rollout.objects.get()
-        assert not rollout.is_summarised or RolloutText.objects.exists(), f"killed before write {at}"
+        assert not rollout.is_summarised or RolloutText.objects.exists(), (
+            f"killed before write {at}"
+        )
         _forget()
         episode, at = record_the_text(), at + STRIDE
     assert at > 5 * STRIDE

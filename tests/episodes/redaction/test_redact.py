@@ -1,4 +1,5 @@
-"""A redacted text is nowhere in the record any more, in whatever form it was there; everything else is as before."""
+"""A redacted text is nowhere in the record any more, in whatever form it was there; everything else
+is as before."""
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ from django.db import connection
 from environments.models import Task, TaskRevision
 from environments.tasks.sync import content_hash
 from environments.tasks.task_hash import hash_of_spec
-from episodes.models import Blob, Episode, Note, Redaction, Rollout, RolloutMessage, Run, Step, TranscriptText
+from episodes.models import (
+    Blob,
+    Episode,
+    Note,
+    Redaction,
+    Rollout,
+    RolloutMessage,
+    Run,
+    Step,
+    TranscriptText,
+)
 from episodes.redaction.replacement import RedactionRefused, redact
 from episodes.redaction.text_search import text_fields
 from episodes.search import index
@@ -34,7 +45,9 @@ def everything() -> str:
     """Return all texts of the record, decompressed."""
     texts = [blob.text for blob in Blob.objects.all()]
     for model, fields in text_fields().items():
-        texts += [str(row) for row in model._default_manager.values_list(*(one.attname for one in fields))]
+        texts += [
+            str(row) for row in model._default_manager.values_list(*(one.attname for one in fields))
+        ]
     return "\n".join(texts)
 
 
@@ -46,21 +59,42 @@ def encoded() -> str:
 def episode() -> Iterator[Episode]:
     """An ended episode with the text in every place."""
     index.empty()
-    large = json.dumps({"blocks": [{"text": f"{'x' * 9000} {SECRET}", "type": "text"}], "metadata": None})
+    large = json.dumps(
+        {"blocks": [{"text": f"{'x' * 9000} {SECRET}", "type": "text"}], "metadata": None}
+    )
     run = make_run(f"run of {SECRET}")
     task = make_task({"question": f"Who knows {SECRET}?"})
     episode = make_episode(
-        run=run, task=task, steps_count=2, prompt=make_blob(json.dumps([{"text": SECRET}])), detail=f"saw {SECRET}"
+        run=run,
+        task=task,
+        steps_count=2,
+        prompt=make_blob(json.dumps([{"text": SECRET}])),
+        detail=f"saw {SECRET}",
     )
-    make_step(episode, f"token {SECRET} fox", input=json.dumps({"header": encoded()}), error=f"no {SECRET}")
+    make_step(
+        episode,
+        f"token {SECRET} fox",
+        input=json.dumps({"header": encoded()}),
+        error=f"no {SECRET}",
+    )
     second = make_step(episode, "nothing")
     Step.objects.filter(pk=second.pk).update(output="", output_blob=make_blob(large))
     Note.objects.create(episode=episode, author="alice", text=f"{SECRET.encode().hex()} is here")
     TaskRevision.objects.create(
-        task=task, kind="edit", change="c", author="alice", before=f'{{"a":"{SECRET}"}}', after="{}", created=NOW
+        task=task,
+        kind="edit",
+        change="c",
+        author="alice",
+        before=f'{{"a":"{SECRET}"}}',
+        after="{}",
+        created=NOW,
     )
-    rollout = Rollout.objects.create(event_id="r", received=NOW, event="{}", info="{}", episode=episode)
-    RolloutMessage.objects.create(rollout=rollout, index=0, event_id="m", kind="user", content=SECRET, received=NOW)
+    rollout = Rollout.objects.create(
+        event_id="r", received=NOW, event="{}", info="{}", episode=episode
+    )
+    RolloutMessage.objects.create(
+        rollout=rollout, index=0, event_id="m", kind="user", content=SECRET, received=NOW
+    )
     index.index([episode.pk])
     yield episode
 
@@ -168,7 +202,10 @@ def test_it_notes_who_did_it_when_and_why_but_not_what(episode: Episode) -> None
 
 def test_it_does_nothing_for_a_text_that_is_nowhere() -> None:
     make_step(make_episode(), "something")
-    assert redact("never said", "alice").sentence == "The text was not found in anything that can be redacted."
+    assert (
+        redact("never said", "alice").sentence
+        == "The text was not found in anything that can be redacted."
+    )
     assert not Redaction.objects.exists()
 
 
@@ -187,7 +224,9 @@ def test_a_running_episode_is_redacted_but_not_indexed() -> None:
     assert not TranscriptText.objects.filter(episode_id=episode.pk).exists()
 
 
-def test_the_command_reads_the_text_from_its_input(episode: Episode, monkeypatch: Any, capsys: Any) -> None:
+def test_the_command_reads_the_text_from_its_input(
+    episode: Episode, monkeypatch: Any, capsys: Any
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{SECRET}\n"))
     call_command("redact", "--reason", "leaked")
     assert capsys.readouterr().out.startswith("Replaced in ")

@@ -45,14 +45,30 @@ from tests.stored import NOW, make_episode, make_step
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 COUNTED: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (Activity, ("period", "start", "environment_id", "episodes", "scored", "successes", "steps", "refused", "probes")),
+    (
+        Activity,
+        (
+            "period",
+            "start",
+            "environment_id",
+            "episodes",
+            "scored",
+            "successes",
+            "steps",
+            "refused",
+            "probes",
+        ),
+    ),
     (RunTask, ("run_id", "task_id", "split_id", "kind", "attempts", "scored_sum", "scored_last")),
     (StepGroup, ("run_id", "run_step", "task_id", "split_id", "state")),
     (StepSpan, ("scope", "scope_id", "width", "number", "episodes", "steps")),
     (ToolUse, ("environment_id", "tool", "day", "ok", "refused", "failed", "durations")),
     (EpisodeComponent, ("episode_id", "component_id", "value_sum")),
     (TranscriptText, ("episode_id",)),
-    (TaskStatistics, ("task_id", "by", "key", "attempts", "scored", "successes", "return_low", "return_high")),
+    (
+        TaskStatistics,
+        ("task_id", "by", "key", "attempts", "scored", "successes", "return_low", "return_high"),
+    ),
 )
 """Derived rows, each with the columns that do not depend on the order in which endings came."""
 
@@ -77,11 +93,16 @@ def recount() -> None:
 
 
 def derived() -> dict[str, Any]:
-    found = {model.__name__: sorted(model.objects.values_list(*columns), key=str) for model, columns in COUNTED}
+    found = {
+        model.__name__: sorted(model.objects.values_list(*columns), key=str)
+        for model, columns in COUNTED
+    }
     found["Activity"] = [row for row in found["Activity"] if row[3]]
     places = ("scope", "scope_id", "number", "environment_id", "split_id")
     spans_ = StepSpan.objects.values_list(*places, "causes", "groups")
-    found["causes"] = sorted((*row, json.loads(causes), json.loads(groups or "{}")) for *row, causes, groups in spans_)
+    found["causes"] = sorted(
+        (*row, json.loads(causes), json.loads(groups or "{}")) for *row, causes, groups in spans_
+    )
     return found
 
 
@@ -111,7 +132,11 @@ def test_blocks_count_the_episodes_that_are_left() -> None:
             **({"split": block.split_id or None} if block.scope == "run" else {}),
             end_number__range=(block.first_end, block.last_end),
         )
-        own = [row.return_sum for row in left if row.cause in ("finished", "abandoned") and not row.is_probe]
+        own = [
+            row.return_sum
+            for row in left
+            if row.cause in ("finished", "abandoned") and not row.is_probe
+        ]
         sketch = json.loads(block.return_sum)
         assert (block.episodes, count_of(sketch)) == (left.count(), len(own))
         assert mean_of(sketch) == (pytest.approx(sum(own) / len(own)) if own else None)
@@ -159,14 +184,21 @@ def test_everything_of_an_episode_goes_and_nothing_else() -> None:
     gone, kept = make_episode(end_number=1), make_episode(end_number=2)
     for episode in (gone, kept):
         make_step(episode)
-        RedactedEpisode.objects.create(episode=episode, redaction=Redaction.objects.create(author="anna"))
+        RedactedEpisode.objects.create(
+            episode=episode, redaction=Redaction.objects.create(author="anna")
+        )
         Note.objects.create(episode=episode, author="anna", text="a note")
         rollout = Rollout.objects.create(event_id=f"r{episode.pk}", received=NOW, episode=episode)
-        RolloutMessage.objects.create(rollout=rollout, index=0, event_id="m", kind="text", received=NOW)
+        RolloutMessage.objects.create(
+            rollout=rollout, index=0, event_id="m", kind="text", received=NOW
+        )
     Play.objects.create(episode=kept, parent=gone, parent_step=0)
     remove_all(removal(), [gone.pk])
     assert not Episode.objects.filter(pk=gone.pk).exists()
-    counts = [model.objects.count() for model in (Episode, Step, Note, Rollout, RolloutMessage, RedactedEpisode)]
+    counts = [
+        model.objects.count()
+        for model in (Episode, Step, Note, Rollout, RolloutMessage, RedactedEpisode)
+    ]
     assert (counts, Play.objects.get().parent) == ([1] * 6, None)
 
 
@@ -183,7 +215,12 @@ def test_the_removal_says_what_it_removed() -> None:
     row = removal()
     remove_all(row, [episode.pk])
     row.refresh_from_db()
-    assert (row.episodes, row.steps, row.last_episode, row.ended is not None) == (1, 1, episode.pk, True)
+    assert (row.episodes, row.steps, row.last_episode, row.ended is not None) == (
+        1,
+        1,
+        episode.pk,
+        True,
+    )
 
 
 def test_the_number_of_a_removed_episode_is_not_used_again() -> None:

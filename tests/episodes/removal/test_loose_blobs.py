@@ -1,4 +1,5 @@
-"""Blobs go when the last row that refers to them is removed, and never while a recorder may refer to them."""
+"""Blobs go when the last row that refers to them is removed, and never while a recorder may refer
+to them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ def test_slow_batches_become_smaller_and_fast_ones_larger() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.1, 1.0])
-def test_a_pause_is_as_long_as_a_batch_and_longer_than_a_waiting_writer_sleeps(seconds: float) -> None:
+def test_a_pause_is_as_long_as_a_batch_and_longer_than_a_waiting_writer_sleeps(
+    seconds: float,
+) -> None:
     pace = RemovalPace("sqlite")
     pace.note(seconds)
     assert pace.pause_seconds >= seconds and pace.pause_seconds > 0.1

@@ -20,11 +20,14 @@ PAGE = "/admin/episodes/episode/remove/"
 
 
 def confirmed(client: Client, **values: str) -> str:
-    """Delete what `values` choose, with the mark of the plan that the page shows; return the next page."""
+    """Delete what `values` choose, with the mark of the plan that the page shows; return the next
+    page."""
     page = client.get(PAGE, values).content.decode()
     mark = re.search(r'name="confirm" value="([^"]+)"', page)
     assert mark, page
-    return client.post(PAGE, {**values, "confirm": mark[1], "reason": "a test"}, follow=True).content.decode()
+    return client.post(
+        PAGE, {**values, "confirm": mark[1], "reason": "a test"}, follow=True
+    ).content.decode()
 
 
 def test_it_shows_what_would_go_and_removes_it_when_confirmed(client: Client) -> None:
@@ -34,13 +37,18 @@ def test_it_shows_what_would_go_and_removes_it_when_confirmed(client: Client) ->
     assert "1 episode deleted." in confirmed(client, query="environment=math")
     removal = Removal.objects.get()
     assert (Episode.objects.get(), removal.last_episode) == (kept, gone.pk)
-    assert (removal.author, removal.reason, removal.query) == ("operator", "a test", "environment=math")
+    assert (removal.author, removal.reason, removal.query) == (
+        "operator",
+        "a test",
+        "environment=math",
+    )
 
 
 def test_an_episode_has_a_link_to_its_deletion(client: Client) -> None:
     episode = end_episode()
     assert (
-        f"{PAGE}?episode={episode.pk}" in client.get(f"/admin/episodes/episode/{episode.pk}/change/").content.decode()
+        f"{PAGE}?episode={episode.pk}"
+        in client.get(f"/admin/episodes/episode/{episode.pk}/change/").content.decode()
     )
     confirmed(client, episode=str(episode.pk))
     assert not Episode.objects.exists()
@@ -63,7 +71,9 @@ TOO_WIDE = [
 
 
 @each("query", ["environment=maths&x=1", "run=+", "run=", "return=sum", "run=a&run=b", *TOO_WIDE])
-def test_a_filter_that_is_not_understood_or_has_no_condition_is_explained(client: Client, query: str) -> None:
+def test_a_filter_that_is_not_understood_or_has_no_condition_is_explained(
+    client: Client, query: str
+) -> None:
     end_episode()
     assert client.get(PAGE, {"query": query}).status_code == 400
 
@@ -88,10 +98,18 @@ def test_retention_periods_are_edited_and_removals_listed(client: Client) -> Non
     run = make_run()
     client.post("/admin/episodes/retention/add/", {"run": run.name, "days": 30})
     assert (Retention.objects.get().run, Retention.objects.get().days) == (run, 30)
-    assert f'value="{run.name}"' in client.get(f"/admin/episodes/retention/{Retention.objects.get().pk}/change/").text
+    assert (
+        f'value="{run.name}"'
+        in client.get(f"/admin/episodes/retention/{Retention.objects.get().pk}/change/").text
+    )
     for days in ("0", "-1", "100001", "9" * 18):
-        answer = client.post("/admin/episodes/retention/add/", {"run": make_run("other").name, "days": days})
-        assert (answer.status_code, Retention.objects.count()) == (200, 1) and "Ensure this value is" in answer.text
+        answer = client.post(
+            "/admin/episodes/retention/add/", {"run": make_run("other").name, "days": days}
+        )
+        assert (answer.status_code, Retention.objects.count()) == (
+            200,
+            1,
+        ) and "Ensure this value is" in answer.text
     refused = client.post("/admin/episodes/retention/add/", {"run": "nameless", "days": 30}).text
     assert "There is no run of this name." in refused and 'value="nameless"' in refused
     end_episode()

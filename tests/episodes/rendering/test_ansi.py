@@ -10,7 +10,10 @@ from tests.rows import each
     ("text", "html"),
     [
         ("\x1b[31mred\x1b[0m plain", '<span class="ansi-red">red</span> plain'),
-        ("\x1b[1;4;92mgood\x1b[22;24m", '<span class="ansi-bold ansi-underline ansi-green">good</span>'),
+        (
+            "\x1b[1;4;92mgood\x1b[22;24m",
+            '<span class="ansi-bold ansi-underline ansi-green">good</span>',
+        ),
         ("\x1b[41mx\x1b[49my", '<span class="ansi-on-red">x</span>y'),
         ("\x1b[38;5;196mx", '<span class="ansi-red">x</span>'),
         ("\x1b[38;2;10;20;250mx", '<span class="ansi-blue">x</span>'),
@@ -24,7 +27,14 @@ def test_it_follows_colours_and_weights(text: str, html: str) -> None:
 
 @each(
     "text",
-    ["\x1b[2Jx", "\x1b[10;10Hx", "\x1b]0;title\x07x", "\x1b]8;;http://evil.example\x1b\\x", "\x1bcx", "\x1b[?25lx"],
+    [
+        "\x1b[2Jx",
+        "\x1b[10;10Hx",
+        "\x1b]0;title\x07x",
+        "\x1b]8;;http://evil.example\x1b\\x",
+        "\x1bcx",
+        "\x1b[?25lx",
+    ],
 )
 def test_every_other_sequence_has_no_effect(text: str) -> None:
     assert ansi(text) == "x"

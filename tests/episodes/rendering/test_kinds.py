@@ -15,10 +15,13 @@ HOSTILE = (
     "<script>alert(1)</script>",
     "</pre></div><img src=x onerror=alert(1)>",
     '<a href="javascript:alert(1)">x</a>',
-    "[x](javascript:alert(1)) [y](vbscript:a) [z](data:text/html,<script>1</script>) <javascript:alert(1)>",
-    "![x](https://evil.example/pixel.png) ![y](javascript:alert(1)) ![z](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](javascript:alert(1)) [y](vbscript:a) [z](data:text/html,<script>1</script>) "
+    "<javascript:alert(1)>",
+    "![x](https://evil.example/pixel.png) ![y](javascript:alert(1)) "
+    "![z](data:text/html;base64,PHNjcmlwdD4=)",
     "```html\n<script>alert(1)</script>\n```\n\n    <script>indented</script>",
-    "$\\text{<script>alert(1)</script>}$ $\\href{javascript:alert(1)}{x}$ $\\style{background:url(//evil.example)}{x}$",
+    "$\\text{<script>alert(1)</script>}$ $\\href{javascript:alert(1)}{x}$ "
+    "$\\style{background:url(//evil.example)}{x}$",
     "\\[ \\text{<img src=x onerror=alert(1)>} \\] $$\\class{x}{y} \\unicode{<}$$",
     "\x1b[31m<script>alert(1)</script>\x1b[0m \x1b]8;;javascript:alert(1)\x07x\x1b]8;;\x07",
     '[a]: <https://evil.example/?"onmouseover=\'alert(1)\'> "title"\n\n[a]',
@@ -26,9 +29,41 @@ HOSTILE = (
     "&lt;script&gt; &#60;script&#62; \ud800 \x00",
 )
 TAGS = re.compile(r"<(/?[a-zA-Z][^\s/>]*)([^>]*)>")
-PROSE = {*("p", "a", "em", "strong", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "s", "span")}
+PROSE = {
+    *(
+        "p",
+        "a",
+        "em",
+        "strong",
+        "code",
+        "pre",
+        "ul",
+        "ol",
+        "li",
+        "blockquote",
+        "hr",
+        "br",
+        "s",
+        "span",
+    )
+}
 PROSE |= {*("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td")}
-MATH = {*("math", "mrow", "mi", "mn", "mo", "mtext", "mstyle", "msup", "msub", "mfrac", "mspace", "msqrt")}
+MATH = {
+    *(
+        "math",
+        "mrow",
+        "mi",
+        "mn",
+        "mo",
+        "mtext",
+        "mstyle",
+        "msup",
+        "msub",
+        "mfrac",
+        "mspace",
+        "msqrt",
+    )
+}
 
 
 @each("kind", KINDS)
@@ -37,8 +72,16 @@ def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
     html = rendered(text, kind)
     tags = TAGS.findall(html)
     assert {name.strip("/").lower() for name, _ in tags} <= PROSE | MATH
-    assert not [attributes for _, attributes in tags if re.search(r"\b(?:on\w+|style|src|srcdoc)\s*=", attributes)]
-    assert not [attributes for _, attributes in tags if re.search(r'href="\s*(?!https?:)', attributes, re.IGNORECASE)]
+    assert not [
+        attributes
+        for _, attributes in tags
+        if re.search(r"\b(?:on\w+|style|src|srcdoc)\s*=", attributes)
+    ]
+    assert not [
+        attributes
+        for _, attributes in tags
+        if re.search(r'href="\s*(?!https?:)', attributes, re.IGNORECASE)
+    ]
 
 
 @each(
@@ -84,7 +127,9 @@ def test_a_formula_that_is_none_stays_readable() -> None:
     assert '<code class="formula">\\frac{</code>' in rendered("so $\\frac{$ it is", "latex")
 
 
-@pytest.mark.parametrize("source", ["\\text{<b>x</b>}", "\\text{</mtext></math><p>x}", "\\text{<!-- x -->}"])
+@pytest.mark.parametrize(
+    "source", ["\\text{<b>x</b>}", "\\text{</mtext></math><p>x}", "\\text{<!-- x -->}"]
+)
 def test_a_formula_with_markup_in_it_is_shown_as_its_source(source: str) -> None:
     assert rendered(f"${source}$", "latex") == f'<code class="formula">{escape(source)}</code>'
 
@@ -94,7 +139,10 @@ def test_a_formula_with_an_ampersand_in_words_is_drawn() -> None:
 
 
 def test_a_link_without_a_host_leads_nowhere() -> None:
-    assert rendered("[x](/admin/logout)", "markdown") == '<p><a rel="noopener noreferrer nofollow">x</a></p>\n'
+    assert (
+        rendered("[x](/admin/logout)", "markdown")
+        == '<p><a rel="noopener noreferrer nofollow">x</a></p>\n'
+    )
 
 
 def test_a_table_is_aligned_by_classes() -> None:
@@ -123,17 +171,34 @@ def test_what_would_take_too_long_to_parse_is_shown_as_it_is(kind: Kind) -> None
     assert rendered(text, kind) == text
 
 
-# --- time ------------------------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 PIECES = (
     *("\\(", "\\[", "\\\\(", "$", "$$", "$a", "$(((", "\\a$"),
-    *("[", "![", "[a](", "[a]: ", "*a ", "`a", "<", "|", "| |\n", "> ", "- a\n", "\x1b[", "\x1b]", "\r"),
+    *(
+        "[",
+        "![",
+        "[a](",
+        "[a]: ",
+        "*a ",
+        "`a",
+        "<",
+        "|",
+        "| |\n",
+        "> ",
+        "- a\n",
+        "\x1b[",
+        "\x1b]",
+        "\r",
+    ),
 )
 """What texts are made of that take a long time where each piece is looked for the end of."""
 ORDINARY: dict[Kind, str] = {
-    "markdown": "# Title\n\nSome **bold** words, a [link](https://x.example) and `code`.\n\n* one\n* two\n\n| a | b |\n"
+    "markdown": "# Title\n\nSome **bold** words, a [link](https://x.example) and `code`.\n\n* "
+    "one\n* two\n\n| a | b |\n"
     "|---|---|\n| 1 | 2 |\n\n",
-    "latex": "The area of a circle is $\\pi r^2$, and its circumference \\(2 \\pi r\\), as everybody knows.\n",
+    "latex": "The area of a circle is $\\pi r^2$, and its circumference \\(2 \\pi r\\), as "
+    "everybody knows.\n",
     "code": "def double(number: int) -> int:\n    return 2 * number  # not more\n\n\n",
     "ansi": "\x1b[32mok\x1b[0m the test has passed in 0.1 s\n",
 }
@@ -147,12 +212,15 @@ def test_no_text_takes_much_longer_than_an_ordinary_one_of_its_length(kind: Kind
     ordinary = min(seconds_for(ORDINARY.get(kind, "Some words.\n"), kind) for _ in range(3))
     taken = {piece: min(seconds_for(piece, kind), seconds_for(piece, kind)) for piece in PIECES}
     assert {
-        piece: seconds for piece, seconds in taken.items() if seconds > MAX_TIMES * max(ordinary, MIN_SECONDS)
+        piece: seconds
+        for piece, seconds in taken.items()
+        if seconds > MAX_TIMES * max(ordinary, MIN_SECONDS)
     } == {}
 
 
 def seconds_for(piece: str, kind: Kind) -> float:
-    """Return the CPU time in which the longest text of `piece` that is parsed gets its kind and is rendered."""
+    """Return the CPU time in which the longest text of `piece` that is parsed gets its kind and is
+    rendered."""
     text = (piece * MAX_PARSED)[:MAX_PARSED]
     began = time.process_time()
     kind_of(text)

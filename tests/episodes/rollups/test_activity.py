@@ -24,18 +24,27 @@ def within(row: Activity, endings: list[Ending]) -> list[Ending]:
 def test_each_row_counts_what_ended_then() -> None:
     play(200)
     catch_up()
-    of_environment = {environment.pk: played(environment=environment) for environment in Environment.objects.all()}
+    of_environment = {
+        environment.pk: played(environment=environment) for environment in Environment.objects.all()
+    }
     assert {row.period for row in Activity.objects.all()} == {60, 3600, DAY}
     for row in Activity.objects.all():
         endings = within(row, of_environment[row.environment_id])
         counted, late = own(endings), expired(endings)
-        assert (row.episodes, row.scored, row.expired_scored) == (len(endings), len(counted), len(late))
+        assert (row.episodes, row.scored, row.expired_scored) == (
+            len(endings),
+            len(counted),
+            len(late),
+        )
         assert row.successes == sum(one.return_sum > THRESHOLD for one in counted)
         assert row.return_total == pytest.approx(sum(one.return_sum for one in counted))
         assert row.expired_successes == sum(one.return_sum > THRESHOLD for one in late)
         assert row.expired_total == pytest.approx(sum(one.return_sum for one in late))
         assert row.steps == sum(one.steps for one in endings)
-        assert (row.refused, row.failed) == (sum(one.refused for one in endings), sum(one.failed for one in endings))
+        assert (row.refused, row.failed) == (
+            sum(one.refused for one in endings),
+            sum(one.failed for one in endings),
+        )
         kinds = {"probe": row.probes} | {cause: getattr(row, cause) for cause, _ in Episode.CAUSES}
         assert {kind: count for kind, count in kinds.items() if count} == causes(endings)
 
@@ -64,7 +73,12 @@ def test_an_attempt_without_a_return_is_no_success() -> None:
 
 
 def end_at(*moments: float) -> list[Ending]:
-    record(*((episode_started(n), episode_ended(n, ended=moment)) for n, moment in enumerate(moments, 1)))
+    record(
+        *(
+            (episode_started(n), episode_ended(n, ended=moment))
+            for n, moment in enumerate(moments, 1)
+        )
+    )
     return endings_of(Episode.objects.all())
 
 
@@ -73,7 +87,9 @@ def periods(part: ActivityPart, endings: list[Ending]) -> list[int]:
     return sorted(Activity.objects.values_list("period", flat=True))
 
 
-@pytest.mark.parametrize(("age", "kept"), [(2 * DAY, [60, 3600, DAY]), (5 * DAY, [3600, DAY]), (99 * DAY, [DAY])])
+@pytest.mark.parametrize(
+    ("age", "kept"), [(2 * DAY, [60, 3600, DAY]), (5 * DAY, [3600, DAY]), (99 * DAY, [DAY])]
+)
 def test_what_ended_long_ago_is_kept_in_less_detail(age: int, kept: list[int]) -> None:
     assert periods(ActivityPart(lambda: NOON + age), end_at(NOON)) == kept
 

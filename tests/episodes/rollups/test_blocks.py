@@ -80,11 +80,17 @@ def test_each_holds_its_own_endings(seed: int) -> None:
     catch_up()
     for block, endings in found():
         assert (block.first_end, block.last_end) == (endings[0].number, endings[-1].number)
-        assert (block.began.timestamp(), block.ended.timestamp()) == (endings[0].ended, endings[-1].ended)
+        assert (block.began.timestamp(), block.ended.timestamp()) == (
+            endings[0].ended,
+            endings[-1].ended,
+        )
         assert block.episodes == len(endings)
         assert json.loads(block.causes) == causes(endings)
         assert block.steps == sum(values(endings, "length"))
-        assert (block.failed, block.refused) == (sum(values(endings, "failed")), sum(values(endings, "refused")))
+        assert (block.failed, block.refused) == (
+            sum(values(endings, "failed")),
+            sum(values(endings, "refused")),
+        )
 
 
 def test_returns_and_lengths_keep_their_mean_and_their_successes() -> None:
@@ -94,7 +100,9 @@ def test_returns_and_lengths_keep_their_mean_and_their_successes() -> None:
         sketch, expected = json.loads(getattr(block, name)), values(endings, name)
         assert len(sketch) <= 32
         assert count_of(sketch) == len(expected)
-        assert mean_of(sketch) == (pytest.approx(sum(expected) / len(expected)) if expected else None)
+        assert mean_of(sketch) == (
+            pytest.approx(sum(expected) / len(expected)) if expected else None
+        )
         assert above(sketch, THRESHOLD) == sum(value > THRESHOLD for value in expected)
 
 
@@ -108,17 +116,24 @@ def test_returns_of_expired_episodes_are_held_apart() -> None:
             sums, _, _, _, lengths, failed, refused, _ = json.loads(block.expired)
             assert mean_of(sums) == pytest.approx(sum(one.return_sum for one in late) / len(late))
             assert count_of(lengths) == len(late)
-            assert (failed, refused) == (sum(one.failed for one in late), sum(one.refused for one in late))
+            assert (failed, refused) == (
+                sum(one.failed for one in late),
+                sum(one.refused for one in late),
+            )
 
 
 def test_a_return_beyond_what_sums_bear_counts_as_the_largest() -> None:
     play(SIZE, cause="finished", return_max=1.7e308)
     catch_up()
-    largest = CurveBlock.objects.filter(level=0, scope="environment").values_list("return_max", flat=True)
+    largest = CurveBlock.objects.filter(level=0, scope="environment").values_list(
+        "return_max", flat=True
+    )
     assert set(largest) <= {f"[[1e+290,{SIZE}]]"}
 
 
-def test_while_its_scopes_are_remembered_a_batch_costs_one_query(django_assert_num_queries: Any) -> None:
+def test_while_its_scopes_are_remembered_a_batch_costs_one_query(
+    django_assert_num_queries: Any,
+) -> None:
     play(3 * SIZE - 1, cause="finished")
     part = BlocksPart()
     endings = played()

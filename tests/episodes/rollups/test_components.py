@@ -44,11 +44,20 @@ def test_a_large_output_is_read_too() -> None:
 
 
 def test_outputs_are_read_unless_the_recorder_has_seen_that_they_mention_none() -> None:
-    recorded('{"blocks": [], "metadata": null}', output_of(format=1.0), '{"blocks": [], "metadata": null}')
+    recorded(
+        '{"blocks": [], "metadata": null}',
+        output_of(format=1.0),
+        '{"blocks": [], "metadata": null}',
+    )
     recorded('{"blocks": [], "metadata": null}', episode=2)
     record((episode_started(3), step_taken(3, 0, output_json=output_of(late=1.0))))
-    record((step_taken(3, 1, output_json='{"blocks": []}'), episode_ended(3, steps=2)))  # after a restart
-    assert list(Episode.objects.order_by("pk").values_list("has_components", flat=True)) == [True, False, None]
+    # after a restart
+    record((step_taken(3, 1, output_json='{"blocks": []}'), episode_ended(3, steps=2)))
+    assert list(Episode.objects.order_by("pk").values_list("has_components", flat=True)) == [
+        True,
+        False,
+        None,
+    ]
     catch_up()
     assert set(values()) == {"format", "late"}
     Episode.objects.update(has_components=False)
@@ -58,7 +67,10 @@ def test_outputs_are_read_unless_the_recorder_has_seen_that_they_mention_none() 
 
 
 def test_an_environment_without_components_has_no_rows() -> None:
-    recorded('{"blocks": [{"text": "\\"reward_components\\""}], "metadata": null, "reward": 1, "finished": true}')
+    recorded(
+        '{"blocks": [{"text": "\\"reward_components\\""}], "metadata": null, "reward": 1, '
+        '"finished": true}'
+    )
     catch_up()
     assert not EpisodeComponent.objects.exists()
 
@@ -69,14 +81,18 @@ def test_sums_of_huge_components_stay_finite() -> None:
     assert values()["x"][0] > 1.7e308
 
 
-def test_names_beyond_the_limit_of_an_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_beyond_the_limit_of_an_environment_are_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MAX_NAMES", 2)
     recorded(output_of(a=1, b=2, c=3))
     recorded(output_of(c=1, b=2), episode=2)
     recorded(output_of(c=1), episode=3, environment="math")
     catch_up()
     assert RewardComponent.objects.count() == 3
-    assert list(EpisodeComponent.objects.filter(episode=2).values_list("component__name", flat=True)) == ["b"]
+    assert list(
+        EpisodeComponent.objects.filter(episode=2).values_list("component__name", flat=True)
+    ) == ["b"]
 
 
 def test_a_rebuild_gives_the_same_rows() -> None:

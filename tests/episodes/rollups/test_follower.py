@@ -31,12 +31,20 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_rests_longer_the_more_there_was_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert rest_seconds({"text": 5, "activity": 5}, {"text": 5, "activity": 5}) == pytest.approx(0.4)
-    assert rest_seconds({"text": 5, "activity": 5}, {"text": 5, "activity": 15}) == pytest.approx(0.6)
-    assert rest_seconds({"text": 5, "activity": 5}, {"text": 1000, "activity": 15}) == pytest.approx(1.0)
+    assert rest_seconds({"text": 5, "activity": 5}, {"text": 5, "activity": 5}) == pytest.approx(
+        0.4
+    )
+    assert rest_seconds({"text": 5, "activity": 5}, {"text": 5, "activity": 15}) == pytest.approx(
+        0.6
+    )
+    assert rest_seconds(
+        {"text": 5, "activity": 5}, {"text": 1000, "activity": 15}
+    ) == pytest.approx(1.0)
 
 
-def test_it_does_not_rest_longer_because_it_begins_after_many_endings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_rest_longer_because_it_begins_after_many_endings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.undo()
     assert rest_seconds({"text": 0}, {"text": 1000}) == pytest.approx(0.4)
 
@@ -62,7 +70,9 @@ async def until_followed(name: str, end_number: int) -> None:
 
 
 async def play(recorder: Recorder) -> None:
-    await commit(recorder, *(row for n in range(1, 129) for row in (episode_started(n), episode_ended(n))))
+    await commit(
+        recorder, *(row for n in range(1, 129) for row in (episode_started(n), episode_ended(n)))
+    )
 
 
 def test_what_ends_is_followed_by_itself() -> None:
@@ -88,7 +98,9 @@ def test_a_part_that_rests_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) ->
     assert Progress.objects.get(name="text").end_number == FIRST_ENDINGS
 
 
-def test_a_part_that_stumbles_goes_on_when_it_can_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_stumbles_goes_on_when_it_can_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     stumbles = True
     gather = ActivityPart.gather
 
@@ -115,7 +127,9 @@ def test_the_commits_of_a_follower_in_a_process_of_its_own_do_not_wait_for_the_d
     connection = connections.create_connection("default")
     try:
         with connection.cursor() as cursor:
-            cursor.execute("PRAGMA synchronous" if connection.vendor == "sqlite" else "SHOW synchronous_commit")
+            cursor.execute(
+                "PRAGMA synchronous" if connection.vendor == "sqlite" else "SHOW synchronous_commit"
+            )
             assert cursor.fetchone()[0] in (1, "off")  # 1: NORMAL
     finally:
         connection_created.disconnect(relax_commits)

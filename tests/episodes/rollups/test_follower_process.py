@@ -1,4 +1,5 @@
-"""The follower in a process of its own, next to a real server, and in the server's process: both do the same."""
+"""The follower in a process of its own, next to a real server, and in the server's process: both do
+the same."""
 
 from __future__ import annotations
 
@@ -52,11 +53,19 @@ def play(server: LiveServer, word: str) -> None:
 
 
 def is_found(server: LiveServer, word: str, count: int = 1) -> bool:
-    found = httpx.get(f"{server.url}/api/episodes", params={"text": word}, follow_redirects=True).json()
+    found = httpx.get(
+        f"{server.url}/api/episodes", params={"text": word}, follow_redirects=True
+    ).json()
     return len(found["results"]) == count
 
 
-COMPARED = ("episodes?text=walrus", "environments", "runs", "curves", "environments/echo/leaderboard?by=run")
+COMPARED = (
+    "episodes?text=walrus",
+    "environments",
+    "runs",
+    "curves",
+    "environments/echo/leaderboard?by=run",
+)
 PASSING = (
     "created",
     "ready",
@@ -86,7 +95,9 @@ def played_with(where: str) -> list[Any]:
     """Play on a server of its own until nothing is behind, and return what it says of it."""
     with LiveServer("tests.envs:Echo", env={"ORSWEB_FOLLOWER": where}) as server:
         for number in range(3):
-            with Agent(server, **{"X-Run": "grpo", "X-Step": str(number)}).open({"id": number}) as agent:
+            with Agent(server, **{"X-Run": "grpo", "X-Step": str(number)}).open(
+                {"id": number}
+            ) as agent:
                 agent.call("echo", {"text": "walrus"})
                 agent.call("nothing_like_it")
         eventually(lambda: is_found(server, "walrus", 3))
@@ -98,7 +109,9 @@ def played_with(where: str) -> list[Any]:
 
 
 def behind(server: LiveServer) -> set[float]:
-    found = re.findall(r"follower_behind_episodes\{.*\} (.*)", httpx.get(f"{server.url}/metrics").text)
+    found = re.findall(
+        r"follower_behind_episodes\{.*\} (.*)", httpx.get(f"{server.url}/metrics").text
+    )
     return {float(count) for count in found}
 
 
@@ -109,7 +122,9 @@ def test_one_process_alone_behaves_alike() -> None:
 
 
 def test_it_starts_after_sessions_have_come_back() -> None:
-    with LiveServer("environments.builtin.guess:Guess", env={"ORSWEB_FOLLOWER": "process"}) as server:
+    with LiveServer(
+        "environments.builtin.guess:Guess", env={"ORSWEB_FOLLOWER": "process"}
+    ) as server:
         with Agent(server).open(split="train", index=0) as agent:
             agent.call("guess", {"number": -1})
             server.kill()
@@ -119,11 +134,14 @@ def test_it_starts_after_sessions_have_come_back() -> None:
         eventually(lambda: len(followers(server)) == 1)
 
 
-def test_lines_that_are_no_reports_are_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lines_that_are_no_reports_are_skipped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "printing.py").write_text(PRINTING)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(follower_process, "__name__", "printing")
-    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "of.an.environment")  # as an environment's module may set it
+    # as an environment's module may set it
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "of.an.environment")
     following = FollowerProcess()
     following.start()
     eventually(lambda: following.places() == {"text": 7})

@@ -1,4 +1,5 @@
-"""An episode whose client names run and model only in what it uploads has them afterwards, and counts in them."""
+"""An episode whose client names run and model only in what it uploads has them afterwards, and
+counts in them."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_figures_are_those_of_episodes_that_named_it_themselves(
     kept = figures(client, run)
     assert kept["total"]["n"] == kept["points"] == 23
     for level in (0, 1) if is_followed else ():
-        held = CurveBlock.objects.filter(scope="run", level=level).values_list("episodes", flat=True)
+        held = CurveBlock.objects.filter(scope="run", level=level).values_list(
+            "episodes", flat=True
+        )
         assert sum(held) > len(held) * 4 ** (level + 1)
     start_over()
     catch_up()

@@ -58,7 +58,12 @@ def rows() -> list[Any]:
     found = []
     for model in FOLLOWED:
         names = [field.name for field in model._meta.fields if field.name != "id"]
-        found.append(sorted(repr([_rounded(value) for value in row]) for row in model.objects.values_list(*names)))
+        found.append(
+            sorted(
+                repr([_rounded(value) for value in row])
+                for row in model.objects.values_list(*names)
+            )
+        )
     return found
 
 
@@ -259,7 +264,8 @@ def test_a_round_ends_for_all_parts_where_the_record_ended_when_it_began() -> No
             assert following.advance()
             play(1, first=number)
             assert not following.advance() and following.place == 3
-    assert sum("julianday" in one["sql"] or "extract(epoch" in one["sql"] for one in queries) == 1  # read once for both
+    # read once for both
+    assert sum("julianday" in one["sql"] or "extract(epoch" in one["sql"] for one in queries) == 1
     reader.begin_round()
     for following in followings:
         assert following.advance() and following.place == 5

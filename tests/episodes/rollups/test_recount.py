@@ -48,7 +48,9 @@ def override(**fields: Any) -> None:
 
 def end_some(source: random.Random, number: int) -> None:
     """End twenty running episodes, record ten others from start to end, and start one more."""
-    running = list(Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True))
+    running = list(
+        Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True)
+    )
     new = range(number * 100, number * 100 + 10)
     ends = [random_end(source, n) for n in (*source.sample(running, 20), *new)]
     record(tuple(random_start(source, n) for n in (*new, new.stop)), tuple(ends))
@@ -77,13 +79,22 @@ def test_it_removes_statistics_without_episodes(played: random.Random) -> None:
     echo = Environment.objects.get(name="echo")
     task = Task.objects.create(environment=echo, content_hash="x", spec="x")
     TaskStatistics.objects.create(
-        task=task, environment=echo, by="all", attempts=5, scored=5, successes=5, return_total=5, rate=1.0
+        task=task,
+        environment=echo,
+        by="all",
+        attempts=5,
+        scored=5,
+        successes=5,
+        return_total=5,
+        rate=1.0,
     )
     rebuild_all()
     assert stored() == recounted()
 
 
-def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, settings: Settings) -> None:
+def test_it_follows_other_thresholds_of_the_buckets(
+    played: random.Random, settings: Settings
+) -> None:
     rebuild_all()
     settings.ORSWEB_BUCKET_ATTEMPTS, settings.ORSWEB_BUCKET_HOPELESS = 1, 0.3
     assert misfiled() != []
@@ -92,14 +103,18 @@ def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, setti
 
 
 def test_a_task_without_episodes_is_unseen_again(played: random.Random) -> None:
-    unplayed = Task.objects.create(environment=Environment.objects.get(name="echo"), content_hash="x", spec="x")
+    unplayed = Task.objects.create(
+        environment=Environment.objects.get(name="echo"), content_hash="x", spec="x"
+    )
     make_statistics(unplayed, 5, 5)
     rebuild_all()
     assert misfiled() == []
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (200, 1000, 0)])
-def test_it_counts_in_parts(played: random.Random, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]) -> None:
+def test_it_counts_in_parts(
+    played: random.Random, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]
+) -> None:
     for name, size in zip(("CHUNK_TASKS", "MAX_ROWS", "MAX_RUNNING"), sizes, strict=True):
         monkeypatch.setattr(recount, name, size)
     TaskStatistics.objects.update(attempts=F("attempts") + 7)
@@ -136,7 +151,9 @@ def test_a_recount_that_was_stopped_is_due_again(played: random.Random) -> None:
     assert echo in recount.stale()
 
 
-def test_a_definition_that_changes_during_a_recount_makes_it_due_again(played: random.Random) -> None:
+def test_a_definition_that_changes_during_a_recount_makes_it_due_again(
+    played: random.Random,
+) -> None:
     echo = Environment.objects.get(name="echo")
     recount.rebuild(echo, progress=lambda done: override(default_return="max", counted=""))
     override(default_return="sum")
@@ -164,7 +181,9 @@ def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stored() == recounted()
 
 
-def test_the_command_counts_one_environment_or_all(played: random.Random, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_counts_one_environment_or_all(
+    played: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
     TaskStatistics.objects.all().delete()
     call_command("rebuild_statistics", "--environment", "echo")
     assert capsys.readouterr().out == "echo: 4 tasks counted\n"
@@ -174,7 +193,11 @@ def test_the_command_counts_one_environment_or_all(played: random.Random, capsys
 
 
 def test_the_command_names_the_environments_there_are(played: random.Random) -> None:
-    with pytest.raises(CommandError, match=r"No environment is named 'chess'\. There are '\w+', '\w+'\."):
+    with pytest.raises(
+        CommandError,
+        match=r"No environment is named 'chess'\. There are '\w+', "
+        r"'\w+'\.",
+    ):
         call_command("rebuild_statistics", "--environment", "chess")
 
 

@@ -1,4 +1,5 @@
-"""Rollouts are summarised some time after they were uploaded: episode, figures, tokens, text index."""
+"""Rollouts are summarised some time after they were uploaded: episode, figures, tokens, text
+index."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ NAMED = '{"run_info": {"model_name": "m-1"}}'
 def add(rollout: Rollout, text: str, **fields: Any) -> RolloutMessage:
     index = rollout.messages.count()
     values = {"kind": "assistant_message", "received": timezone.now(), **fields}
-    return RolloutMessage.objects.create(rollout=rollout, index=index, event_id=f"new-{index}", content=text, **values)
+    return RolloutMessage.objects.create(
+        rollout=rollout, index=index, event_id=f"new-{index}", content=text, **values
+    )
 
 
 def summarised(rollout: Rollout) -> Rollout:
@@ -128,7 +131,7 @@ def test_the_same_calls_again_are_another_episode() -> None:
     assert (again.episode_id, again.joined_by) == (second.pk, "calls")
 
 
-# --- search ----------------------------------------------------------------------------------------------------------
+# --- search ---------------------------------------------------------------------------------------
 
 
 def test_an_episode_is_found_by_what_its_model_thought() -> None:
@@ -167,7 +170,7 @@ def test_a_rebuild_finds_the_same() -> None:
     assert texts("four") == ["alone", "r-1"]
 
 
-# --- tokens and cost -------------------------------------------------------------------------------------------------
+# --- tokens and cost ------------------------------------------------------------------------------
 
 
 def usage(text: str) -> str:
@@ -175,11 +178,20 @@ def usage(text: str) -> str:
 
 
 OPENAI = usage(
-    '{"usage": {"prompt_tokens": 10, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}}'
+    '{"usage": {"prompt_tokens": 10, "completion_tokens": 4, "prompt_tokens_details": '
+    '{"cached_tokens": 8}}}'
 )
-REASONED = usage('{"usage": {"input_tokens": 7, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 2}}}')
-ANTHROPIC = usage('{"usage": {"input_tokens": 1, "cache_read_input_tokens": 5, "output_tokens": 2}, "cost": 0.25}')
-GOOGLE = usage('{"usage_metadata": {"prompt_token_count": 3, "candidates_token_count": 2, "thoughts_token_count": 9}}')
+REASONED = usage(
+    '{"usage": {"input_tokens": 7, "output_tokens": 3, "output_tokens_details": '
+    '{"reasoning_tokens": 2}}}'
+)
+ANTHROPIC = usage(
+    '{"usage": {"input_tokens": 1, "cache_read_input_tokens": 5, "output_tokens": 2}, "cost": 0.25}'
+)
+GOOGLE = usage(
+    '{"usage_metadata": {"prompt_token_count": 3, "candidates_token_count": 2, '
+    '"thoughts_token_count": 9}}'
+)
 NONE = (None, None, None, None, None)
 
 
@@ -193,12 +205,17 @@ NONE = (None, None, None, None, None)
         ([OPENAI, "", OPENAI], (20, 8, None, 16, None)),
         ([ANTHROPIC], (6, 2, None, 5, 0.25)),
         ([GOOGLE], (3, 11, 9, None, None)),
-        ([usage('{"usage": {"prompt_tokens": -1, "completion_tokens": "many", "cost": 1e999}}')], NONE),
+        (
+            [usage('{"usage": {"prompt_tokens": -1, "completion_tokens": "many", "cost": 1e999}}')],
+            NONE,
+        ),
         ([usage(f'{{"usage": {{"output_tokens": 1{"0" * 400}}}, "cost": 1{"0" * 400}}}')], NONE),
         ([usage('{"usage": [1]}'), usage('{"tokens": {}}')], NONE),
     ],
 )
-def test_tokens_and_cost_are_added_up(extras: list[str], expected: tuple[float | None, ...]) -> None:
+def test_tokens_and_cost_are_added_up(
+    extras: list[str], expected: tuple[float | None, ...]
+) -> None:
     rollout = reported(messages=[("assistant_message", "x", {"extra": extra}) for extra in extras])
     rollout = summarised(rollout)
     assert _usage(rollout) == expected
@@ -206,7 +223,8 @@ def test_tokens_and_cost_are_added_up(extras: list[str], expected: tuple[float |
 
 def test_totals_of_the_client_take_precedence() -> None:
     rollout = reported(
-        messages=[("assistant_message", "x", {"extra": OPENAI})], info='{"cost": [1, 0.5], "output_tokens": [1, 99]}'
+        messages=[("assistant_message", "x", {"extra": OPENAI})],
+        info='{"cost": [1, 0.5], "output_tokens": [1, 99]}',
     )
     assert _usage(summarised(rollout)) == (10, 99, None, 8, 0.5)
 
@@ -215,7 +233,7 @@ def _usage(one: Rollout) -> tuple[float | None, ...]:
     return one.input_tokens, one.output_tokens, one.reasoning_tokens, one.cached_tokens, one.cost
 
 
-# --- what the client leaves out --------------------------------------------------------------------------------------
+# --- what the client leaves out -------------------------------------------------------------------
 
 
 def test_a_model_that_the_client_does_not_name_is_that_of_the_episode() -> None:
@@ -250,7 +268,11 @@ def test_an_upgrade_names_the_models_of_joined_rollouts() -> None:
     episode = played(run=RunInfo(model="m-7"))
     for event_id, by in (("own", "calls"), ("guess", "guess"), ("named", "session")):
         reported(
-            event_id, episode=episode, joined_by=by, is_summarised=True, model="m-1" if event_id == "named" else ""
+            event_id,
+            episode=episode,
+            joined_by=by,
+            is_summarised=True,
+            model="m-1" if event_id == "named" else "",
         )
     reported("alone")
     migration = import_module("episodes.migrations.0021_models_of_rollouts")

@@ -1,4 +1,5 @@
-"""Tests of the results of runs at tasks, which the follower counts and the comparison of runs reads."""
+"""Tests of the results of runs at tasks, which the follower counts and the comparison of runs
+reads."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def sums(run: Run) -> list[tuple[int, int, float]]:
     """Return the attempts, those that have a last reward, and the total of these."""
-    return list(RunTask.objects.filter(run_id=run.pk).values_list("attempts", "scored_last", "total_last"))
+    return list(
+        RunTask.objects.filter(run_id=run.pk).values_list("attempts", "scored_last", "total_last")
+    )
 
 
 def test_attempts_of_a_run_at_a_task_are_adjacent() -> None:
@@ -76,7 +79,11 @@ def test_comparing_runs_before_and_after_their_endings_are_followed_is_equal() -
 def test_what_is_followed_and_what_is_not_count_together_once() -> None:
     first, second = two_runs()
     catch_up()
-    end_episode(0.0, run=first, task_id=RunTask.objects.filter(run_id=first.pk).values_list("task_id").get()[0])
+    end_episode(
+        0.0,
+        run=first,
+        task_id=RunTask.objects.filter(run_id=first.pk).values_list("task_id").get()[0],
+    )
     assert means(paired((first, second), Definition(), 9))[0] == (0.5, 3)
 
 
@@ -87,7 +94,9 @@ def test_rows_do_not_count_while_they_are_rebuilt() -> None:
     assert means(paired(runs, Definition(), 9))[0] == (0.75, 2)
 
 
-def test_older_endings_that_were_not_followed_are_reported_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_endings_that_were_not_followed_are_reported_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runs = two_runs()
     monkeypatch.setattr(module, "MAX_ENDINGS", 1)
     behind = paired(runs, Definition(), 9)

@@ -35,7 +35,9 @@ def note(client: Client, address: str = "/episodes/?text=fox") -> str:
         (3, ""),
     ],
 )
-def test_a_search_says_how_many_episodes_are_indexed(client: Client, followed: int, words: str) -> None:
+def test_a_search_says_how_many_episodes_are_indexed(
+    client: Client, followed: int, words: str
+) -> None:
     ended(followed, 3)
     assert note(client) == words == get("episodes?text=fox")["note"]
     assert words in client.get("/episodes/?text=fox").content.decode()
@@ -54,7 +56,9 @@ def test_other_filters_do_not_depend_on_the_index(client: Client) -> None:
         (5, "1 episode is not in the search index yet."),
     ],
 )
-def test_many_are_not_counted(client: Client, monkeypatch: pytest.MonkeyPatch, followed: int, words: str) -> None:
+def test_many_are_not_counted(
+    client: Client, monkeypatch: pytest.MonkeyPatch, followed: int, words: str
+) -> None:
     monkeypatch.setattr(search_note, "MAX_COUNTED", 2)
     ended(followed, 6)
     assert note(client) == words
@@ -74,7 +78,9 @@ def indexed(*texts: str) -> int:
     return episode.pk
 
 
-def test_it_says_when_more_transcripts_match_than_are_searched(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_when_more_transcripts_match_than_are_searched(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for limit in ("MAX_MATCHES", "MAX_LOOKED_AT"):
         monkeypatch.setattr(index, limit, 2)
     for _ in range(2):
@@ -82,7 +88,8 @@ def test_it_says_when_more_transcripts_match_than_are_searched(client: Client, m
     indexed("dog")
     for text in ("fox", '"quick fox"'):
         assert (
-            note(client, f"/episodes/?text={text}") == "Only the newest 2 transcripts with these words were searched."
+            note(client, f"/episodes/?text={text}") == "Only the newest 2 transcripts with these "
+            "words were searched."
         )
     assert note(client, "/episodes/?text=dog") == note(client, "/episodes/?text=%22%22") == ""
 
@@ -98,7 +105,9 @@ def test_it_says_how_many_episodes_still_run(client: Client) -> None:
     make_episode(status="running", cause="", ended=None)
     assert note(client) == "1 running episode is not searched."
     make_episode(status="running", cause="", ended=None)
-    assert note(client) == get("episodes?text=fox")["note"] == "2 running episodes are not searched."
+    assert (
+        note(client) == get("episodes?text=fox")["note"] == "2 running episodes are not searched."
+    )
 
 
 def test_it_says_that_phrases_are_near_their_words(client: Client) -> None:

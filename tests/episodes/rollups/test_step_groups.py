@@ -1,4 +1,5 @@
-"""Spans of a run count its groups, in whatever order their members end, as the episodes themselves do."""
+"""Spans of a run count its groups, in whatever order their members end, as the episodes themselves
+do."""
 
 from __future__ import annotations
 
@@ -31,13 +32,16 @@ DEFINITIONS = [
 
 
 def play_groups(seed: int = 1, steps: int = 6) -> Run:
-    """End the rollouts of four groups in each training step, in no order, some batches after others."""
+    """End the rollouts of four groups in each training step, in no order, some batches after
+    others."""
     random, run = Random(seed), make_run()
     tasks = [make_task() for _ in range(4)]
     members = [(step, task) for step in range(steps) for task in tasks for _ in range(4)]
     random.shuffle(members)
     for place, (step, task) in enumerate(members):
-        cause = random.choice(["finished", "finished", "finished", "expired", "no_call", "env_error"])
+        cause = random.choice(
+            ["finished", "finished", "finished", "expired", "no_call", "env_error"]
+        )
         value = 0.0 if cause == "no_call" else random.choice([0.0, 1.0, 1.0])
         end_episode(value, run=run, run_step=step, task=task, cause=cause)
         if place % 20 == 0:
@@ -47,10 +51,13 @@ def play_groups(seed: int = 1, steps: int = 6) -> Run:
 
 
 def from_pages(run: Run, definition: Definition, steps: int = 6) -> list[tuple[int, int, Any]]:
-    """Return by training step the number of groups and of flat ones, and the mean deviation, as their pages say."""
+    """Return by training step the number of groups and of flat ones, and the mean deviation, as
+    their pages say."""
     found = []
     for step in range(steps):
-        spreads = [one.spread for one in groups_of(run, step, definition).lines if one.spread.scored > 1]
+        spreads = [
+            one.spread for one in groups_of(run, step, definition).lines if one.spread.scored > 1
+        ]
         deviation = round(fmean(one.deviation or 0.0 for one in spreads), 9) if spreads else None
         found.append((len(spreads), sum(one.is_flat for one in spreads), deviation))
     return found
@@ -58,8 +65,13 @@ def from_pages(run: Run, definition: Definition, steps: int = 6) -> list[tuple[i
 
 def from_curve(run: Run, definition: Definition) -> list[tuple[Any, Any, Any]]:
     points = curve(scope_of(run), definition, "step").points
-    rounded = [None if point.group_deviation is None else round(point.group_deviation, 9) for point in points]
-    return [(point.groups, point.flat_groups, mean) for point, mean in zip(points, rounded, strict=True)]
+    rounded = [
+        None if point.group_deviation is None else round(point.group_deviation, 9)
+        for point in points
+    ]
+    return [
+        (point.groups, point.flat_groups, mean) for point, mean in zip(points, rounded, strict=True)
+    ]
 
 
 def test_a_curve_counts_the_groups_that_the_pages_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,12 +117,16 @@ def test_only_curves_of_runs_over_training_steps_have_groups() -> None:
 
 
 @pytest.mark.parametrize("most", [0, covers.MAX_RAW_ENDINGS])
-def test_a_curve_without_groups_is_otherwise_the_same(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_a_curve_without_groups_is_otherwise_the_same(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ENDINGS", 8)
     monkeypatch.setattr(covers, "MAX_RAW_ENDINGS", most)
     monkeypatch.setattr(covers, "MIN_RAW", most)
     run = play_groups()
-    whole, without = (curve(scope_of(run), Definition(), "step", needs_groups=needs) for needs in (True, False))
+    whole, without = (
+        curve(scope_of(run), Definition(), "step", needs_groups=needs) for needs in (True, False)
+    )
     assert {point.groups for point in without.points} == {None}
     assert [(one.x, one.mean, one.causes) for one in without.points] == [
         (one.x, one.mean, one.causes) for one in whole.points

@@ -1,4 +1,5 @@
-"""Spans hold what the episodes of their training steps hold, for every scope and any order of endings."""
+"""Spans hold what the episodes of their training steps hold, for every scope and any order of
+endings."""
 
 from __future__ import annotations
 
@@ -33,9 +34,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shuffled() -> None:
-    """Record episodes of one run whose training steps, from -300 to 900, end in no order; a fifth of them has none."""
+    """Record episodes of one run whose training steps, from -300 to 900, end in no order; a fifth
+    of them has none."""
     random, run = Random(3), make_run("shuffled")
-    steps = [random.choice([None, *(random.randint(-300, 900) for _ in range(4))]) for _ in range(150)]
+    steps = [
+        random.choice([None, *(random.randint(-300, 900) for _ in range(4))]) for _ in range(150)
+    ]
     end_episodes(*((1.0, {"run": run, "run_step": step}) for step in steps))
 
 
@@ -44,7 +48,11 @@ def of(span: StepSpan) -> list[Ending]:
     endings = played(**{span.scope: span.scope_id})
     held = [one for one in endings if one.environment == span.environment_id]
     held = [one for one in held if span.scope != "run" or (one.split or 0) == span.split_id]
-    return [one for one in held if one.run_step is not None and one.run_step // span.width == span.number]
+    return [
+        one
+        for one in held
+        if one.run_step is not None and one.run_step // span.width == span.number
+    ]
 
 
 def counted() -> list[tuple[Any, ...]]:
@@ -63,10 +71,15 @@ def counted() -> list[tuple[Any, ...]]:
     return sorted(StepSpan.objects.values_list(*names), key=str)
 
 
-def test_spans_of_many_environments_are_fewer_but_not_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_of_many_environments_are_fewer_but_not_too_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, value in (("MAX_SPANS", 16), ("MAX_ROWS", 20), ("MIN_SPANS", 5)):
         monkeypatch.setattr(step_spans, name, value)
-    run, tasks = make_run(), [make_task(environment=make_environment(f"world-{n}")) for n in range(3)]
+    run, tasks = (
+        make_run(),
+        [make_task(environment=make_environment(f"world-{n}")) for n in range(3)],
+    )
     values = [{"run": run, "run_step": step, "task": task} for step in range(16) for task in tasks]
     end_episodes(*((1.0, one | {"environment": one["task"].environment}) for one in values))
     catch_up()
@@ -84,7 +97,10 @@ def test_each_holds_its_own_endings(make: Callable[[], None]) -> None:
         steps = [ending.run_step for ending in endings if ending.run_step is not None]
         assert (span.step_low, span.step_high) == (min(steps), max(steps))
         assert (span.first_end, span.last_end) == (endings[0].number, endings[-1].number)
-        assert (span.began.timestamp(), span.ended.timestamp()) == (endings[0].ended, endings[-1].ended)
+        assert (span.began.timestamp(), span.ended.timestamp()) == (
+            endings[0].ended,
+            endings[-1].ended,
+        )
         assert span.episodes == len(endings)
         assert json.loads(span.causes) == causes(endings)
         assert span.steps == sum(ending.steps for ending in own(endings))
@@ -97,16 +113,24 @@ def test_every_ending_is_held_once_in_each_scope(make: Callable[[], None]) -> No
     for scope in SCOPES:
         for pk in set(Episode.objects.exclude(**{scope: None}).values_list(scope, flat=True)):
             spans = StepSpan.objects.filter(scope=scope, scope_id=pk)
-            assert sum(span.episodes for span in spans) == len(played(**{scope: pk}, run_step__isnull=False))
+            assert sum(span.episodes for span in spans) == len(
+                played(**{scope: pk}, run_step__isnull=False)
+            )
             assert len({span.width for span in spans}) <= 1
             assert len({span.number for span in spans}) <= 4
 
 
 @pytest.mark.parametrize(
     ("run_steps", "width", "numbers"),
-    [((30, 0, 20, 10), 1, [0, 10, 20, 30]), ((30, 0, 20, 10, 40), 16, [0, 1, 2]), ((-1, 0, 9, 2, 1), 2, [-1, 0, 1, 4])],
+    [
+        ((30, 0, 20, 10), 1, [0, 10, 20, 30]),
+        ((30, 0, 20, 10, 40), 16, [0, 1, 2]),
+        ((-1, 0, 9, 2, 1), 2, [-1, 0, 1, 4]),
+    ],
 )
-def test_spans_are_as_narrow_as_they_can_be(run_steps: Sequence[int], width: int, numbers: list[int]) -> None:
+def test_spans_are_as_narrow_as_they_can_be(
+    run_steps: Sequence[int], width: int, numbers: list[int]
+) -> None:
     run = make_run("narrow")
     for step in run_steps:
         end_episode(run=run, run_step=step)
@@ -126,7 +150,9 @@ def test_returns_and_lengths_keep_their_mean_and_their_successes() -> None:
         sketch = json.loads(getattr(span, name))
         assert len(sketch) <= 32
         assert count_of(sketch) == len(expected)
-        assert mean_of(sketch) == (pytest.approx(sum(expected) / len(expected)) if expected else None)
+        assert mean_of(sketch) == (
+            pytest.approx(sum(expected) / len(expected)) if expected else None
+        )
         assert above(sketch, THRESHOLD) == sum(value > THRESHOLD for value in expected)
 
 
@@ -141,11 +167,14 @@ def test_it_remembers_only_some_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted() == plenty
 
 
-def test_while_its_scopes_are_remembered_a_batch_asks_for_what_it_changes(django_assert_num_queries: Any) -> None:
+def test_while_its_scopes_are_remembered_a_batch_asks_for_what_it_changes(
+    django_assert_num_queries: Any,
+) -> None:
     play(200)
     part, endings = SpansPart(), played(run_step__isnull=False)
     part.gather(endings[:-1])
-    with django_assert_num_queries(2 + (endings[-1].run is not None)):  # thresholds, spans, and groups of a run
+    # thresholds, spans, and groups of a run
+    with django_assert_num_queries(2 + (endings[-1].run is not None)):
         part.gather(endings[-1:])
 
 

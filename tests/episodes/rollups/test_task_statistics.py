@@ -23,7 +23,9 @@ ALL = ("echo", '{"id": 1}', "all", "")
 def attempt(episode: int = 1, **changes: Any) -> tuple[Row, ...]:
     """Record an episode of one task, from start to end."""
     returned = changes.pop("returned", 0.5)
-    start = {name: changes.pop(name) for name in ("run", "spec_json", "environment") if name in changes}
+    start = {
+        name: changes.pop(name) for name in ("run", "spec_json", "environment") if name in changes
+    }
     returns = {f"return_{name}": returned for name in ("sum", "last", "max", "mean")}
     return episode_started(episode, **start), episode_ended(episode, **(returns | changes))
 
@@ -108,7 +110,12 @@ def test_probes_and_infrastructure_failures_are_no_attempts(
 def test_it_counts_by_the_convention_in_force(convention: str, expected: tuple[Any, ...]) -> None:
     Environment.objects.create(name="echo", convention=convention)
     causes = ("finished", "abandoned", "expired", "interrupted", "env_error", "setup_failed")
-    record(*(attempt(n, cause=cause, returned=1.0 if n < 3 else 0.5) for n, cause in enumerate(causes, 1)))
+    record(
+        *(
+            attempt(n, cause=cause, returned=1.0 if n < 3 else 0.5)
+            for n, cause in enumerate(causes, 1)
+        )
+    )
     record(attempt(7, cause="abandoned", steps=0, is_named=True, returned=0.0))
     row = stored()[ALL]
     assert (row[0], row[3], row[-1]) == expected
@@ -117,7 +124,10 @@ def test_it_counts_by_the_convention_in_force(convention: str, expected: tuple[A
 
 def test_a_task_whose_rollouts_are_left_out_stays_unseen() -> None:
     record(attempt(cause="env_error"))
-    assert (stored()[ALL], Task.objects.get().is_unseen) == ((0, 0, 0, 0.0, None, None, 0.0, {"env_error": 1}), True)
+    assert (stored()[ALL], Task.objects.get().is_unseen) == (
+        (0, 0, 0, 0.0, None, None, 0.0, {"env_error": 1}),
+        True,
+    )
     assert misfiled() == []
     record(attempt(2, returned=1.0))
     assert stored()[ALL] == (1, 1, 1, 1.0, 1.0, 1.0, 1.0, {"env_error": 1})
@@ -128,7 +138,9 @@ def test_a_running_episode_is_no_attempt() -> None:
     assert stored() == {}
 
 
-@pytest.mark.parametrize(("definition", "score"), [("sum", 1.0), ("last", 2.0), ("max", 3.0), ("mean", None)])
+@pytest.mark.parametrize(
+    ("definition", "score"), [("sum", 1.0), ("last", 2.0), ("max", 3.0), ("mean", None)]
+)
 def test_it_counts_by_the_return_in_force(definition: str, score: float | None) -> None:
     Environment.objects.create(name="echo", default_return=definition, success_threshold=1.5)
     record(attempt(return_sum=1.0, return_last=2.0, return_max=3.0, return_mean=None))
@@ -143,7 +155,12 @@ def test_an_attempt_without_return_counts_as_no_success() -> None:
 
 
 def test_a_return_at_the_threshold_is_no_success() -> None:
-    record(*(attempt(n, returned=value) for n, value in enumerate((0.9, 0.9000000000000001, 0.900000000001), 1)))
+    record(
+        *(
+            attempt(n, returned=value)
+            for n, value in enumerate((0.9, 0.9000000000000001, 0.900000000001), 1)
+        )
+    )
     assert stored()[ALL][:3] == (3, 3, 1)
 
 
@@ -161,7 +178,9 @@ def test_what_is_written_again_counts_once() -> None:
 
 
 def test_calls_refused_after_the_end_change_nothing() -> None:
-    record(attempt(1, steps=1), (step_taken(index=1, status="refused"), episode_ended(1, refused=1)))
+    record(
+        attempt(1, steps=1), (step_taken(index=1, status="refused"), episode_ended(1, refused=1))
+    )
     assert stored()[ALL][0] == 1
 
 

@@ -58,7 +58,9 @@ def test_later_episodes_of_the_day_are_added() -> None:
 
 
 def test_each_day_and_environment_has_its_own() -> None:
-    starts = [episode_started(n, environment=name) for n, name in enumerate(("echo", "echo", "math"), 1)]
+    starts = [
+        episode_started(n, environment=name) for n, name in enumerate(("echo", "echo", "math"), 1)
+    ]
     ends = [episode_ended(n, ended=NOON + days * 86400) for n, days in enumerate((0, 1, 0), 1)]
     record((*starts, *(step_taken(n) for n in (1, 2, 3)), *ends))
     catch_up()
@@ -66,7 +68,10 @@ def test_each_day_and_environment_has_its_own() -> None:
 
 
 def test_tools_that_do_not_exist_count_together() -> None:
-    calls = (step_taken(1, n, tool=f"made up {n}", status="refused", reason="not_found") for n in range(5))
+    calls = (
+        step_taken(1, n, tool=f"made up {n}", status="refused", reason="not_found")
+        for n in range(5)
+    )
     record((episode_started(), *calls, episode_ended()))
     catch_up()
     assert list(ToolUse.objects.values_list("tool", "refused")) == [("", 5)]

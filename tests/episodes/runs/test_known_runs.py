@@ -29,7 +29,9 @@ async def play(recorder: Recorder, episodes: Sequence[Played], number: int = 1) 
         fields = {"name": "tiny", **episode}
         started = NOON + fields.pop("after", 0.0)
         about = RunInfo(**fields)
-        await commit(recorder, episode_started(place, run=about, created=started), episode_ended(place))
+        await commit(
+            recorder, episode_started(place, run=about, created=started), episode_ended(place)
+        )
 
 
 def names() -> list[str]:
@@ -51,10 +53,16 @@ QUIET = QUIET_SECONDS + 1
         ([{"step": 3}, {"step": 1}], [FIRST, FIRST]),
         ([{"step": step} for step in (0, 100, 200, 0, 100, 200)], [FIRST] * 3 + [SECOND] * 3),
         ([{"step": step} for step in (0, 100, 0, 100)], [FIRST] * 2 + [SECOND] * 2),
-        ([{"step": 3}, {"step": 1, "after": QUIET}, {"step": 2, "after": QUIET}], [FIRST, SECOND, SECOND]),
+        (
+            [{"step": 3}, {"step": 1, "after": QUIET}, {"step": 2, "after": QUIET}],
+            [FIRST, SECOND, SECOND],
+        ),
         ([{"step": 3}, {"step": 3, "after": QUIET}, {"step": 9, "after": 9 * QUIET}], [FIRST] * 3),
         ([{"step": 40}, {}, {"step": 1}, {}], [FIRST, FIRST, SECOND, SECOND]),
-        ([{"model": "a"}, {"model": "b"}, {"model": "a"}, {}, {"model": "b"}], [FIRST, SECOND, FIRST, SECOND, SECOND]),
+        (
+            [{"model": "a"}, {"model": "b"}, {"model": "a"}, {}, {"model": "b"}],
+            [FIRST, SECOND, FIRST, SECOND, SECOND],
+        ),
         ([{}, {"model": "a"}, {"model": "b"}], [FIRST, FIRST, SECOND]),
         ([{"step": 40}, {"step": 1, "is_resumed": True}, {"step": 41}], [FIRST] * 3),
         ([{"own_id": "x"}, {"own_id": "y"}, {"own_id": "x", "model": "a"}], [FIRST, SECOND, FIRST]),
@@ -66,7 +74,9 @@ QUIET = QUIET_SECONDS + 1
         ([{"name": SECOND}, {"step": 40}, {"step": 1}], [SECOND, FIRST, THIRD]),
     ],
 )
-def test_an_episode_continues_a_run_or_begins_the_next_one(episodes: Sequence[Played], expected: list[str]) -> None:
+def test_an_episode_continues_a_run_or_begins_the_next_one(
+    episodes: Sequence[Played], expected: list[str]
+) -> None:
     Episode.objects.all().delete()
     Run.objects.all().delete()
     run(lambda recorder: play(recorder, episodes))
@@ -79,7 +89,9 @@ def test_two_trainings_at_different_steps_under_one_name_stay_apart() -> None:
     assert names() == [FIRST, SECOND] * 30
 
 
-def test_a_training_that_is_begun_again_does_not_join_the_one_that_broke_off_when_it_gets_as_far() -> None:
+def test_a_training_that_is_begun_again_does_not_join_the_one_that_broke_off_when_it_gets_as_far() -> (
+    None
+):
     run(lambda recorder: play(recorder, [{"step": 20}, *({"step": step} for step in range(1, 30))]))
     assert names() == [FIRST, *[SECOND] * 29]
 
@@ -138,5 +150,9 @@ def test_what_comes_after_a_restart_of_the_server_is_judged_by_what_is_recorded(
 
 def test_the_name_of_a_second_run_fits_its_column() -> None:
     title = "x" * 200
-    run(lambda recorder: play(recorder, [{"name": title, "model": model} for model in ("a", "b", "b")]))
+    run(
+        lambda recorder: play(
+            recorder, [{"name": title, "model": model} for model in ("a", "b", "b")]
+        )
+    )
     assert names() == [title, *[f"{'x' * 196} (2)"] * 2]

@@ -69,14 +69,19 @@ def test_ten_writers_of_one_run_lose_nothing() -> None:
 def test_processes_that_describe_a_new_run_at_once_begin_one(own_id: str) -> None:
     for number in range(8):
         described = {"model": "m-1", "run_id": own_id}
-        raised = at_once([lambda: steer(f"grpo-{number}", described, UNRESTRICTED, []) and None] * 10)  # type: ignore[func-returns-value]  # noqa: B023
+        raised = at_once(
+            [lambda: steer(f"grpo-{number}", described, UNRESTRICTED, []) and None] * 10  # noqa: B023
+        )  # type: ignore[func-returns-value]
         assert raised == [None] * 10
         assert Run.objects.get(title=f"grpo-{number}").own_id == own_id
 
 
 @pytest.mark.parametrize("own_id", ["", "w-1"])
 def test_a_run_that_another_server_began_since_it_was_read_is_the_same(own_id: str) -> None:
-    ones = [Run.objects.begin("tiny", None if own_id else 1, created=NOW, own_id=own_id) for _ in range(2)]
+    ones = [
+        Run.objects.begin("tiny", None if own_id else 1, created=NOW, own_id=own_id)
+        for _ in range(2)
+    ]
     assert [is_new for _, is_new in ones] == [True, False]
     other, is_new = Run.objects.begin("tiny", None, created=NOW, own_id="another")
     assert is_new and other.name == "tiny (2)"
@@ -86,7 +91,9 @@ def test_a_run_that_another_server_began_since_it_was_read_is_the_same(own_id: s
 
 def test_of_ten_writers_with_one_etag_one_wins() -> None:
     etag = etag_of(steer("grpo-3", {"step": 0}, UNRESTRICTED, []).run)
-    raised = at_once([lambda n=n: steer("grpo-3", {"step": n}, UNRESTRICTED, [etag]) and None for n in range(10)])  # type: ignore[misc,func-returns-value]
+    raised = at_once(
+        [lambda n=n: steer("grpo-3", {"step": n}, UNRESTRICTED, [etag]) and None for n in range(10)]
+    )  # type: ignore[misc,func-returns-value]
     assert sum(error is None for error in raised) == 1
 
 
@@ -95,9 +102,13 @@ def test_episodes_without_a_step_get_the_current_one() -> None:
         about = RunInfo("grpo-3")
         await commit(recorder, episode_started(1, run=about))
         await query(lambda: steered(step=5))
-        await commit(recorder, episode_started(2, run=about), episode_started(3, run=RunInfo("grpo-3", 2)))
+        await commit(
+            recorder, episode_started(2, run=about), episode_started(3, run=RunInfo("grpo-3", 2))
+        )
         await query(lambda: steered(step=6))
-        await commit(recorder, episode_started(4, run=about), episode_started(5, run=RunInfo("other")))
+        await commit(
+            recorder, episode_started(4, run=about), episode_started(5, run=RunInfo("other"))
+        )
         await query(lambda: steered(step=None))
         await commit(recorder, episode_started(6, run=about), episode_started(7))
 
@@ -121,7 +132,8 @@ def test_the_recorder_reads_a_run_once_and_not_for_each_episode() -> None:
 
     async def play(recorder: Recorder) -> None:
         await commit(recorder, episode_started(1, run=RunInfo("grpo-3")))
-        await query(lambda: Run.objects.update(step=F("step") + 1))  # behind the back of this process
+        # behind the back of this process
+        await query(lambda: Run.objects.update(step=F("step") + 1))
         await commit(recorder, episode_started(2, run=RunInfo("grpo-3")))
 
     run(play)
@@ -142,7 +154,10 @@ def leaderboard_of_models() -> dict[str, int]:
     """Return the attempts by model, as the statistics have them after a recount of what is due."""
     for environment in stale():
         rebuild(environment)
-    return {row.key: row.n for row in leaderboard(Environment.objects.get(), None, "model", Definition()).rows}
+    return {
+        row.key: row.n
+        for row in leaderboard(Environment.objects.get(), None, "model", Definition()).rows
+    }
 
 
 @pytest.mark.usefixtures("no_follower")
@@ -151,7 +166,11 @@ def test_episodes_without_a_model_get_that_of_their_described_run() -> None:
         about = RunInfo("grpo-3")
         await commit(recorder, episode_started(1, run=about))
         await query(lambda: steered(model="m-1"))
-        await commit(recorder, episode_started(2, run=about), episode_started(3, run=RunInfo("grpo-3", model="own")))
+        await commit(
+            recorder,
+            episode_started(2, run=about),
+            episode_started(3, run=RunInfo("grpo-3", model="own")),
+        )
         await commit(recorder, episode_started(4, run=RunInfo("other", model="m-2")))
         await commit(recorder, episode_started(5, run=RunInfo("other")), episode_started(6))
         await commit(recorder, *(episode_ended(number) for number in range(1, 7)))

@@ -23,7 +23,9 @@ def words(episode: Episode) -> list[str]:
 
 
 def output(*blocks: object) -> str:
-    return json.dumps({"blocks": blocks, "metadata": {"hidden": "meta"}, "reward": None, "finished": False})
+    return json.dumps(
+        {"blocks": blocks, "metadata": {"hidden": "meta"}, "reward": None, "finished": False}
+    )
 
 
 def played(**values: object) -> Episode:
@@ -37,14 +39,18 @@ def test_it_is_prompt_tool_input_output_and_error_in_order() -> None:
 
 
 def test_messages_of_a_prompt_count_with_their_blocks() -> None:
-    episode = played(prompt=make_blob('[{"role": "system", "blocks": [{"type": "text", "text": "be kind"}]}]'))
+    episode = played(
+        prompt=make_blob('[{"role": "system", "blocks": [{"type": "text", "text": "be kind"}]}]')
+    )
     assert words(episode) == ["be", "kind"]
 
 
 def test_images_say_nothing() -> None:
     episode = played()
     image = {"type": "image", "data": "aGVsbG8", "mimeType": "image/png"}
-    make_step(episode, tool="look", input="{}", output=output(image, {"type": "text", "text": "seen"}))
+    make_step(
+        episode, tool="look", input="{}", output=output(image, {"type": "text", "text": "seen"})
+    )
     assert words(episode) == ["look", "seen"]
 
 
@@ -94,7 +100,9 @@ def long_document(monkeypatch: pytest.MonkeyPatch, steps: int, **values: int) ->
     return document
 
 
-def test_a_long_document_has_parts_and_the_first_has_the_words_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_document_has_parts_and_the_first_has_the_words_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(documents, "PART_CHARACTERS", 10)
     document = long_document(monkeypatch, steps=5)
     assert [part.text for part in document.parts()] == ["t out0 t out1", "t out2 t out3", "t out4"]
@@ -109,18 +117,28 @@ def test_a_long_text_is_divided_between_words(monkeypatch: pytest.MonkeyPatch) -
     assert [part.text for part in document.parts()] == ["quick", "brown fox"]
 
 
-def test_too_many_different_words_make_a_document_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_different_words_make_a_document_incomplete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(documents, "PART_CHARACTERS", 10)
     document = long_document(monkeypatch, steps=5, _room_of_others=10)
     assert document.parts()[0].others == ["out2", "out3"]
     assert document.is_cut
 
 
-def test_what_is_too_large_to_be_read_makes_a_document_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_to_be_read_makes_a_document_incomplete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(documents, "MAX_BLOB_BYTES", 10)
     monkeypatch.setattr(documents, "SMALL_BLOB_BYTES", 10)
     episode = played()
-    make_step(episode, tool="t", input="{}", output="", output_blob=make_blob(output({"type": "text", "text": "z"})))
+    make_step(
+        episode,
+        tool="t",
+        input="{}",
+        output="",
+        output_blob=make_blob(output({"type": "text", "text": "z"})),
+    )
     [document] = documents_of([episode.pk])
     assert (document.parts()[0].text, document.is_cut) == ("t", True)
 

@@ -55,11 +55,28 @@ def said(*texts: str, **values: int) -> Episode:
     ],
 )
 def test_it_finds(text: str) -> None:
-    episode = said("The quick brown fox", "jumps over /tmp/data.txt, caf\u00e9 \u6771\u4eac\u90fd 3.14 don't")
+    episode = said(
+        "The quick brown fox", "jumps over /tmp/data.txt, caf\u00e9 \u6771\u4eac\u90fd 3.14 don't"
+    )
     assert list(index.matching(text)) == [episode.pk]
 
 
-@each("text", ["dog", "fox dog", '"brown quick"', "qui", "own*", '"quick fox"', "fox -quick dog", "", "*", '""', "!!!"])
+@each(
+    "text",
+    [
+        "dog",
+        "fox dog",
+        '"brown quick"',
+        "qui",
+        "own*",
+        '"quick fox"',
+        "fox -quick dog",
+        "",
+        "*",
+        '""',
+        "!!!",
+    ],
+)
 def test_it_does_not_find(text: str) -> None:
     said("The quick brown fox")
     assert list(index.matching(text)) == []
@@ -115,7 +132,9 @@ ONE_IN_THREE = range(0, 60, 3)
 
 
 @pytest.mark.parametrize(
-    "blocks", [range(60), range(50, 60), range(10), ONE_IN_THREE, (59,), (0, 1, 2, 20, 59), (20, 21)], ids=str
+    "blocks",
+    [range(60), range(50, 60), range(10), ONE_IN_THREE, (59,), (0, 1, 2, 20, 59), (20, 21)],
+    ids=str,
 )
 def test_it_finds_the_newest_however_they_are_spread(blocks: Sequence[int]) -> None:
     size = BLOCK_SUBJECTS
@@ -126,11 +145,15 @@ def test_it_finds_the_newest_however_they_are_spread(blocks: Sequence[int]) -> N
         assert list(index.matching(text, most)) == expected[:most], (text, most)
 
 
-def test_it_is_a_condition_on_episodes_in_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_it_is_a_condition_on_episodes_in_one_query(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     episode = said("fox")
     said("dog")
     with django_assert_num_queries(1):
-        assert [row.pk for row in Episode.objects.filter(pk__in=index.matching("fox"))] == [episode.pk]
+        assert [row.pk for row in Episode.objects.filter(pk__in=index.matching("fox"))] == [
+            episode.pk
+        ]
 
 
 def test_to_index_again_changes_nothing() -> None:
@@ -175,8 +198,12 @@ def long_episode(monkeypatch: pytest.MonkeyPatch, *texts: str) -> Episode:
     return said(*(f"{text:.<14}" for text in texts))
 
 
-@pytest.mark.parametrize("text", ["owl", "fox owl", "fox dog owl", '"white owl"', "whi*", '"quick fox"'])
-def test_a_long_transcript_is_found_by_words_of_any_part(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["owl", "fox owl", "fox dog owl", '"white owl"', "whi*", '"quick fox"']
+)
+def test_a_long_transcript_is_found_by_words_of_any_part(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     episode = long_episode(monkeypatch, "the quick fox", "the lazy dog", "a white owl")
     assert TranscriptText.objects.count() == 3
     assert list(index.matching(text)) == [episode.pk]
@@ -201,9 +228,15 @@ def test_all_parts_are_replaced_and_erased(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_last_of_thousands_of_steps_is_found() -> None:
     episode = make_episode(steps_count=2_500)
     first = make_step(episode, "owl " * 200_000)
-    values = {field.attname: getattr(first, field.attname) for field in Step._meta.fields if field.name != "id"}
+    values = {
+        field.attname: getattr(first, field.attname)
+        for field in Step._meta.fields
+        if field.name != "id"
+    }
     values |= {"input": "{}", "output": "{}"}
-    Step.objects.bulk_create(Step(**values | {"index": n, "task_id": f"t{n}"}) for n in range(1, 2_499))
+    Step.objects.bulk_create(
+        Step(**values | {"index": n, "task_id": f"t{n}"}) for n in range(1, 2_499)
+    )
     make_step(episode, "the end", index=2_499)
     index.index([episode.pk])
     assert list(index.matching('"the end"')) == list(index.matching("owl the end")) == [episode.pk]

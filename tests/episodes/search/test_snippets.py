@@ -53,7 +53,10 @@ def test_it_marks_what_the_index_matches(query: str, expected: str | None) -> No
 
 
 def test_it_is_the_text_as_it_is_read() -> None:
-    assert marked("\x1b[31mFAI\x1b[0mLED\x1b[0m\n\n  at\u202e 3", "failed") == "[FAILED] at\u27e6RLO\u27e7 3"
+    assert (
+        marked("\x1b[31mFAI\x1b[0mLED\x1b[0m\n\n  at\u202e 3", "failed")
+        == "[FAILED] at\u27e6RLO\u27e7 3"
+    )
 
 
 def test_of_a_long_text_it_is_the_place_with_the_most_terms() -> None:
@@ -100,7 +103,10 @@ def test_the_work_is_bounded(
     assert len(snippets_of(episodes, "fox")) == 2
 
 
-@each("text", [*HOSTILE, "a b " * 500, '"' + "a b " * 500 + '"', *(f"[{sign}]*a" for sign in "?*[^%_")])
+@each(
+    "text",
+    [*HOSTILE, "a b " * 500, '"' + "a b " * 500 + '"', *(f"[{sign}]*a" for sign in "?*[^%_")],
+)
 def test_no_search_is_an_error(text: str) -> None:
     episode = played("a b fox", text.replace('"', ""))
     snippets_of([episode], text)
@@ -136,8 +142,12 @@ def test_an_uploaded_message_has_a_snippet_that_leads_into_the_timeline(client: 
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("text", ["\u00e4pfel", "APFEL", "A\u0308pfel", "grosse", "GRO\u1e9eE", "\ufb01nden"])
-def test_messages_are_found_and_shown_whatever_their_case_and_accents(client: Client, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["\u00e4pfel", "APFEL", "A\u0308pfel", "grosse", "GRO\u1e9eE", "\ufb01nden"]
+)
+def test_messages_are_found_and_shown_whatever_their_case_and_accents(
+    client: Client, text: str
+) -> None:
     reported(messages=[("user_message", "Wo \ufb01nden wir Gro\u00dfe \u00c4PFEL?", {})])
     catch_up()
     page = client.get("/rollouts/", {"text": text}).content.decode()
@@ -150,4 +160,7 @@ def test_a_rollout_without_an_episode_has_a_snippet(client: Client) -> None:
     catch_up()
     message = rollout.messages.get(kind="assistant_message")
     page = client.get("/rollouts/?text=check").content.decode()
-    assert f'href="/rollouts/r-1/?from=3#message-{message.pk}">message 3</a>' in page and "<mark>check</mark>" in page
+    assert (
+        f'href="/rollouts/r-1/?from=3#message-{message.pk}">message 3</a>' in page
+        and "<mark>check</mark>" in page
+    )

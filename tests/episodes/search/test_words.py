@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from episodes.search.words import MAX_CHARACTERS, MAX_TERMS, Term, spaced_words_of, terms_of, words_of
+from episodes.search.words import (
+    MAX_CHARACTERS,
+    MAX_TERMS,
+    Term,
+    spaced_words_of,
+    terms_of,
+    words_of,
+)
 from tests.rows import each
 
 

@@ -29,7 +29,9 @@ def make_suite(*members: MemberAsked, name: str = "core", score: Score = "succes
 
 
 def split_of(environment: str, count: int, name: str = "test") -> Split:
-    return make_split(*make_tasks(environment, count), name=name, environment=make_environment(environment))
+    return make_split(
+        *make_tasks(environment, count), name=name, environment=make_environment(environment)
+    )
 
 
 def tasks_of(split: Split) -> list[Task]:
@@ -39,13 +41,22 @@ def tasks_of(split: Split) -> list[Task]:
 def attempt(model: str, tasks: Sequence[Task], rewards: Sequence[float], **values: Any) -> None:
     """Let a model attempt each task with the reward at its place, in a run of its name."""
     for task, reward in zip(tasks, rewards, strict=True):
-        end_episode(reward, task=task, environment=task.environment, model=model, run=make_run(f"of {model}"), **values)
+        end_episode(
+            reward,
+            task=task,
+            environment=task.environment,
+            model=model,
+            run=make_run(f"of {model}"),
+            **values,
+        )
 
 
 def core() -> SuiteVersion:
-    """Return a suite of four tasks of `math` and two of `maze`, which counts twice, played by three models.
+    """Return a suite of four tasks of `math` and two of `maze`, which counts twice, played by three
+    models.
 
-    `weak` and `strong` have played all tasks, the first one of them twice, `partial` lacks those of `maze`.
+    `weak` and `strong` have played all tasks, the first one of them twice, `partial` lacks those of
+    `maze`.
     """
     math, maze = split_of("math", 4), split_of("maze", 2)
     version = make_suite(member(math), member(maze, 2.0))

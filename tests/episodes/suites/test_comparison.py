@@ -46,7 +46,8 @@ def test_who_has_not_played_is_named() -> None:
 
 
 def test_strata_have_their_own_error() -> None:
-    """Differences between strata are no noise; one stratum alone is the comparison without strata."""
+    """Differences between strata are no noise; one stratum alone is the comparison without
+    strata."""
     one, other = [1.0, 1.0, 1.1] * 200, [0.0, 0.0, 0.1] * 200
     found = evidence_over([(0.5, one), (0.5, other)])
     pooled = evidence_of([*one, *other])

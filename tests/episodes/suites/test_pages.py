@@ -1,4 +1,5 @@
-"""The pages of suites: list, leaderboard, citation, files, comparison, and the form that publishes them."""
+"""The pages of suites: list, leaderboard, citation, files, comparison, and the form that publishes
+them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,12 @@ def text_of(client: Client, path: str, status: int = 200) -> str:
 
 def form(*members: tuple[Split, str], **values: Any) -> dict[str, Any]:
     """Return the fields of the form with these splits and weights."""
-    sent: dict[str, Any] = {"name": "core", "score": "success", "member-TOTAL_FORMS": 6, "member-INITIAL_FORMS": 0}
+    sent: dict[str, Any] = {
+        "name": "core",
+        "score": "success",
+        "member-TOTAL_FORMS": 6,
+        "member-INITIAL_FORMS": 0,
+    }
     for number, (split, weight) in enumerate(members):
         sent |= {f"member-{number}-split": split.pk, f"member-{number}-weight": weight}
     return {**sent, **values}
@@ -37,7 +43,9 @@ def form(*members: tuple[Split, str], **values: Any) -> dict[str, Any]:
 def test_the_list_leads_to_the_latest_version(client: Client) -> None:
     core()
     page = text_of(client, "/suites/")
-    assert 'href="/suites/core/"' in page and 'href="/suites/core/v1/"' in page and "math/test" in page
+    assert (
+        'href="/suites/core/"' in page and 'href="/suites/core/v1/"' in page and "math/test" in page
+    )
 
 
 def test_an_empty_list_says_what_would_be_there(client: Client) -> None:
@@ -56,7 +64,9 @@ def test_a_score_can_be_cited(client: Client) -> None:
 def test_who_is_not_ranked_is_shown_with_what_is_missing(client: Client) -> None:
     core()
     page = text_of(client, "/suites/core/")
-    assert "1 without a rank" in page and re.search(r"maze/test <span class=\"hint\">2 tasks</span>", page)
+    assert "1 without a rank" in page and re.search(
+        r"maze/test <span class=\"hint\">2 tasks</span>", page
+    )
 
 
 def test_earlier_versions_stay_at_their_address(client: Client) -> None:
@@ -71,13 +81,19 @@ def test_a_file_has_every_figure(client: Client) -> None:
     version = core()
     [first, *_] = csv.DictReader(io.StringIO(text_of(client, "/suites/core/?format=csv")))
     assert (first["model"], first["rank"], first["sha256"]) == ("strong", "1", version.hash)
-    assert (first["1 math/test score"], first["2 maze/test score"], first["suite_tasks"]) == ("0.75", "1.0", "6")
+    assert (first["1 math/test score"], first["2 maze/test score"], first["suite_tasks"]) == (
+        "0.75",
+        "1.0",
+        "6",
+    )
 
 
 def test_two_models_are_compared(client: Client) -> None:
     core()
     page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
-    assert "Over the suite" in page and "Effect size" in page and "6 tasks that both attempted" in page
+    assert (
+        "Over the suite" in page and "Effect size" in page and "6 tasks that both attempted" in page
+    )
     counted = re.findall(r'(weak|strong):\s*<span class="coverage" title="([^"]*)"', page)
     assert counted == [("weak", "7 of 7 rollouts"), ("strong", "6 of 6 rollouts")]
 
@@ -127,7 +143,10 @@ def test_a_new_description_alone_makes_no_version() -> None:
     make_suite(member(math))
     answer = client.post("/suites/core/edit/", form((math, "1")))
     assert answer.status_code == 400 and "Nothing has changed since v1" in answer.content.decode()
-    assert client.post("/suites/core/edit/", form((math, "1"), description="New."))["Location"] == "/suites/core/v1/"
+    assert (
+        client.post("/suites/core/edit/", form((math, "1"), description="New."))["Location"]
+        == "/suites/core/v1/"
+    )
     assert Suite.objects.get().description == "New."
 
 
@@ -160,8 +179,14 @@ def test_operators_delete_a_suite_in_the_admin() -> None:
     assert "Delete" not in curator.get("/admin/episodes/suite/").content.decode()
     assert curator.post("/admin/episodes/suite/1/delete/").status_code in (302, 403)
     client, pk = client_of("operator", name="eve"), Suite.objects.get().pk
-    assert f"/admin/episodes/suite/{pk}/delete/" in client.get("/admin/episodes/suite/").content.decode()
-    assert "published can&#x27;t be looked up" in client.get(f"/admin/episodes/suite/{pk}/delete/").content.decode()
+    assert (
+        f"/admin/episodes/suite/{pk}/delete/"
+        in client.get("/admin/episodes/suite/").content.decode()
+    )
+    assert (
+        "published can&#x27;t be looked up"
+        in client.get(f"/admin/episodes/suite/{pk}/delete/").content.decode()
+    )
     client.post(f"/admin/episodes/suite/{pk}/delete/", {"post": "yes"})
     assert not Suite.objects.exists()
 
@@ -170,7 +195,9 @@ def test_a_suite_whose_tasks_a_study_has_is_not_deleted() -> None:
     version = core()
     member = version.members.first()
     assert member is not None
-    Study.objects.create(name="humans", environment=member.split.environment, member=member, author="ada")
+    Study.objects.create(
+        name="humans", environment=member.split.environment, member=member, author="ada"
+    )
     path = f"/admin/episodes/suite/{version.suite_id}/delete/"
     client = client_of("operator")
     assert "study humans" in client.get(path).content.decode()
@@ -178,7 +205,9 @@ def test_a_suite_whose_tasks_a_study_has_is_not_deleted() -> None:
     assert Suite.objects.exists()
 
 
-def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+def test_it_takes_few_queries(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
     core()
     client.get("/")  # the first visit makes the account of the operator
     with django_assert_max_num_queries(9):
@@ -187,17 +216,26 @@ def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: Dja
         client.get("/suites/")
 
 
-def test_a_suite_with_tasks_of_a_training_split_is_published_only_once_that_was_read(client: Client) -> None:
+def test_a_suite_with_tasks_of_a_training_split_is_published_only_once_that_was_read(
+    client: Client,
+) -> None:
     split = split_of("math", 3)
     Split.objects.filter(pk=split.pk).update(type="test")
-    other = make_split(*(entry.task for entry in split.entries.all()), name="other", environment=split.environment)
+    other = make_split(
+        *(entry.task for entry in split.entries.all()), name="other", environment=split.environment
+    )
     sent = form((split, "1"))
     page = client.post("/suites/new/", sent)
     assert page.status_code == 400 and not Suite.objects.exists()
     text = page.content.decode()
-    assert "math/test: 3 tasks are also in the train split &#x27;other&#x27;" in text and "Publish v1 anyway" in text
+    assert (
+        "math/test: 3 tasks are also in the train split &#x27;other&#x27;" in text
+        and "Publish v1 anyway" in text
+    )
     seen = re.search(r'name="seen" value="(\w+)"', text)
     assert seen and client.post("/suites/new/", {**sent, "seen": seen[1]}).status_code == 302
     Split.objects.filter(pk=other.pk).update(type="test")
-    both = client.post("/suites/new/", form((split, "1"), (other, "1"), name="both", seen=seen[1])).content.decode()
+    both = client.post(
+        "/suites/new/", form((split, "1"), (other, "1"), name="both", seen=seen[1])
+    ).content.decode()
     assert "3 tasks are both in math/test and in math/other, and so count twice." in both

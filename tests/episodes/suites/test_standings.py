@@ -1,4 +1,5 @@
-"""The leaderboard of a suite: scores that the API lets anybody compute again, intervals, ranks and what is missing."""
+"""The leaderboard of a suite: scores that the API lets anybody compute again, intervals, ranks and
+what is missing."""
 
 from __future__ import annotations
 
@@ -28,14 +29,17 @@ def rows_of(version: SuiteVersion, **how: Any) -> dict[str, SuiteRow]:
 
 
 def recomputed(suite: dict[str, Any], model: str) -> float:
-    """Compute the score of a model from the rows of /api/episodes, by what the suite's document says."""
+    """Compute the score of a model from the rows of /api/episodes, by what the suite's document
+    says."""
     parts: list[tuple[float, float]] = []
     for number, one in enumerate(json.loads(suite["document"])["members"], 1):
         tasks = defaultdict(list)
         query = f"suite={suite['name']}/v{suite['version']['number']}/{number}&environment={one['environment']}"
         for episode in get(f"episodes?{query}&model={model}&limit=500")["results"]:
             if episode["status"] == "ended" and episode["cause"] in ("finished", "abandoned"):
-                tasks[episode["task"]["id"]].append(episode["returns"][one["return"]] > one["threshold"])
+                tasks[episode["task"]["id"]].append(
+                    episode["returns"][one["return"]] > one["threshold"]
+                )
         assert len(tasks) == one["tasks"]
         parts.append((one["weight"], fmean(map(fmean, tasks.values()))))
     return sum(weight * mean for weight, mean in parts) / sum(weight for weight, _ in parts)
@@ -70,7 +74,9 @@ def test_equal_scores_share_a_rank() -> None:
 
 
 @pytest.mark.parametrize("score", ["success", "return"])
-def test_episodes_are_read_where_another_definition_is_in_force_and_give_the_same(score: Any) -> None:
+def test_episodes_are_read_where_another_definition_is_in_force_and_give_the_same(
+    score: Any,
+) -> None:
     split = split_of("math", 3)
     version = make_suite(member(split), score=score)
     attempt("m", tasks_of(split), (0.5, 1.0, -2.0))
@@ -81,11 +87,15 @@ def test_episodes_are_read_where_another_definition_is_in_force_and_give_the_sam
     Environment.objects.update(success_threshold=0.1, default_return="max", convention="zzoo")
     count_statistics()
     read = rows_of(version)["m"]
-    assert "only its newest 50,000 episodes" in standings(version).notes[0] and "newest" not in "".join(notes)
+    assert "only its newest 50,000 episodes" in standings(version).notes[
+        0
+    ] and "newest" not in "".join(notes)
     assert own.score and read.score and own.score.value == about(read.score.value)
     assert own.score.interval == about(read.score.interval)
     assert own.members[0].coverage.text == read.members[0].coverage.text
-    assert own.score.value == about((0.5 * 1 + 0.5 * 1) / 3 if score == "success" else (0.75 + 0.5 - 1.0) / 3)
+    assert own.score.value == about(
+        (0.5 * 1 + 0.5 * 1) / 3 if score == "success" else (0.75 + 0.5 - 1.0) / 3
+    )
 
 
 def test_the_episodes_behind_a_figure_are_those_that_it_counts() -> None:

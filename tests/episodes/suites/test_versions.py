@@ -13,7 +13,13 @@ from django.core.management import CommandError, call_command
 
 from environments.models import Environment, Split, SplitEntry
 from episodes.models import Suite, SuiteTask
-from episodes.suites.versions import MAX_TASKS, SuiteRefused, UnchangedSuite, check_name, problems_of
+from episodes.suites.versions import (
+    MAX_TASKS,
+    SuiteRefused,
+    UnchangedSuite,
+    check_name,
+    problems_of,
+)
 from tests.episodes.suites.published import make_suite, make_tasks, member, split_of, tasks_of
 from tests.rows import each
 
@@ -28,8 +34,16 @@ def test_the_hash_can_be_computed_from_the_tasks_alone() -> None:
         hashlib.sha256(json.dumps(json.loads(task.spec), sort_keys=True).encode()).hexdigest()
         for task in tasks_of(split)
     ]
-    tasks = hashlib.sha256("".join(f"{line}\n" for line in (version.salt, *hashes)).encode()).hexdigest()
-    listed = {"environment": "math", "split": "test", "tasks": 3, "tasks_sha256": tasks, "weight": 2.0}
+    tasks = hashlib.sha256(
+        "".join(f"{line}\n" for line in (version.salt, *hashes)).encode()
+    ).hexdigest()
+    listed = {
+        "environment": "math",
+        "split": "test",
+        "tasks": 3,
+        "tasks_sha256": tasks,
+        "weight": 2.0,
+    }
     listed |= {"return": "sum", "threshold": 0.9}
     listed |= {"no_call": "zero", "expired": "keep", "interrupted": "out", "env_error": "out"}
     whole: dict[str, Any] = {"format": "orsweb suite 1", "members": [listed], "score": "success"}
@@ -76,7 +90,9 @@ def test_what_is_wrong_in_the_rows_is_found() -> None:
     call_command("verify_suite", "core/v1", stdout=output)
     assert f"sha256:{version.hash}" in output.getvalue() and version.document in output.getvalue()
     SuiteTask.objects.filter(position=1).delete()
-    with pytest.raises(CommandError, match="The tasks of math/test are not those that were published"):
+    with pytest.raises(
+        CommandError, match="The tasks of math/test are not those that were published"
+    ):
         call_command("verify_suite", "core/v1")
     with pytest.raises(CommandError, match="There is no v7 of the suite core"):
         call_command("verify_suite", "core/v7")

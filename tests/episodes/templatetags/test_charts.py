@@ -11,7 +11,10 @@ from episodes.templatetags.charts import MAX_POINTS, sparkline
 
 def lines(svg: str) -> list[list[tuple[float, float]]]:
     found = re.findall(r'points="([^"]+)"', svg)
-    return [[(float(x), float(y)) for x, y in (pair.split(",") for pair in line.split())] for line in found]
+    return [
+        [(float(x), float(y)) for x, y in (pair.split(",") for pair in line.split())]
+        for line in found
+    ]
 
 
 def test_it_goes_up_where_values_rise() -> None:

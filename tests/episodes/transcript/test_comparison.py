@@ -1,4 +1,5 @@
-"""Alignment of two transcripts. Each call is written as a letter; a digit after it makes its answer a different one."""
+"""Alignment of two transcripts. Each call is written as a letter; a digit after it makes its answer
+a different one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def aligned(left: str, right: str) -> list[str]:
     """Return each row as its two indexes and its verdict, such as `0-0 same`."""
     rows = align(traces(left), traces(right))
     return [
-        f"{'' if row.left is None else row.left}-{'' if row.right is None else row.right} {row.verdict}" for row in rows
+        f"{'' if row.left is None else row.left}-{'' if row.right is None else row.right} "
+        f"{row.verdict}"
+        for row in rows
     ]
 
 
@@ -40,13 +43,20 @@ def test_matching_steps_share_a_row(left: str, right: str, rows: list[str]) -> N
     assert aligned(left, right) == rows
 
 
-@pytest.mark.parametrize(("left", "right"), [("abcabc", "cbacba"), ("aabbcc", "ccbbaa"), ("abcdefg", "xbydzfw")])
+@pytest.mark.parametrize(
+    ("left", "right"), [("abcabc", "cbacba"), ("aabbcc", "ccbbaa"), ("abcdefg", "xbydzfw")]
+)
 def test_rows_contain_every_step_once_and_in_order(left: str, right: str) -> None:
     rows = align(traces(left), traces(right))
     assert [row.left for row in rows if row.left is not None] == list(range(len(left)))
     assert [row.right for row in rows if row.right is not None] == list(range(len(right)))
 
 
-@each(("left", "right", "place"), [("ab", "ab1", None), ("abc", "axc", 1), ("ab", "abc", 2), ("", "", None)])
-def test_the_first_divergence_is_the_first_different_call(left: str, right: str, place: int | None) -> None:
+@each(
+    ("left", "right", "place"),
+    [("ab", "ab1", None), ("abc", "axc", 1), ("ab", "abc", 2), ("", "", None)],
+)
+def test_the_first_divergence_is_the_first_different_call(
+    left: str, right: str, place: int | None
+) -> None:
     assert first_divergence(align(traces(left), traces(right))) == place

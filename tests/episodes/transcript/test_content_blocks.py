@@ -34,7 +34,10 @@ def test_a_block_equals_the_rendered_template(part: Part) -> None:
 
 
 def test_blocks_of_one_shape_keep_their_own_texts() -> None:
-    blocks = [block_html(message_card(Part("text", "name", text, 0), "input", 0)) for text in ("left", "right")]
+    blocks = [
+        block_html(message_card(Part("text", "name", text, 0), "input", 0))
+        for text in ("left", "right")
+    ]
     assert ["left" in block for block in blocks] == [True, False]
     assert ["right" in block for block in blocks] == [False, True]
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from episodes.models import Note
-from episodes.transcript.notes import MAX_CHARACTERS, MAX_NOTES, BadNote, add_note, notes_of, remove_note
+from episodes.transcript.notes import (
+    MAX_CHARACTERS,
+    MAX_NOTES,
+    BadNote,
+    add_note,
+    notes_of,
+    remove_note,
+)
 from tests.rows import each
 from tests.stored import make_episode, make_step
 
@@ -55,7 +62,9 @@ def test_a_bad_note_is_refused(text: str, step: str, message: str) -> None:
 
 def test_the_number_of_notes_on_an_episode_is_limited() -> None:
     episode = make_episode()
-    Note.objects.bulk_create(Note(episode=episode, author="ada", text="x") for _ in range(MAX_NOTES))
+    Note.objects.bulk_create(
+        Note(episode=episode, author="ada", text="x") for _ in range(MAX_NOTES)
+    )
     with pytest.raises(BadNote, match="the maximum"):
         add_note(episode, "bob", "one more")
 
@@ -67,7 +76,12 @@ def test_characters_that_no_database_can_store_are_removed() -> None:
 def test_only_its_author_deletes_a_note() -> None:
     episode = make_episode()
     note = add_note(episode, "ada", "mine")
-    for author, number in (("bob", str(note.pk)), ("ada", "x"), ("ada", "9" * 40), ("ada", str(note.pk + 1))):
+    for author, number in (
+        ("bob", str(note.pk)),
+        ("ada", "x"),
+        ("ada", "9" * 40),
+        ("ada", str(note.pk + 1)),
+    ):
         with pytest.raises(BadNote):
             remove_note(episode, author, number)
     remove_note(episode, "ada", str(note.pk))

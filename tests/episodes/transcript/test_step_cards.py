@@ -20,8 +20,22 @@ OPTIONS: dict[str, Any] = {"episode": EPISODE, "definition": "sum"}
 
 
 def step(**fields: Any) -> Step:
-    facts = {"index": 3, "tool": "echo", "status": "ok", "reward": 0.25, "duration_ms": 12.0, "task_id": "task-3"}
-    return Step(**{**facts, "waited_ms": 0.0, "started": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), **fields})
+    facts = {
+        "index": 3,
+        "tool": "echo",
+        "status": "ok",
+        "reward": 0.25,
+        "duration_ms": 12.0,
+        "task_id": "task-3",
+    }
+    return Step(
+        **{
+            **facts,
+            "waited_ms": 0.0,
+            "started": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+            **fields,
+        }
+    )
 
 
 def card(text: str = "hello", **fields: Any) -> Card:
@@ -41,14 +55,23 @@ def card(text: str = "hello", **fields: Any) -> Card:
 
 
 def test_steps_of_one_shape_keep_their_own_texts() -> None:
-    left, right = (step_html(card(index=index, tool=tool), OPTIONS) for index, tool in ((3, "left"), (4, "right")))
+    left, right = (
+        step_html(card(index=index, tool=tool), OPTIONS)
+        for index, tool in ((3, "left"), (4, "right"))
+    )
     assert 'id="step-3"' in left and "left" in left and "right" not in left
     assert 'id="step-4"' in right and "right" in right and "left" not in right
 
 
 def test_recorded_texts_are_escaped() -> None:
     hostile = '<img src=x onerror="alert(1)">'
-    fields = {"tool": hostile, "error": hostile, "reason": hostile, "task_id": hostile, "status": "failed"}
+    fields = {
+        "tool": hostile,
+        "error": hostile,
+        "reason": hostile,
+        "task_id": hostile,
+        "status": "failed",
+    }
     html = step_html(replace(card(**fields), components=[(hostile, 1.0)]), OPTIONS)
     assert "<img src=x" not in html
     assert html.count("&lt;img") >= 5
@@ -58,7 +81,10 @@ def test_missing_texts_leave_no_markup() -> None:
     bare = replace(card(), input=[], output=[], components=[], metadata=SafeString(), is_whole=True)
     html = step_html(bare, OPTIONS)
     assert '<p class="none">none</p>' in html
-    assert not any(word in html for word in ("error", "components", 'data-side="output"', "metadata", "wait</span>"))
+    assert not any(
+        word in html
+        for word in ("error", "components", 'data-side="output"', "metadata", "wait</span>")
+    )
 
 
 @each("text", ["+0.25", "+1.50", "speed", ".json"])

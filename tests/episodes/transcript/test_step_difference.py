@@ -16,9 +16,12 @@ pytestmark = pytest.mark.django_db
 
 
 def step(block: Any = "seen", metadata: Any = None, **values: Any) -> Step:
-    """Return a step of its own episode; `block`: the text of the only block, or the block itself."""
+    """Return a step of its own episode; `block`: the text of the only block, or the block
+    itself."""
     blocks = [{"type": "text", "text": block} if isinstance(block, str) else block]
-    output = json.dumps({"blocks": blocks, "metadata": metadata, "reward": values.get("reward"), "finished": False})
+    output = json.dumps(
+        {"blocks": blocks, "metadata": metadata, "reward": values.get("reward"), "finished": False}
+    )
     return make_step(make_episode(), **{"output": output, **values})
 
 
@@ -38,10 +41,16 @@ def parts(cost: float) -> dict[str, dict[str, float]]:
         ({}, {"metadata": {"seconds": 0.2}}, ("metadata",)),
         ({"metadata": parts(0.1)}, {"metadata": parts(0.2)}, ("components", "metadata")),
         ({}, {"status": "failed", "output": "", "error": "boom"}, ("outcome", "error", "output")),
-        ({"error": "no", "reason": "tool_error"}, {"error": "no", "reason": "not_found"}, ("outcome",)),
+        (
+            {"error": "no", "reason": "tool_error"},
+            {"error": "no", "reason": "not_found"},
+            ("outcome",),
+        ),
     ],
 )
-def test_it_names_what_came_out_otherwise(then: dict[str, Any], now: dict[str, Any], aspects: tuple[str, ...]) -> None:
+def test_it_names_what_came_out_otherwise(
+    then: dict[str, Any], now: dict[str, Any], aspects: tuple[str, ...]
+) -> None:
     assert differing(step(**then), step(**now)) == aspects
 
 
@@ -56,7 +65,9 @@ def test_the_order_of_members_and_the_place_of_an_output_do_not_count() -> None:
     assert differing(then, step(output="", output_blob=make_blob(text))) == ()
 
 
-@pytest.mark.parametrize("text", ["not JSON", "[1]", '{"blocks": ' + "[" * 5_000 + "]" * 5_000 + "}"])
+@pytest.mark.parametrize(
+    "text", ["not JSON", "[1]", '{"blocks": ' + "[" * 5_000 + "]" * 5_000 + "}"]
+)
 def test_an_output_of_another_form_is_compared_too(text: str) -> None:
     assert differing(step(output=text), step(output=text)) == ()
     assert differing(step(output=text), step()) == ("output",)

@@ -32,14 +32,22 @@ def test_every_field_has_the_value_that_django_reads() -> None:
 
 def test_blobs_take_a_second_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     episode = make_episode()
-    make_step(episode, input="", input_blob=make_blob('{"long": 1}'), output="", output_blob=make_blob("{}"))
+    make_step(
+        episode,
+        input="",
+        input_blob=make_blob('{"long": 1}'),
+        output="",
+        output_blob=make_blob("{}"),
+    )
     with django_assert_num_queries(2):
         [step] = steps_after(episode.pk, -1, 9)
         assert (step.input_blob.size_bytes, step.output_blob.size_bytes) == (11, 2)  # type: ignore[union-attr]
     assert step.input_json == '{"long": 1}'
 
 
-def test_without_blobs_it_takes_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_without_blobs_it_takes_one_query(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     episode = make_episode()
     make_step(episode)
     with django_assert_num_queries(1):

@@ -59,7 +59,11 @@ def shown(episode: Episode) -> list[str]:
 def _word(item: Item) -> str:
     if isinstance(item, StepLine):
         return f"step {item.step.index}"
-    return f"{item.count} hidden" if isinstance(item, HiddenMessages) else f"{item.label}: {item.message.text[:20]}"
+    return (
+        f"{item.count} hidden"
+        if isinstance(item, HiddenMessages)
+        else f"{item.label}: {item.message.text[:20]}"
+    )
 
 
 def test_messages_stand_before_the_step_that_follows_them() -> None:
@@ -77,7 +81,16 @@ def test_messages_stand_before_the_step_that_follows_them() -> None:
 
 def test_parallel_calls_are_steps_and_their_results_are_not_shown_twice() -> None:
     episode = played(inputs=(HI, YO))
-    reported(messages=[said("Both."), call(HI, "a"), call(YO, "b"), result("hi", "a"), result("hi", "b"), said("Ok.")])
+    reported(
+        messages=[
+            said("Both."),
+            call(HI, "a"),
+            call(YO, "b"),
+            result("hi", "a"),
+            result("hi", "b"),
+            said("Ok."),
+        ]
+    )
     assert shown(episode) == ["assistant: Both.", "step 0", "step 1", "assistant: Ok."]
 
 
@@ -89,7 +102,10 @@ def test_a_result_that_differs_from_the_output_is_shown() -> None:
 
 def test_a_call_with_other_arguments_is_joined_by_the_name_of_its_tool_and_shown() -> None:
     episode = played(inputs=(HI, YO, HI))
-    reported(messages=[call(HI), said("Then"), call('{"text":"YO"}'), said("Last"), call(HI)], event=SESSION)
+    reported(
+        messages=[call(HI), said("Then"), call('{"text":"YO"}'), said("Last"), call(HI)],
+        event=SESSION,
+    )
     assert shown(episode) == [
         *("step 0", "assistant: Then", 'tool call: {"text":"YO"}'),
         *("step 1", "assistant: Last", "step 2"),
@@ -114,38 +130,63 @@ def test_without_a_rollout_there_is_no_timeline() -> None:
 
 def test_a_rollouts_page_shows_its_messages_in_order() -> None:
     episode = played(inputs=(HI, YO))
-    reported(messages=[said("A"), call(HI, "a"), result("hi", "a"), said("B"), call(YO), result("no")])
+    reported(
+        messages=[said("A"), call(HI, "a"), result("hi", "a"), said("B"), call(YO), result("no")]
+    )
     found = timeline(episode)
     words = [_word(item) for item in items_of_messages(found, 0, 100)]
-    assert words == ["assistant: A", "step 0", "assistant: B", "step 1", "result as the model got it: no"]
+    assert words == [
+        "assistant: A",
+        "step 0",
+        "assistant: B",
+        "step 1",
+        "result as the model got it: no",
+    ]
     assert [_word(item) for item in items_of_messages(found, 3, 2)] == ["assistant: B", "step 1"]
 
 
 def test_usage_of_a_response_is_shown_once() -> None:
     episode = played()
     extra = '{"metadata": {"usage": {"prompt_tokens": 5}}}'
-    thought = '{"metadata": {"usage": {"prompt_tokens": 5}}, "contentReference": "anthropic:thinking:x"}'
-    reported(messages=[("reasoning", "a", {"extra": thought}), ("assistant_message", "b", {"extra": extra}), call(HI)])
+    thought = (
+        '{"metadata": {"usage": {"prompt_tokens": 5}}, "contentReference": "anthropic:thinking:x"}'
+    )
+    reported(
+        messages=[
+            ("reasoning", "a", {"extra": thought}),
+            ("assistant_message", "b", {"extra": extra}),
+            call(HI),
+        ]
+    )
     items = items_of(timeline(episode), [], has_tail=True)
     assert items == []
     lines = lines_at(episode, 0, 10, TranscriptView())
-    usages = [item.usage.input_tokens for item in items_of(timeline(episode), lines, has_tail=True)[:2]]  # type: ignore[union-attr]
+    usages = [
+        item.usage.input_tokens for item in items_of(timeline(episode), lines, has_tail=True)[:2]
+    ]  # type: ignore[union-attr]
     assert usages == [5, None]
 
 
 def test_the_search_in_an_episode_finds_messages(client: Client) -> None:
     episode = played(inputs=(HI, YO))
     reported(messages=[call(HI), said("Then a zebra"), call(YO), said("Bye, zebra.")])
-    assert client.get(f"/episodes/{episode.pk}/find.json?text=ZEBRA").json() == {"steps": [1], "is_all": True}
+    assert client.get(f"/episodes/{episode.pk}/find.json?text=ZEBRA").json() == {
+        "steps": [1],
+        "is_all": True,
+    }
     assert client.get(f"/episodes/{episode.pk}/find.json?text=hi").json()["steps"] == [0, 1]
 
 
-# --- long conversations ----------------------------------------------------------------------------------------------
+# --- long conversations ---------------------------------------------------------------------------
 
 
 def talked(count: int, **fields: Any) -> tuple[Episode, Rollout]:
     """Return an episode without steps and its rollout with `count` messages."""
-    episode, rollout, now = played(inputs=()), reported(messages=[], event=SESSION, **fields), timezone.now()
+    episode, rollout, now = (
+        played(inputs=()),
+        reported(messages=[], event=SESSION, **fields),
+        timezone.now(),
+    )
     kinds = ("user_message", "assistant_message")
     RolloutMessage.objects.bulk_create(
         RolloutMessage(
@@ -185,7 +226,10 @@ def test_five_thousand_messages_are_read_in_parts(client: Client) -> None:
         start = time.process_time()
         answer = client.get(path)
         spent = time.process_time() - start
-        assert (answer.status_code, len(answer.content) < most, spent < 2.0) == (200, True, True), (path, spent)
+        assert (answer.status_code, len(answer.content) < most, spent < 2.0) == (200, True, True), (
+            path,
+            spent,
+        )
         print(path, round(spent * 1000), "ms", len(answer.content))
 
 
@@ -193,7 +237,9 @@ def test_a_long_episode_with_messages_is_placed_quickly() -> None:
     inputs = tuple(f'{{"text":"{n}"}}' for n in range(1_000))
     episode = played(inputs=inputs)
     messages = [
-        one for n, text in enumerate(inputs) for one in (said(f"t{n}"), call(text, f"c{n}"), result("x", f"c{n}"))
+        one
+        for n, text in enumerate(inputs)
+        for one in (said(f"t{n}"), call(text, f"c{n}"), result("x", f"c{n}"))
     ]
     reported(messages=messages, event=SESSION)
     start = time.process_time()

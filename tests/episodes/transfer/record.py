@@ -1,4 +1,5 @@
-"""A record to export: rows by factory, files of it, and what the database holds, in names instead of ids."""
+"""A record to export: rows by factory, files of it, and what the database holds, in names instead
+of ids."""
 
 from __future__ import annotations
 
@@ -9,12 +10,31 @@ from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.tasks.sync import content_hash
-from episodes.models import Blob, Episode, Note, Play, Progress, Rollout, RolloutMessage, RolloutScan, Run, Step
+from episodes.models import (
+    Blob,
+    Episode,
+    Note,
+    Play,
+    Progress,
+    Rollout,
+    RolloutMessage,
+    RolloutScan,
+    Run,
+    Step,
+)
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import EpisodeImportReport, Import
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import TrainingOptions
-from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step
+from tests.stored import (
+    NOW,
+    make_blob,
+    make_environment,
+    make_episode,
+    make_run,
+    make_split,
+    make_step,
+)
 
 HOSTILE = "<script>alert(1)</script> \x1b[31m \u202e \u2028 \ufeff '\"\\ =1+1 é 🙂 " + "x" * 9000
 TOOLS = '{"tools": [{"name": "submit", "description": "Answer.", "input_schema": null}]}'
@@ -27,11 +47,16 @@ def lines_of(**options: Any) -> list[dict[str, Any]]:
 
 
 def text_of(format: Format = "jsonl", **options: Any) -> str:
-    return b"".join(exported(options.pop("episodes", Episode.objects.all()), format, **options)).decode()
+    return b"".join(
+        exported(options.pop("episodes", Episode.objects.all()), format, **options)
+    ).decode()
 
 
-def training_rows(format: Format, options: dict[str, str] | None = None, **further: Any) -> list[dict[str, Any]]:
-    """Return the lines of messages or pairs, parsed. `options`: as in an address; `further`: fields of the options."""
+def training_rows(
+    format: Format, options: dict[str, str] | None = None, **further: Any
+) -> list[dict[str, Any]]:
+    """Return the lines of messages or pairs, parsed. `options`: as in an address; `further`: fields
+    of the options."""
     training = TrainingFile(TrainingOptions.parse(options or {}, **further))
     return [json.loads(line) for line in text_of(format, training=training).splitlines()]
 
@@ -68,34 +93,69 @@ def forget_everything() -> None:
 def make_rich_episodes() -> None:
     """Create an episode with everything that one can have, and one with as little as possible."""
     spec = '{"question": "2 + 2?", "b": 1e20, "a":[-0.0,  "\\u00e9"]}'
-    task = Task.objects.create(environment=make_environment(), content_hash=content_hash(spec), spec=spec)
-    facts = {"run": make_run(), "run_step": 2**40, "model": "m-1", "player": "script", "task_index": -3}
-    texts = {"user_agent": HOSTILE[:300], "key_label": "key é", "labels": '{"seed": 7}', "detail": HOSTILE}
+    task = Task.objects.create(
+        environment=make_environment(), content_hash=content_hash(spec), spec=spec
+    )
+    facts = {
+        "run": make_run(),
+        "run_step": 2**40,
+        "model": "m-1",
+        "player": "script",
+        "task_index": -3,
+    }
+    texts = {
+        "user_agent": HOSTILE[:300],
+        "key_label": "key é",
+        "labels": '{"seed": 7}',
+        "detail": HOSTILE,
+    }
     blobs = {"prompt": make_blob(PROMPT), "tools": make_blob(TOOLS)}
     counts = {"steps_count": 2, "failed_count": 1, "refused_count": 1, "end_number": 1}
-    returns = {"return_sum": -0.1, "return_last": 0.1 + 0.2, "return_max": 1e-300, "return_mean": 5e-324}
+    returns = {
+        "return_sum": -0.1,
+        "return_last": 0.1 + 0.2,
+        "return_max": 1e-300,
+        "return_mean": 5e-324,
+    }
     times = {
         "first_acted": NOW + timedelta(microseconds=1),
         "last_acted": NOW + timedelta(days=1),
         "duration_seconds": 0.1,
     }
     split = make_split(task)
-    rich = make_episode(id=7, task=task, split=split, **facts, **texts, **blobs, **counts, **returns, **times)
+    rich = make_episode(
+        id=7, task=task, split=split, **facts, **texts, **blobs, **counts, **returns, **times
+    )
     make_step(
-        rich, HOSTILE[:2000], reward=-0.1, duration_ms=1 / 3, waited_ms=0.7, input_blob=make_blob(f'"{"y" * 9000}"')
+        rich,
+        HOSTILE[:2000],
+        reward=-0.1,
+        duration_ms=1 / 3,
+        waited_ms=0.7,
+        input_blob=make_blob(f'"{"y" * 9000}"'),
     )
     Step.objects.update(input="")
     make_step(rich, status="failed", output="", error=HOSTILE, reason="raised", input="not JSON")
-    make_step(rich, status="refused", output="", error="no such tool", reason="not_found", tool="nø")
+    make_step(
+        rich, status="refused", output="", error="no such tool", reason="not_found", tool="nø"
+    )
     bare = make_episode(id=9, is_probe=True, cause="abandoned", ready=None, end_number=2)
-    Play.objects.create(episode=bare, parent=rich, parent_step=1, differs_at=0, is_blind=True, counts_left=False)
+    Play.objects.create(
+        episode=bare, parent=rich, parent_step=1, differs_at=0, is_blind=True, counts_left=False
+    )
     for step, author in ((None, "ada"), (1, "eve (guest 3)")):
         Note.objects.create(episode=rich, step=step, author=author, text=HOSTILE)
 
 
 def everything() -> dict[str, list[dict[str, Any]]]:
-    """Return all that belongs to the record, by model; ids of rows that have a name are that name."""
-    names = {"environment": "environment__name", "split": "split__name", "run": "run__name", "task": "task__spec"}
+    """Return all that belongs to the record, by model; ids of rows that have a name are that
+    name."""
+    names = {
+        "environment": "environment__name",
+        "split": "split__name",
+        "run": "run__name",
+        "task": "task__spec",
+    }
     episodes = [names.get(field.name, field.attname) for field in Episode._meta.concrete_fields]
     steps = [field.attname for field in Step._meta.concrete_fields if field.name != "id"]
     return {
@@ -104,10 +164,18 @@ def everything() -> dict[str, list[dict[str, Any]]]:
         "blobs": list(Blob.objects.order_by("pk").values("digest", "size_bytes")),
         "texts": [{"text": blob.text} for blob in Blob.objects.order_by("pk")],
         "plays": list(
-            Play.objects.order_by("pk").values("pk", "parent", "parent_step", "differs_at", "is_blind", "counts_left")
+            Play.objects.order_by("pk").values(
+                "pk", "parent", "parent_step", "differs_at", "is_blind", "counts_left"
+            )
         ),
-        "notes": list(Note.objects.order_by("pk").values("episode", "step", "author", "text", "created")),
+        "notes": list(
+            Note.objects.order_by("pk").values("episode", "step", "author", "text", "created")
+        ),
         "runs": list(Run.objects.order_by("name").values("name", "model", "created")),
-        "tasks": list(Task.objects.order_by("content_hash").values("content_hash", "spec", "environment__name")),
+        "tasks": list(
+            Task.objects.order_by("content_hash").values(
+                "content_hash", "spec", "environment__name"
+            )
+        ),
         "splits": list(Split.objects.order_by("name").values("name", "type", "environment__name")),
     }

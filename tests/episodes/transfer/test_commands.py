@@ -12,7 +12,12 @@ from django.core.management import CommandError, call_command
 
 from episodes.models import Activity, Episode
 from orsweb.server import database_lock
-from tests.episodes.transfer.record import everything, forget_everything, make_rich_episodes, text_of
+from tests.episodes.transfer.record import (
+    everything,
+    forget_everything,
+    make_rich_episodes,
+    text_of,
+)
 from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_step, make_task
 
@@ -36,7 +41,9 @@ def test_a_file_goes_out_and_comes_back(tmp_path: Path) -> None:
     export(path)
     forget_everything()
     told = import_episodes(path)
-    assert told == "2 episodes with 3 steps imported, 0 skipped as already there, 0 lines refused.\n"
+    assert (
+        told == "2 episodes with 3 steps imported, 0 skipped as already there, 0 lines refused.\n"
+    )
     assert everything() == before
     assert "0 episodes with 0 steps imported, 2 skipped as already there" in import_episodes(path)
 
@@ -74,7 +81,9 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
     assert export(tmp_path / "a.csv").startswith("episode,environment,")
     assert "messages" in json.loads(export(tmp_path / "a.messages.jsonl"))
     assert "orsweb" in json.loads(export(tmp_path / "a.out", "--format", "jsonl"))
-    with pytest.raises(CommandError, match="the extension does not name a format; add --format jsonl"):
+    with pytest.raises(
+        CommandError, match="the extension does not name a format; add --format jsonl"
+    ):
         export(tmp_path / "a.txt")
 
 
@@ -92,7 +101,9 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
         (["--format", "pairs", "--margin", "-1"], "margin='-1.0' cannot be used"),
     ],
 )
-def test_nothing_to_export_is_said_and_leaves_no_file(tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_nothing_to_export_is_said_and_leaves_no_file(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
     make_environment()
     with pytest.raises(CommandError, match=words):
         export(tmp_path / "a.jsonl", *arguments)
@@ -112,7 +123,8 @@ def test_messages_are_written_as_the_options_say(tmp_path: Path) -> None:
     path, told = tmp_path / "a.messages.jsonl", StringIO()
     call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
     assert told.getvalue().startswith(
-        "1 conversation written.\n1 episode is left out, because it has a tool call whose input isn't a JSON object"
+        "1 conversation written.\n1 episode is left out, because it has a tool call whose input "
+        "isn't a JSON object"
     )
     assert '"arguments": {"answer": 42}' in path.read_text()
     assert '"arguments": "oops"' in export(tmp_path / "b.messages.jsonl", "--arguments", "string")
@@ -122,9 +134,14 @@ def test_it_says_how_many_pairs_and_conversations_there_are(tmp_path: Path) -> N
     task = make_task()
     for value in (0.0, 0.5, 1.0):
         make_step(make_episode(task=task, return_sum=value, steps_count=1))
-    for format, sentence in (("pairs", "1 pair written.\n"), ("messages", "3 conversations written.\n")):
+    for format, sentence in (
+        ("pairs", "1 pair written.\n"),
+        ("messages", "3 conversations written.\n"),
+    ):
         told = StringIO()
-        call_command("export_episodes", "-o", str(tmp_path / "a"), format=format, stderr=told, no_color=True)
+        call_command(
+            "export_episodes", "-o", str(tmp_path / "a"), format=format, stderr=told, no_color=True
+        )
         assert told.getvalue().startswith(sentence)
 
 
@@ -133,7 +150,10 @@ def test_those_still_running_are_reported(tmp_path: Path) -> None:
     make_episode(status="running", cause="", ended=None)
     told, path = StringIO(), tmp_path / "a.jsonl"
     call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
-    sentence = "1 episode is still running. The file contains it without an end, and import_episodes will refuse it"
+    sentence = (
+        "1 episode is still running. The file contains it without an end, and import_episodes will "
+        "refuse it"
+    )
     assert told.getvalue().startswith(sentence)
     assert len(path.read_text().splitlines()) == 2
 
@@ -160,7 +180,10 @@ def test_new_ids_are_reported(tmp_path: Path) -> None:
 
 
 def test_it_does_not_run_while_a_server_runs(tmp_path: Path) -> None:
-    with database_lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
+    with (
+        database_lock.acquire(),
+        pytest.raises(CommandError, match="This database already has a server"),
+    ):
         import_episodes(tmp_path / "a.jsonl")
 
 

@@ -1,4 +1,5 @@
-"""Exports of conversations as clients uploaded them: reasoning, texts, calls and what the model got."""
+"""Exports of conversations as clients uploaded them: reasoning, texts, calls and what the model
+got."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ CONVERSATION = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "What is <2 + 2>?"},
     {
-        **{"role": "assistant", "content": "Let me check.", "reasoning_content": "It must be four."},
+        **{
+            "role": "assistant",
+            "content": "Let me check.",
+            "reasoning_content": "It must be four.",
+        },
         "tool_calls": [CALL],
     },
 ]
@@ -44,7 +49,12 @@ def test_the_real_conversation_takes_the_place_of_the_recorded_one() -> None:
     catch_up()
     (row,) = rows()
     assert row["messages"] == CONVERSATION
-    assert (row["conversation"], row["rollout"], row["episode"], row["reward"]) == ("reported", "r-1", episode.pk, 0.5)
+    assert (row["conversation"], row["rollout"], row["episode"], row["reward"]) == (
+        "reported",
+        "r-1",
+        episode.pk,
+        0.5,
+    )
     (row,) = rows(conversation="recorded")
     assert (row["conversation"], row["rollout"]) == ("recorded", "")
     assert [message["role"] for message in row["messages"]] == ["assistant"]
@@ -55,7 +65,12 @@ def test_the_last_output_is_what_the_model_got() -> None:
     reported()
     catch_up()
     (row,) = rows(final_output="yes")
-    assert row["messages"][-1] == {"role": "tool", "content": "hi", "tool_call_id": "c1", "name": "echo"}
+    assert row["messages"][-1] == {
+        "role": "tool",
+        "content": "hi",
+        "tool_call_id": "c1",
+        "name": "echo",
+    }
 
 
 @pytest.mark.parametrize("member", ["thinking", "no"])
@@ -64,7 +79,9 @@ def test_the_member_with_reasoning_can_be_chosen(member: str) -> None:
     reported()
     catch_up()
     message = rows(reasoning=member)[0]["messages"][2]
-    assert message.get("thinking") == ("It must be four.\n\nLet me check." if member == "thinking" else None)
+    assert message.get("thinking") == (
+        "It must be four.\n\nLet me check." if member == "thinking" else None
+    )
     assert "reasoning_content" not in message
 
 
@@ -88,7 +105,9 @@ def test_a_conversation_that_starts_with_the_model_gets_the_recorded_prompt() ->
 def test_usage_has_columns_of_its_own() -> None:
     played()
     extra = '{"metadata": {"usage": {"prompt_tokens": 7, "completion_tokens": 2}, "cost": 0.5}}'
-    reported(messages=[*MESSAGES[:-2], ("tool_call", '{"text":"hi"}', {"name": "echo", "extra": extra})])
+    reported(
+        messages=[*MESSAGES[:-2], ("tool_call", '{"text":"hi"}', {"name": "echo", "extra": extra})]
+    )
     catch_up()
     (row,) = rows(usage="yes")
     assert (row["input_tokens"], row["output_tokens"], row["cost"]) == (7, 2, 0.5)
@@ -108,7 +127,11 @@ def test_pairs_use_real_conversations_of_both_sides() -> None:
     (row,) = rows("pairs")
     assert row["conversation"] == "reported"
     assert row["prompt"] == CONVERSATION[:2]
-    assert row["chosen"][0]["reasoning_content"] == row["rejected"][0]["reasoning_content"] == "It must be four."
+    assert (
+        row["chosen"][0]["reasoning_content"]
+        == row["rejected"][0]["reasoning_content"]
+        == "It must be four."
+    )
     Rollout.objects.filter(event_id="r-2").update(episode=None, joined_by="")
     assert rows("pairs")[0]["conversation"] == "recorded"
 
@@ -121,15 +144,21 @@ def test_rollouts_without_an_episode_are_exported() -> None:
     lines = b"".join(exported_rollouts(Rollout.objects.all(), file)).splitlines()
     (row,) = map(json.loads, lines)
     assert row["messages"] == CONVERSATION
-    assert (row["rollout"], row["episode"], row["reward"], row["model"]) == ("alone", None, 0.5, "m")
+    assert (row["rollout"], row["episode"], row["reward"], row["model"]) == (
+        "alone",
+        None,
+        0.5,
+        "m",
+    )
     assert file.left_out == 1
 
 
-# --- turns -----------------------------------------------------------------------------------------------------------
+# --- turns ----------------------------------------------------------------------------------------
 
 
 def turns(*messages: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    """Return role, texts, reasoning, and calls or call id of each turn. Messages: kind, text, call id."""
+    """Return role, texts, reasoning, and calls or call id of each turn. Messages: kind, text, call
+    id."""
     made = [ReportedMessage(kind, "echo" if kind == "tool_call" else "", number, text, "")
             for kind, text, number in ((*one, "")[:3] for one in messages)]  # fmt: skip
     return [
@@ -145,13 +174,22 @@ def turns(*messages: tuple[str, ...]) -> list[tuple[Any, ...]]:
 
 def test_parallel_calls_are_one_turn() -> None:
     found = turns(
-        ("tool_call", "{}", "a"), ("tool_call", "{}", "b"), ("tool_result", "A", "a"), ("tool_result", "B", "b")
+        ("tool_call", "{}", "a"),
+        ("tool_call", "{}", "b"),
+        ("tool_result", "A", "a"),
+        ("tool_result", "B", "b"),
     )
-    assert found == [("assistant", [], "", ["a", "b"]), ("tool", ["A"], "", "a"), ("tool", ["B"], "", "b")]
+    assert found == [
+        ("assistant", [], "", ["a", "b"]),
+        ("tool", ["A"], "", "a"),
+        ("tool", ["B"], "", "b"),
+    ]
 
 
 def test_calls_without_ids_are_answered_in_order() -> None:
-    found = turns(("tool_call", "{}"), ("tool_call", "{}"), ("tool_result", "A"), ("tool_result", "B"))
+    found = turns(
+        ("tool_call", "{}"), ("tool_call", "{}"), ("tool_result", "A"), ("tool_result", "B")
+    )
     assert [turn[3] for turn in found] == [["call_0", "call_1"], "call_0", "call_1"]
 
 
@@ -163,14 +201,19 @@ def test_reasoning_after_a_call_starts_a_turn() -> None:
 @pytest.mark.parametrize(
     "messages", [[("tool_result", "A", "a")], [("tool_call", "{}", "a"), ("tool_result", "B", "b")]]
 )
-def test_a_result_without_its_call_makes_a_conversation_unusable(messages: Sequence[tuple[str, ...]]) -> None:
+def test_a_result_without_its_call_makes_a_conversation_unusable(
+    messages: Sequence[tuple[str, ...]],
+) -> None:
     with pytest.raises(LostCall):
         turns(*messages)
 
 
 def test_results_that_were_not_reported_are_the_recorded_ones() -> None:
     played(inputs=('{"text":"hi"}', '{"text":"yo"}'))
-    calls = [("tool_call", f'{{"text": "{text}"}}', {"name": "echo", "call_id": text}) for text in ("hi", "yo")]
+    calls = [
+        ("tool_call", f'{{"text": "{text}"}}', {"name": "echo", "call_id": text})
+        for text in ("hi", "yo")
+    ]
     reported(messages=[calls[0], ("assistant_message", "Next", {}), calls[1]])
     catch_up()
     (row,) = rows()

@@ -76,19 +76,23 @@ EXCEPTIONS = {
     """"environment_id" = "environments_environment"."id") WHERE "episodes_episode"."status" = 0 GROUP BY""": (
         "a file of all episodes says how many of all episodes count"
     ),
-    'SELECT COUNT(*) AS "__count" FROM "episodes_episode";': "the command shows how far a file of all episodes is",
+    'SELECT COUNT(*) AS "__count" FROM "episodes_episode";': "the command shows how far a file of "
+    "all episodes is",
 }
 """Parts of statements that may read a whole table, with the reason."""
 
 
 @pytest.fixture(autouse=True)
 def rows() -> None:
-    """What is recorded: episodes with everything and with nothing, a pair, and an uploaded conversation."""
+    """What is recorded: episodes with everything and with nothing, a pair, and an uploaded
+    conversation."""
     make_private()
     make_rich_episodes()
     for pk, reward in ((NUMBER - 1, 0.5), (NUMBER - 3, 0.0)):
         episode = Episode.objects.filter(pk=pk).first()
-        make_step(episode or end_episode(reward, pk=pk, task=Task.objects.get(pk=NUMBER)), reward=reward)
+        make_step(
+            episode or end_episode(reward, pk=pk, task=Task.objects.get(pk=NUMBER)), reward=reward
+        )
     index([NUMBER, NUMBER - 1])
 
 
@@ -99,7 +103,9 @@ def visit(client: Client, path: str) -> None:
         b"".join(response)  # type: ignore[arg-type]
 
 
-def test_no_statement_of_a_file_of_what_a_filter_finds_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_statement_of_a_file_of_what_a_filter_finds_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     client = client_of("operator")
     with caught(monkeypatch) as statements:
         for query in FILTERS:
@@ -113,7 +119,12 @@ def test_no_statement_of_a_file_of_what_a_filter_finds_does(monkeypatch: pytest.
         for path in FIGURES:
             visit(client, f"/{path}")
         for format in TASK_FORMATS:
-            for query in (f"environment={NUMBER}", f"split={NUMBER}", f"ids={NUMBER}", "tag=canarytag"):
+            for query in (
+                f"environment={NUMBER}",
+                f"split={NUMBER}",
+                f"ids={NUMBER}",
+                "tag=canarytag",
+            ):
                 visit(client, f"/admin/environments/task/export/?{query}&format={format}")
     judge(statements, EXCEPTIONS, least=100)
 
@@ -134,19 +145,46 @@ def test_no_statement_of_the_commands_does(monkeypatch: pytest.MonkeyPatch, tmp_
     with caught(monkeypatch) as statements:
         for format in FORMATS:
             export(
-                "export_episodes", tmp_path, "--format", format, "--environment", "canaryenv", "--arguments", "string"
+                "export_episodes",
+                tmp_path,
+                "--format",
+                format,
+                "--environment",
+                "canaryenv",
+                "--arguments",
+                "string",
             )
-        export("export_episodes", tmp_path, "--format", "jsonl", "--run", "canaryrun", "--min-return", "0.1")
+        export(
+            "export_episodes",
+            tmp_path,
+            "--format",
+            "jsonl",
+            "--run",
+            "canaryrun",
+            "--min-return",
+            "0.1",
+        )
         export("export_episodes", tmp_path, "--format", "jsonl")
         export("export_rollouts", tmp_path, "--run", "canaryrun")
         export("export_rollouts", tmp_path)
         export("export_tasks", tmp_path, "--format", "jsonl", "--environment", "canaryenv")
-        export("export_tasks", tmp_path, "--format", "csv", "--environment", "canaryenv", "--split", "canarysplit")
+        export(
+            "export_tasks",
+            tmp_path,
+            "--format",
+            "csv",
+            "--environment",
+            "canaryenv",
+            "--split",
+            "canarysplit",
+        )
     judge(statements, EXCEPTIONS, least=50)
 
 
 def export(command: str, path: Path, *arguments: str) -> None:
-    call_command(command, "-o" if command != "export_tasks" else "--output", str(path / "file"), *arguments)
+    call_command(
+        command, "-o" if command != "export_tasks" else "--output", str(path / "file"), *arguments
+    )
 
 
 def test_no_statement_of_publishing_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +192,10 @@ def test_no_statement_of_publishing_does(monkeypatch: pytest.MonkeyPatch) -> Non
     with caught(monkeypatch) as statements:
         assert client.post("/suites/new/", form((split, "1"), name="published")).status_code == 302
         visit(client, "/suites/published/edit/")
-        assert client.post("/suites/published/edit/", form((split, "2"), name="published")).status_code == 302
+        assert (
+            client.post("/suites/published/edit/", form((split, "2"), name="published")).status_code
+            == 302
+        )
         visit(client, "/suites/published/?format=csv")
         visit(client, "/suites/published/v1/?by=run")
         call_command("verify_suite", "published/v1")

@@ -1,4 +1,5 @@
-"""Tests that exports and imports include what people added to episodes: notes, and how they were played."""
+"""Tests that exports and imports include what people added to episodes: notes, and how they were
+played."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def test_a_play_keeps_what_it_continues(tmp_path: Path, continued: str) -> None:
     assert text_of() == continued
 
 
-def test_what_it_continues_may_have_another_id_here_or_come_later(tmp_path: Path, continued: str) -> None:
+def test_what_it_continues_may_have_another_id_here_or_come_later(
+    tmp_path: Path, continued: str
+) -> None:
     first, second = continued.splitlines(keepends=True)
     forget_everything()
     make_episode(id=3)
@@ -48,7 +51,9 @@ def test_what_it_continues_may_have_another_id_here_or_come_later(tmp_path: Path
     assert parents() == [(5, 6, 4), (6, None, None)]
 
 
-def test_what_it_continues_may_be_missing_and_come_by_another_file(tmp_path: Path, continued: str) -> None:
+def test_what_it_continues_may_be_missing_and_come_by_another_file(
+    tmp_path: Path, continued: str
+) -> None:
     second = continued.splitlines(keepends=True)[1]
     forget_everything()
     import_text(tmp_path, second)

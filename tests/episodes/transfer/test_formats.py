@@ -43,7 +43,10 @@ def test_csv_has_the_components_of_episodes_that_have_just_ended() -> None:
         rewards = {"format": format, "length": 2 * format}
         make_step(episode, output=json.dumps({"blocks": [], "metadata": {"rewards": rewards}}))
     rows = list(csv.DictReader(io.StringIO(text_of("csv"), newline="")))
-    assert [(row["component:format"], row["component:length"]) for row in rows] == [("1.0", ""), ("0.75", "1.5")]
+    assert [(row["component:format"], row["component:length"]) for row in rows] == [
+        ("1.0", ""),
+        ("0.75", "1.5"),
+    ]
     catch_up()
     assert list(csv.DictReader(io.StringIO(text_of("csv"), newline=""))) == rows
 
@@ -68,10 +71,26 @@ def test_parquet_has_the_components_of_each_step() -> None:
 
 
 def test_csv_has_a_row_an_episode_and_no_formulas() -> None:
-    make_episode(id=1, session_id="=HYPERLINK(1)", detail="-1+2", return_sum=-0.5, is_probe=True, model='a,b\n"c"')
+    make_episode(
+        id=1,
+        session_id="=HYPERLINK(1)",
+        detail="-1+2",
+        return_sum=-0.5,
+        is_probe=True,
+        model='a,b\n"c"',
+    )
     [row] = csv.DictReader(io.StringIO(text_of("csv"), newline=""))
-    assert (row["episode"], row["environment"], row["return_sum"], row["is_probe"]) == ("1", "math", "-0.5", "true")
-    assert (row["session_id"], row["detail"], row["model"]) == ("'=HYPERLINK(1)", "'-1+2", 'a,b\n"c"')
+    assert (row["episode"], row["environment"], row["return_sum"], row["is_probe"]) == (
+        "1",
+        "math",
+        "-0.5",
+        "true",
+    )
+    assert (row["session_id"], row["detail"], row["model"]) == (
+        "'=HYPERLINK(1)",
+        "'-1+2",
+        'a,b\n"c"',
+    )
     assert (row["run"], row["return_last"], row["created"]) == ("", "", "2026-01-02T03:04:05+00:00")
 
 
@@ -111,5 +130,7 @@ def test_successes_follow_the_convention_of_the_environment_and_of_the_address()
     kept = make_episode(return_sum=1.0, cause="expired")
     assert set(narrowed(Episode.objects.all(), NOTHING_ASKED, only_successes=True)) == {kept}
     assert set(narrowed(Episode.objects.all(), NOTHING_ASKED, least=0.5)) == {kept}
-    assert set(narrowed(Episode.objects.all(), DefinitionAsked(expired="keep"), only_successes=True)) == {zero, kept}
+    assert set(
+        narrowed(Episode.objects.all(), DefinitionAsked(expired="keep"), only_successes=True)
+    ) == {zero, kept}
     assert not narrowed(Episode.objects.all(), DefinitionAsked(expired="out"), only_successes=True)

@@ -44,11 +44,17 @@ def test_tools_come_from_another_task_if_need_be_and_prompts_do_not() -> None:
     other = make_episode(prompt=make_blob(PROMPT), tools=make_blob(TOOLS))
     row = row_of(make_silent_episode())
     assert row["tools"] and row["tools_source"] == f"episode {other.pk}, another task"
-    assert [message["role"] for message in row["messages"]] == ["assistant"] and row["prompt_source"] == "none"
+    assert [message["role"] for message in row["messages"]] == ["assistant"] and row[
+        "prompt_source"
+    ] == "none"
 
 
 def test_nothing_is_invented() -> None:
-    make_episode(prompt=make_blob(PROMPT), tools=make_blob(TOOLS), task=make_task(environment=make_environment("shop")))
+    make_episode(
+        prompt=make_blob(PROMPT),
+        tools=make_blob(TOOLS),
+        task=make_task(environment=make_environment("shop")),
+    )
     row = row_of(make_silent_episode())
     assert (row["tools"], row["prompt_source"], row["tools_source"]) == ([], "none", "none")
 
@@ -57,7 +63,9 @@ def test_episodes_that_the_reader_may_not_see_lend_nothing() -> None:
     task = make_task()
     make_episode(task=task, prompt=make_blob(PROMPT), key_label="home")
     sources = PromptSources(Episode.objects.filter(key_label="lab"))
-    assert row_of(make_silent_episode(task=task, key_label="lab"), sources)["prompt_source"] == "none"
+    assert (
+        row_of(make_silent_episode(task=task, key_label="lab"), sources)["prompt_source"] == "none"
+    )
 
 
 def test_the_hosted_environment_is_asked_once_per_task() -> None:
@@ -70,7 +78,9 @@ def test_the_hosted_environment_is_asked_once_per_task() -> None:
     sources = PromptSources(ask=ask)
     rows = [row_of(make_silent_episode(task=task), sources) for _ in range(2)]
     assert [row["messages"][0] for row in rows] == [QUESTION, QUESTION]
-    assert rows[0]["prompt_source"] == "hosted environment" and asked == [("math", '{"question": "2 + 2?"}')]
+    assert rows[0]["prompt_source"] == "hosted environment" and asked == [
+        ("math", '{"question": "2 + 2?"}')
+    ]
 
 
 def test_an_environment_that_fails_is_not_asked_again() -> None:
@@ -90,7 +100,9 @@ def test_a_command_asks_the_classes_of_the_settings(settings: Any) -> None:
     settings.ORSWEB_ENVIRONMENTS = ["math=tests.envs:Echo"]
     asked = HostedPrompts()
     try:
-        row = row_of(make_silent_episode(task=make_task({"question": "2 + 2?"})), PromptSources(ask=asked))
+        row = row_of(
+            make_silent_episode(task=make_task({"question": "2 + 2?"})), PromptSources(ask=asked)
+        )
     finally:
         asked.close()
     assert row["prompt_source"] == "hosted environment" and row["messages"][0]["role"] == "user"

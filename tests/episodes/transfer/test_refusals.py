@@ -1,4 +1,5 @@
-"""A line is imported whole or refused with its number and a reason; its neighbours are imported all the same."""
+"""A line is imported whole or refused with its number and a reason; its neighbours are imported all
+the same."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ def refusal(tmp_path: Path, text: str, good: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"orsweb": "episode/2"}, "has the format 'episode/2'; this version of orsweb reads 'episode/1'"),
+        (
+            {"orsweb": "episode/2"},
+            "has the format 'episode/2'; this version of orsweb reads 'episode/1'",
+        ),
         ({"status": "running"}, "still running; export it again after its end"),
         ({"cause": "bored"}, "cause is 'bored': input should be '', 'finished'"),
         ({"return_sum": "high"}, "return_sum is 'high': input should be a valid number"),
@@ -48,7 +52,10 @@ def refusal(tmp_path: Path, text: str, good: dict[str, Any]) -> str:
         ({"id": 2**53}, "id is 9007199254740992: input should be less than"),
         ({"run_step": 2**63}, "run_step is 9223372036854775808: input should be less than"),
         ({"created": "yesterday"}, "created is 'yesterday': input should be a valid datetime"),
-        ({"created": "2026-01-01T00:00:00"}, "created is '2026-01-01T00:00:00': input should have timezone info"),
+        (
+            {"created": "2026-01-01T00:00:00"},
+            "created is '2026-01-01T00:00:00': input should have timezone info",
+        ),
         ({"session_id": "a\0b"}, "session_id: the character NUL cannot be stored"),
         ({"session_id": "x" * 513}, "session_id is 'xxx"),
         ({"colour": "red"}, "colour is 'red': extra inputs are not permitted"),
@@ -59,7 +66,9 @@ def refusal(tmp_path: Path, text: str, good: dict[str, Any]) -> str:
         ({"steps": {}}, "steps: input should be a valid list"),
     ],
 )
-def test_a_bad_value_is_named(tmp_path: Path, line: dict[str, Any], changes: dict[str, Any], words: str) -> None:
+def test_a_bad_value_is_named(
+    tmp_path: Path, line: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
     assert words in refusal(tmp_path, json.dumps({**line, **changes}), line)
 
 
@@ -68,24 +77,37 @@ def test_a_bad_value_is_named(tmp_path: Path, line: dict[str, Any], changes: dic
     [
         ("oops", "is not JSON: Expecting value"),
         ('{"orsweb": "episode/1", "id": 3', "is not JSON: Expecting ',' at character 32"),
-        ('{"orsweb": "episode/1", "orsweb": 1}', "has the key 'orsweb' twice in one object; keep one of them"),
+        (
+            '{"orsweb": "episode/1", "orsweb": 1}',
+            "has the key 'orsweb' twice in one object; keep one of them",
+        ),
         ('{"orsweb": "episode/1",}', "is not JSON: Something is expected after the comma"),
         ('{"orsweb": "episode/1"} 7', "is not JSON: Extra data at character 24"),
         ('{"orsweb": NaN}', "is not JSON: NaN is not JSON"),
-        ('{"orsweb": "episode/1", "run": {"config": {"a": 1e400}}}', "is not JSON: 1e400 is beyond 1.8e308"),
-        ('{"orsweb": "episode/1", "id": ' + "9" * 5000 + "}", "is not JSON: a number in it has more than 4,300 digits"),
+        (
+            '{"orsweb": "episode/1", "run": {"config": {"a": 1e400}}}',
+            "is not JSON: 1e400 is beyond 1.8e308",
+        ),
+        (
+            '{"orsweb": "episode/1", "id": ' + "9" * 5000 + "}",
+            "is not JSON: a number in it has more than 4,300 digits",
+        ),
         ('{"orsweb": ' + "[" * 100_000, "is not JSON"),
         ('{"question": "2 + 2?"}', "is not an episode: it has no key 'orsweb'"),
         ("[1, 2]", "is not an episode: it has no key 'orsweb'"),
         ("\udcff", "is not UTF-8: byte 0xff at 1"),
     ],
 )
-def test_what_is_no_episode_is_refused(tmp_path: Path, line: dict[str, Any], text: str, words: str) -> None:
+def test_what_is_no_episode_is_refused(
+    tmp_path: Path, line: dict[str, Any], text: str, words: str
+) -> None:
     assert words in refusal(tmp_path, text, line)
 
 
 @pytest.mark.parametrize("key", ["index", "task_id"])
-def test_two_steps_that_are_the_same_are_refused(tmp_path: Path, line: dict[str, Any], key: str) -> None:
+def test_two_steps_that_are_the_same_are_refused(
+    tmp_path: Path, line: dict[str, Any], key: str
+) -> None:
     step = line["steps"][0]
     other = {**step, "index": 1, "task_id": "other", key: step[key]}
     assert f"two of its steps have the same {key}" in refusal(

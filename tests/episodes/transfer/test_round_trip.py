@@ -19,8 +19,22 @@ from episodes.models import EnvironmentRevision, Episode, Run, RunTag, Step
 from episodes.rollups.follower import catch_up
 from tests.episodes.counting import recounted, stored
 from tests.episodes.ended import end_episode
-from tests.episodes.transfer.record import everything, forget_everything, import_text, make_rich_episodes, text_of
-from tests.stored import NOW, make_environment, make_episode, make_run, make_split, make_step, make_task
+from tests.episodes.transfer.record import (
+    everything,
+    forget_everything,
+    import_text,
+    make_rich_episodes,
+    text_of,
+)
+from tests.stored import (
+    NOW,
+    make_environment,
+    make_episode,
+    make_run,
+    make_split,
+    make_step,
+    make_task,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +63,9 @@ def test_a_task_that_was_sent_by_its_content_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u00e4pfel", "APFEL", "grosse", "\ufb01nde"])
-def test_a_task_that_came_with_an_episode_is_found_whatever_its_case_and_accents(tmp_path: Path, text: str) -> None:
+def test_a_task_that_came_with_an_episode_is_found_whatever_its_case_and_accents(
+    tmp_path: Path, text: str
+) -> None:
     make_episode(task=make_task({"question": "Finde Gro\u00dfe \u00c4PFEL"}))
     line = text_of()
     forget_everything()
@@ -71,15 +87,28 @@ def test_a_file_of_an_earlier_version_is_imported(tmp_path: Path) -> None:
 
 
 def described_run() -> Run:
-    """Create a run with a description, and episodes of it that two revisions of an environment played in turn."""
-    description = {"step": 7, "state": "failed", "config": '{"lr": 0.1}', "git_commit": "abc", "notes": "slow"}
+    """Create a run with a description, and episodes of it that two revisions of an environment
+    played in turn."""
+    description = {
+        "step": 7,
+        "state": "failed",
+        "config": '{"lr": 0.1}',
+        "git_commit": "abc",
+        "notes": "slow",
+    }
     run = Run.objects.create(name="grpo", created=NOW, updated=NOW, **description)
     RunTag.objects.bulk_create(RunTag(run=run, name=name) for name in ("b", "a"))
     environment = make_environment(convention=Convention(no_call="out", env_error="zero").code)
     task = make_task(environment=environment)
     for number, code in enumerate("aba"):
         episode = end_episode(1.0, task=task, run=run, run_step=number, cause="env_error")
-        facts = {"code": code * 32, "digest": code, "source_hash": code, "versions": '{"ors": "1"}', "is_dirty": True}
+        facts = {
+            "code": code * 32,
+            "digest": code,
+            "source_hash": code,
+            "versions": '{"ors": "1"}',
+            "is_dirty": True,
+        }
         times = {"first_episode": episode.pk, "created": NOW + timedelta(hours=number)}
         revision = EnvironmentRevision.objects.create(environment=environment, **facts, **times)
         Episode.objects.filter(pk=episode.pk).update(revision=revision)
@@ -90,10 +119,14 @@ def figures_of(client: Client) -> Any:
     return client.get("/api/curves?environment=math&x=step").json()
 
 
-def test_an_import_shows_the_figures_revisions_and_runs_of_the_export(tmp_path: Path, client: Client) -> None:
+def test_an_import_shows_the_figures_revisions_and_runs_of_the_export(
+    tmp_path: Path, client: Client
+) -> None:
     described_run()
     text, run, figures = text_of(), client.get("/api/runs/by-name/grpo").json(), figures_of(client)
-    assert [mark["code"][0] for mark in figures["revisions"]] == ["b", "a"] and text.count('"lr"') == 1
+    assert [mark["code"][0] for mark in figures["revisions"]] == ["b", "a"] and text.count(
+        '"lr"'
+    ) == 1
     forget_everything()
     EnvironmentRevision.objects.all().delete()
     assert import_text(tmp_path, text).imported == 3
@@ -180,7 +213,9 @@ def test_an_episode_whose_id_is_taken_gets_a_new_one_beyond_all_others(tmp_path:
 def test_an_empty_database_gives_back_the_very_file(tmp_path: Path) -> None:
     make_rich_episodes()
     make_episode(id=3, end_number=40, return_last=-0.0, cause="expired")
-    make_episode(id=12, end_number=11, split=Split.objects.get(), run=make_run(), labels='{"seed":  1e3}')
+    make_episode(
+        id=12, end_number=11, split=Split.objects.get(), run=make_run(), labels='{"seed":  1e3}'
+    )
     text = text_of()
     forget_everything()
     report = import_text(tmp_path, text)
@@ -196,14 +231,21 @@ def test_endings_are_numbered_after_those_that_are_there(tmp_path: Path) -> None
     make_episode(id=1, end_number=40)
     catch_up()
     report = import_text(tmp_path, text)
-    assert list(Episode.objects.order_by("pk").values_list("pk", "end_number")) == [(1, 40), (3, 41), (4, 42)]
+    assert list(Episode.objects.order_by("pk").values_list("pk", "end_number")) == [
+        (1, 40),
+        (3, 41),
+        (4, 42),
+    ]
     assert report.new_ends == 2 and "(2 with a new ending number)" in report.sentence
 
 
 def test_endings_of_two_databases_do_not_share_a_number(tmp_path: Path) -> None:
     make_episode(id=3, end_number=5)
     make_episode(id=4, end_number=9)
-    texts = text_of(), text_of().replace("session-", "other-").replace('"end_number": 9', '"end_number": 10')
+    texts = (
+        text_of(),
+        text_of().replace("session-", "other-").replace('"end_number": 9', '"end_number": 10'),
+    )
     forget_everything()
     assert import_text(tmp_path, *texts).new_ends == 1
     assert sorted(Episode.objects.values_list("end_number", flat=True)) == [5, 9, 10, 11]
@@ -219,15 +261,24 @@ def test_a_number_that_no_database_gives_is_not_taken_over(tmp_path: Path, numbe
 
 
 def test_what_is_missing_is_made_and_nothing_is_served(tmp_path: Path) -> None:
-    environment = make_environment("shop", default_return="max", reward_high=5.0, success_threshold=3.0)
+    environment = make_environment(
+        "shop", default_return="max", reward_high=5.0, success_threshold=3.0
+    )
     task = make_task(environment=environment)
     make_episode(task=task, split=make_split(task, environment=environment), run=make_run())
     text = text_of()
     forget_everything()
     import_text(tmp_path, text)
     made = Environment.objects.get()
-    assert (made.name, made.definition, made.declared_high, made.is_hosted) == ("shop", "max > 3.0", 5.0, False)
-    assert list(Split.objects.values_list("name", "type", "is_served")) == [("train", "train", False)]
+    assert (made.name, made.definition, made.declared_high, made.is_hosted) == (
+        "shop",
+        "max > 3.0",
+        5.0,
+        False,
+    )
+    assert list(Split.objects.values_list("name", "type", "is_served")) == [
+        ("train", "train", False)
+    ]
 
 
 def test_what_is_there_is_used_and_stays(tmp_path: Path) -> None:
@@ -256,9 +307,13 @@ def test_statistics_of_tasks_follow(tmp_path: Path) -> None:
     assert stored() == recounted()
 
 
-def test_runs_of_one_title_stay_apart_in_a_file_and_beside_those_that_are_here(tmp_path: Path) -> None:
+def test_runs_of_one_title_stay_apart_in_a_file_and_beside_those_that_are_here(
+    tmp_path: Path,
+) -> None:
     for number, own_id in ((1, ""), (2, "mine")):
-        run, _ = Run.objects.begin("tiny", created=NOW + timedelta(days=number), model=f"m-{number}", own_id=own_id)
+        run, _ = Run.objects.begin(
+            "tiny", created=NOW + timedelta(days=number), model=f"m-{number}", own_id=own_id
+        )
         make_episode(run=run, session_id=f"session-{number}")
     text, facts = text_of(), ("name", "title", "number", "own_id", "model")
     before = list(Run.objects.order_by("number").values_list(*facts))

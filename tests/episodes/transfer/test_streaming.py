@@ -1,4 +1,5 @@
-"""Tests that an export is generated in pieces: in bounded memory, while the recorder continues to write."""
+"""Tests that an export is generated in pieces: in bounded memory, while the recorder continues to
+write."""
 
 from __future__ import annotations
 
@@ -24,7 +25,18 @@ LONG = 8000
 
 def add_steps(episode: Episode, count: int, answer: str = "42") -> None:
     writer = BulkWriter(connection)
-    rest = ("submit", json.dumps({"answer": answer}), None, '{"blocks": []}', None, 0.5, False, "ok", "", "")
+    rest = (
+        "submit",
+        json.dumps({"answer": answer}),
+        None,
+        '{"blocks": []}',
+        None,
+        0.5,
+        False,
+        "ok",
+        "",
+        "",
+    )
     started = writer.time(NOON)
     rows = [(episode.pk, n, *rest, f"call-{n}", started, 1.5, 0.0) for n in range(count)]
     writer.insert(Step, STEP_COLUMNS, rows)
@@ -55,7 +67,9 @@ def test_a_large_episode_is_held_a_step_at_a_time(format: Format, least: int) ->
     episode = make_episode(steps_count=16)
     for n in range(16):
         make_step(
-            episode, output="", output_blob=make_blob(f'{{"blocks": [], "metadata": {{"n": "{n}{"x" * 2**20}"}}}}')
+            episode,
+            output="",
+            output_blob=make_blob(f'{{"blocks": [], "metadata": {{"n": "{n}{"x" * 2**20}"}}}}'),
         )
     peak, total = peak_of(exported(Episode.objects.all(), format))
     assert total > least * MIB

@@ -25,10 +25,15 @@ SEE = json.dumps({"blocks": [{"type": "text", "text": "see"}, IMAGE_BLOCK]})
 SEEN_PROMPT = json.dumps([{"type": "text", "text": "What is this?"}, IMAGE_BLOCK])
 TURNS = [
     {"role": "system", "blocks": [{"type": "text", "text": "Be brief."}]},
-    {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c", "name": "look", "input": {"at": 1}}]},
+    {
+        "role": "assistant",
+        "blocks": [{"type": "tool_call", "id": "c", "name": "look", "input": {"at": 1}}],
+    },
     {
         "role": "user",
-        "blocks": [{"type": "tool_result", "tool_call_id": "c", "blocks": [{"type": "text", "text": "a"}]}],
+        "blocks": [
+            {"type": "tool_result", "tool_call_id": "c", "blocks": [{"type": "text", "text": "a"}]}
+        ],
     },
 ]
 OPENAI = {"arguments": "string", "images": "url"}
@@ -48,7 +53,9 @@ def text(content: str) -> dict[str, str]:
 
 
 def test_a_conversation_is_the_prompt_and_each_call_with_its_answer() -> None:
-    episode = make_episode(id=5, prompt=make_blob(PROMPT), tools=make_blob(TOOLS), return_sum=1.0, return_max=3.0)
+    episode = make_episode(
+        id=5, prompt=make_blob(PROMPT), tools=make_blob(TOOLS), return_sum=1.0, return_max=3.0
+    )
     make_step(episode, "wrong", input='{"answer":  5}')
     make_step(episode, status="refused", output="", error="no such tool", tool="sumbit")
     [line] = messages_of(final_output="yes")
@@ -99,13 +106,17 @@ def test_a_conversation_ends_with_the_assistants_last_turn() -> None:
 def test_a_call_that_is_no_object_is_left_out_with_its_episode(input: str) -> None:
     make_step(make_episode(id=1)), make_step(make_episode(id=2), input=input)
     file = TrainingFile()
-    assert [json.loads(line)["episode"] for line in text_of("messages", training=file).splitlines()] == [1]
+    assert [
+        json.loads(line)["episode"] for line in text_of("messages", training=file).splitlines()
+    ] == [1]
     assert file.left_out == 1
     [_, line] = messages_of(arguments="string")
     assert line["messages"][0]["tool_calls"][0]["function"]["arguments"] == input
 
 
-@pytest.mark.parametrize("input", ["{}", f'{{"a": {-(2**63) + 1}, "b": [1e20, -0.0, {{}}], "c": "\\ud83d\\ude42"}}'])
+@pytest.mark.parametrize(
+    "input", ["{}", f'{{"a": {-(2**63) + 1}, "b": [1e20, -0.0, {{}}], "c": "\\ud83d\\ude42"}}']
+)
 def test_any_other_object_is_what_it_was(input: str) -> None:
     make_step(make_episode(), input=input)
     [line] = messages_of()
@@ -139,9 +150,15 @@ def test_images_of_a_column_have_their_places_in_user_messages() -> None:
 @pytest.mark.parametrize(("kind", "data"), BAD_IMAGES)
 def test_an_image_that_no_model_takes_is_a_text(kind: str, data: str) -> None:
     prompt = json.dumps([{"type": "image", "mimeType": kind, "data": data}])
-    make_step(make_episode(prompt=make_blob(prompt)), output=json.dumps({"blocks": json.loads(prompt)}))
+    make_step(
+        make_episode(prompt=make_blob(prompt)), output=json.dumps({"blocks": json.loads(prompt)})
+    )
     for images in ("column", "url"):
-        contents = [content for role, content in contents_of(images=images, final_output="yes") if role != "assistant"]
+        contents = [
+            content
+            for role, content in contents_of(images=images, final_output="yes")
+            if role != "assistant"
+        ]
         assert contents == [[text("[image]")], [text("[image]")]]
 
 
@@ -155,11 +172,18 @@ def test_openais_images_are_urls_in_user_messages() -> None:
 
 def test_an_image_of_the_last_output_follows_it() -> None:
     make_step(make_episode(), output=SEE)
-    assert [role for role, _ in contents_of(images="column", final_output="yes")] == ["assistant", "tool", "user"]
+    assert [role for role, _ in contents_of(images="column", final_output="yes")] == [
+        "assistant",
+        "tool",
+        "user",
+    ]
 
 
 def test_images_before_a_users_message_become_part_of_it() -> None:
-    turns = [{"role": "system", "blocks": [IMAGE_BLOCK]}, {"role": "user", "blocks": [{"type": "text", "text": "hi"}]}]
+    turns = [
+        {"role": "system", "blocks": [IMAGE_BLOCK]},
+        {"role": "user", "blocks": [{"type": "text", "text": "hi"}]},
+    ]
     make_step(make_episode(prompt=make_blob(json.dumps(turns))))
     assert contents_of(images="column")[:2] == [
         ("system", [text("[image]")]),
@@ -170,21 +194,42 @@ def test_images_before_a_users_message_become_part_of_it() -> None:
 @pytest.mark.parametrize("images", ["text", "column", "url"])
 def test_contents_have_one_shape_in_a_file(images: str) -> None:
     make_seen_episode(), make_step(make_episode(prompt=make_blob(PROMPT)))
-    contents = [message["content"] for line in messages_of(images=images) for message in line["messages"]]
+    contents = [
+        message["content"] for line in messages_of(images=images) for message in line["messages"]
+    ]
     shape = str if images == "text" else list
-    assert all(isinstance(content, shape) or (images == "url" and content is None) for content in contents)
+    assert all(
+        isinstance(content, shape) or (images == "url" and content is None) for content in contents
+    )
 
 
 def test_a_prompt_of_messages_keeps_its_roles() -> None:
     make_step(make_episode(prompt=make_blob(json.dumps(TURNS))))
     [line] = messages_of()
-    assert [message["role"] for message in line["messages"]] == ["system", "assistant", "tool", "assistant"]
-    assert line["messages"][1]["tool_calls"][0]["function"] == {"name": "look", "arguments": {"at": 1}}
+    assert [message["role"] for message in line["messages"]] == [
+        "system",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert line["messages"][1]["tool_calls"][0]["function"] == {
+        "name": "look",
+        "arguments": {"at": 1},
+    }
     assert line["messages"][2] == {"role": "tool", "tool_call_id": "c", "content": "a"}
 
 
 @pytest.mark.parametrize(
-    "odd", ["null", "3", "no JSON", '{"a": 1}', "[1, null]", '[{"type": "text"}]', '[{"role": 1, "blocks": 2}]']
+    "odd",
+    [
+        "null",
+        "3",
+        "no JSON",
+        '{"a": 1}',
+        "[1, null]",
+        '[{"type": "text"}]',
+        '[{"role": 1, "blocks": 2}]',
+    ],
 )
 def test_odd_texts_are_exported_too(odd: str) -> None:
     make_step(make_episode(prompt=make_blob(odd), tools=make_blob(odd)), output=odd, input=odd)
@@ -196,7 +241,11 @@ def test_odd_texts_are_exported_too(odd: str) -> None:
 def test_what_would_make_a_file_unreadable_is_replaced() -> None:
     schema = {"properties": {"n": {"maximum": 10**30, "default": float("nan"), "title": "\ud800"}}}
     tools = make_blob(json.dumps({"tools": [{"name": "submit", "input_schema": schema}]}))
-    make_step(make_episode(prompt=make_blob('[{"type": "text", "text": "\\ud800 \\ud83d\\ude42"}]'), tools=tools))
+    make_step(
+        make_episode(
+            prompt=make_blob('[{"type": "text", "text": "\\ud800 \\ud83d\\ude42"}]'), tools=tools
+        )
+    )
     [line] = messages_of()
     assert line["messages"][0]["content"] == "\ufffd \N{SLIGHTLY SMILING FACE}"
     number = line["tools"][0]["function"]["parameters"]["properties"]["n"]
@@ -219,8 +268,12 @@ def pairs_of(options: dict[str, str] | None = None, **further: Any) -> list[dict
 
 
 def attempt(task: Any, value: float | None, answer: str = "", **facts: Any) -> Episode:
-    episode = make_episode(task=task, return_sum=value or 0.0, return_last=value, steps_count=1, **facts)
-    make_step(episode, answer or f"scored {value}", input=json.dumps({"answer": value}), finished=True)
+    episode = make_episode(
+        task=task, return_sum=value or 0.0, return_last=value, steps_count=1, **facts
+    )
+    make_step(
+        episode, answer or f"scored {value}", input=json.dumps({"answer": value}), finished=True
+    )
     return episode
 
 
@@ -234,7 +287,11 @@ def test_pairs_are_the_best_and_the_worst_attempt_of_a_task() -> None:
     calls = [pair[side][0]["tool_calls"][0]["function"] for side in ("chosen", "rejected")]
     assert [call["arguments"] for call in calls] == [{"answer": 1.0}, {"answer": 0.0}]
     assert (pair["chosen_episode"], pair["rejected_episode"]) == (episodes[1].pk, episodes[2].pk)
-    assert (pair["chosen_reward"], pair["rejected_reward"], pair["task"]) == (1.0, 0.0, task.content_hash)
+    assert (pair["chosen_reward"], pair["rejected_reward"], pair["task"]) == (
+        1.0,
+        0.0,
+        task.content_hash,
+    )
 
 
 def test_no_words_of_a_grader_are_in_a_completion() -> None:
@@ -245,7 +302,9 @@ def test_no_words_of_a_grader_are_in_a_completion() -> None:
         make_step(episode, status="refused", output="", error=f"Over: {verdict}")
     [pair] = pairs_of({"final_output": "yes"})
     assert [message["role"] for message in pair["chosen"]] == ["assistant", "tool", "assistant"]
-    assert not any(word in json.dumps([pair["chosen"], pair["rejected"]]) for word in ("Correct", "Wrong"))
+    assert not any(
+        word in json.dumps([pair["chosen"], pair["rejected"]]) for word in ("Correct", "Wrong")
+    )
 
 
 def test_images_of_completions_are_texts_where_trainers_take_those_of_the_prompt_only() -> None:
@@ -255,7 +314,11 @@ def test_images_of_completions_are_texts_where_trainers_take_those_of_the_prompt
         make_step(episode, output=SEE), make_step(episode)
     [pair] = pairs_of({"images": "column"})
     assert pair["images"] == [URI]
-    assert pair["chosen"][1]["content"] == pair["rejected"][1]["content"] == [text("see"), text("[image]")]
+    assert (
+        pair["chosen"][1]["content"]
+        == pair["rejected"][1]["content"]
+        == [text("see"), text("[image]")]
+    )
 
 
 def test_a_pair_with_a_call_that_is_no_object_is_left_out_and_the_next_one_is_whole() -> None:
@@ -289,13 +352,18 @@ def test_a_return_that_is_not_there_is_not_compared() -> None:
     task = make_task()
     attempt(task, None), attempt(task, 0.2), attempt(task, 0.7)
     assert [
-        (pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of(definition=DefinitionAsked("last"))
+        (pair["chosen_reward"], pair["rejected_reward"])
+        for pair in pairs_of(definition=DefinitionAsked("last"))
     ] == [(0.7, 0.2)]
 
 
 def test_an_attempt_with_a_reward_that_was_not_a_number_is_not_compared() -> None:
     task = make_task()
-    attempt(task, 0.0, detail="Step 0: reward was not a number."), attempt(task, 0.2), attempt(task, 0.7)
+    (
+        attempt(task, 0.0, detail="Step 0: reward was not a number."),
+        attempt(task, 0.2),
+        attempt(task, 0.7),
+    )
     assert [(pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of()] == [(0.7, 0.2)]
 
 
@@ -305,6 +373,8 @@ def test_pairs_and_rewards_follow_the_convention() -> None:
     rewards = [(pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of()]
     assert rewards == [(0.7, 0.5)]
     zero = DefinitionAsked(expired="zero")
-    assert [(pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of(definition=zero)] == [(0.5, 0.0)]
+    assert [
+        (pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of(definition=zero)
+    ] == [(0.5, 0.0)]
     assert [row["reward"] for row in training_rows("messages", definition=zero)] == [0.5, 0.0]
     assert pairs_of(definition=DefinitionAsked(expired="out")) == []

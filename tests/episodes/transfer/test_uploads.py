@@ -1,4 +1,5 @@
-"""Tests that files of episodes carry the conversations that clients uploaded, and that imports bring them back."""
+"""Tests that files of episodes carry the conversations that clients uploaded, and that imports
+bring them back."""
 
 from __future__ import annotations
 
@@ -12,28 +13,57 @@ from episodes.models import Rollout, RolloutMessage
 from episodes.models.rollouts import RESPONSE_KINDS
 from episodes.rollups.follower import catch_up
 from tests.episodes.reported import MESSAGES, played, reported
-from tests.episodes.transfer.record import HOSTILE, forget_everything, import_text, lines_of, text_of
+from tests.episodes.transfer.record import (
+    HOSTILE,
+    forget_everything,
+    import_text,
+    lines_of,
+    text_of,
+)
 from tests.stored import make_blob, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ALONE = {"id", "rollout", "rollout_id", "episode", "episode_id", "run", "run_id", "hosted_environment_id"}
+ALONE = {
+    "id",
+    "rollout",
+    "rollout_id",
+    "episode",
+    "episode_id",
+    "run",
+    "run_id",
+    "hosted_environment_id",
+}
 """Columns with ids of the database's own."""
 FURTHER = [
-    ("reasoning", "Hm", {"extra": '{"metadata": {"usage": {"prompt_tokens": 7}}, "x":  1e20}', "sent_ms": 3}),
+    (
+        "reasoning",
+        "Hm",
+        {"extra": '{"metadata": {"usage": {"prompt_tokens": 7}}, "x":  1e20}', "sent_ms": 3},
+    ),
     ("reasoning", "", {"summary_blob": make_blob, "problem": "no valid index", "reward": 0.0}),
     ("assistant_message", HOSTILE[:200], {"is_finished": True, "reward": -0.5}),
 ]
 
 
 def make_conversations() -> None:
-    """Record two episodes: one with a rollout that has everything and one with as little as possible, one with none."""
+    """Record two episodes: one with a rollout that has everything and one with as little as
+    possible, one with none."""
     played(1)
     played(2)
-    facts = {"run": make_run(), "run_step": 2**40, "name": "first", "model": "m-1", "model_params": 8, "sent_ms": 5}
+    facts = {
+        "run": make_run(),
+        "run_step": 2**40,
+        "name": "first",
+        "model": "m-1",
+        "model_params": 8,
+        "sent_ms": 5,
+    }
     event = '{"metadata":  {"session_id": "s-1"}, "run_info": {"model_name": "m-1"}}'
     further = [(kind, text, _made(fields)) for kind, text, fields in FURTHER]
-    reported("rich", [*MESSAGES, *further], event=event, info='{"x": [1,  2]}', key_label="", **facts)
+    reported(
+        "rich", [*MESSAGES, *further], event=event, info='{"x": [1,  2]}', key_label="", **facts
+    )
     large = make_blob(event.replace("m-1", "m" * 9000))
     reported("bare", [], event_blob=large, is_announced=False, problem="no runName")
     for message in RolloutMessage.objects.filter(kind__in=RESPONSE_KINDS):
@@ -43,14 +73,19 @@ def make_conversations() -> None:
 
 
 def _made(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: make_blob("y" * 9000) if value is make_blob else value for name, value in fields.items()}
+    return {
+        name: make_blob("y" * 9000) if value is make_blob else value
+        for name, value in fields.items()
+    }
 
 
 def rows() -> list[list[dict[str, Any]]]:
     """Return all rollouts and messages, without ids; texts instead of blobs."""
     found = []
     for model in (Rollout, RolloutMessage):
-        values = [field.attname for field in model._meta.concrete_fields if field.attname not in ALONE]
+        values = [
+            field.attname for field in model._meta.concrete_fields if field.attname not in ALONE
+        ]
         found.append(list(model._default_manager.order_by("pk").values(*values)))
     return found
 
@@ -81,10 +116,14 @@ def test_texts_are_in_the_line_as_the_json_that_they_are() -> None:
 
 def test_a_long_conversation_is_written_completely() -> None:
     played()
-    reported(messages=[*MESSAGES, *(("assistant_message", str(number), {}) for number in range(450))])
+    reported(
+        messages=[*MESSAGES, *(("assistant_message", str(number), {}) for number in range(450))]
+    )
     catch_up()
     [rollout] = lines_of()[0]["rollouts"]
-    assert [message["content"] for message in rollout["messages"][6:]] == [str(number) for number in range(450)]
+    assert [message["content"] for message in rollout["messages"][6:]] == [
+        str(number) for number in range(450)
+    ]
 
 
 def test_what_is_imported_twice_is_there_once(tmp_path: Path) -> None:
@@ -104,7 +143,9 @@ def test_what_is_imported_twice_is_there_once(tmp_path: Path) -> None:
         ({"surprise": 1}, "rollouts.0.surprise is 1"),
     ],
 )
-def test_a_conversation_that_cannot_be_stored_is_refused(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+def test_a_conversation_that_cannot_be_stored_is_refused(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
     make_conversations()
     line = lines_of()[0]
     line["rollouts"][0] |= change

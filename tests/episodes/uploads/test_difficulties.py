@@ -1,4 +1,5 @@
-"""Difficulties of tasks whose content the clients sent, and no index, as `session(task=…)` of both SDKs does."""
+"""Difficulties of tasks whose content the clients sent, and no index, as `session(task=…)` of both
+SDKs does."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def episode() -> Episode:
 
 def told(**query: Any) -> list[tuple[Any, ...]]:
     rows = difficulties(DifficultyQuery("echo", **query))
-    return [(row["split"], row["task_index"], row["avg_reward"], row["response_chars"]["mean"]) for row in rows]
+    return [
+        (row["split"], row["task_index"], row["avg_reward"], row["response_chars"]["mean"])
+        for row in rows
+    ]
 
 
 def test_an_episode_is_of_the_place_of_its_task(episode: Episode) -> None:
@@ -61,12 +65,16 @@ def test_episodes_count_beside_uploads_of_the_same_task(episode: Episode) -> Non
 
 
 def test_an_episode_whose_upload_has_no_reward_keeps_its_return(episode: Episode) -> None:
-    reported(messages=[("assistant_message", "done", {})], event='{"metadata": {"session_id": "s-1"}}')
+    reported(
+        messages=[("assistant_message", "done", {})], event='{"metadata": {"session_id": "s-1"}}'
+    )
     catch_up()
     assert told() == [("train", 1, 0.5, 13)]
 
 
 def test_a_task_without_a_place_has_no_difficulty() -> None:
     played()
-    Episode.objects.update(task=make_task(environment=make_environment("echo")), split=None, task_index=None)
+    Episode.objects.update(
+        task=make_task(environment=make_environment("echo")), split=None, task_index=None
+    )
     assert told() == []

@@ -15,7 +15,14 @@ from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ["/", "/?span=24h", "/admin/", "/admin/episodes/episode/", "/admin/auth/user/add/", "/admin/search/?s=a"]
+PAGES = [
+    "/",
+    "/?span=24h",
+    "/admin/",
+    "/admin/episodes/episode/",
+    "/admin/auth/user/add/",
+    "/admin/search/?s=a",
+]
 
 
 @pytest.fixture
@@ -48,7 +55,10 @@ def test_a_user_named_operator_is_not_raised(client: Client) -> None:
 @each("path", [*PAGES, "/no-such-page", "/admin/no-such-page"])
 def test_with_keys_strangers_are_sent_to_the_login(client: Client, path: str) -> None:
     response = client.get(path)
-    assert response.status_code == 302 and response["Location"] == f"/accounts/login/?next={quote(path)}"
+    assert (
+        response.status_code == 302
+        and response["Location"] == f"/accounts/login/?next={quote(path)}"
+    )
 
 
 @pytest.mark.usefixtures("keys")
@@ -67,7 +77,12 @@ def test_with_keys_staff_without_permission_read_no_record(client: Client) -> No
 
 
 def test_logins_can_be_made_in_the_admin(client: Client) -> None:
-    form = {"username": "ada", "password1": "correct horse", "password2": "correct horse", "usable_password": "true"}
+    form = {
+        "username": "ada",
+        "password1": "correct horse",
+        "password2": "correct horse",
+        "usable_password": "true",
+    }
     assert client.post("/admin/auth/user/add/", form).status_code == 302
     assert User.objects.get(username="ada").check_password("correct horse")
 
@@ -81,8 +96,17 @@ def test_a_rebound_name_is_refused(client: Client, host: str, path: str) -> None
 def test_a_foreign_page_cannot_act_as_the_operator() -> None:
     client = Client(enforce_csrf_checks=True)
     token = client.get("/admin/auth/user/add/").cookies["csrftoken"].value
-    form = {"username": "eve", "password1": "correct horse", "password2": "correct horse", "csrfmiddlewaretoken": token}
-    for headers in ({"origin": "http://evil.example"}, {"origin": "http://localhost:3000"}, {"origin": "null"}):
+    form = {
+        "username": "eve",
+        "password1": "correct horse",
+        "password2": "correct horse",
+        "csrfmiddlewaretoken": token,
+    }
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"origin": "http://localhost:3000"},
+        {"origin": "null"},
+    ):
         assert client.post("/admin/auth/user/add/", form, headers=headers).status_code == 403
     assert not User.objects.filter(username="eve").exists()
 

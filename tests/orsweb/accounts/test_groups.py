@@ -70,7 +70,9 @@ def keys(settings: Settings) -> None:
 def addresses(patterns: list[URLPattern | URLResolver], prefix: str = "/") -> Iterator[str]:
     """Yield an address for every URL of the server, with 1 or a word for what it names."""
     for one in patterns:
-        route = re.sub(r"<(id|int):\w+>", "1", re.sub(r"<(str|path):\w+>", "echo", str(one.pattern)))
+        route = re.sub(
+            r"<(id|int):\w+>", "1", re.sub(r"<(str|path):\w+>", "echo", str(one.pattern))
+        )
         path = f"{prefix}{route.removeprefix('^').removesuffix('$')}"
         if isinstance(one, URLResolver):
             yield from addresses(one.url_patterns, path)
@@ -89,7 +91,9 @@ LED_ELSEWHERE = ("/echo/", "/echo/history/")
 def is_closed_to_everybody(path: str) -> bool:
     """Return whether superusers are refused too, as at the address to add an episode."""
     client = Client()
-    client.force_login(User.objects.create_superuser(f"root{User.objects.count()}", password="correct horse"))
+    client.force_login(
+        User.objects.create_superuser(f"root{User.objects.count()}", password="correct horse")
+    )
     return client.get(path).status_code == 403
 
 
@@ -101,7 +105,9 @@ def test_each_group_may_do_what_those_before_it_may() -> None:
 @each("group", GROUPS)
 def test_a_page_asks_once_which_permissions_a_person_has(group: str) -> None:
     person = member(group, name=group or "nobody")
-    person.user_permissions.set(Permission.objects.filter(codename__in=["view_redaction", "add_play"]))
+    person.user_permissions.set(
+        Permission.objects.filter(codename__in=["view_redaction", "add_play"])
+    )
     client = Client()
     client.force_login(person)
     with CaptureQueriesContext(connection) as queries:
@@ -118,7 +124,9 @@ def test_an_account_that_is_closed_has_no_permissions() -> None:
     assert not person.get_all_permissions() and not person.has_perm("episodes.view_episode")
 
 
-def test_the_sidebar_of_the_admin_leads_to_what_the_person_may_open_and_marks_where_they_are() -> None:
+def test_the_sidebar_of_the_admin_leads_to_what_the_person_may_open_and_marks_where_they_are() -> (
+    None
+):
     sidebars = []
     for group in ("curator", "operator"):
         client = client_of(group, name=group)
@@ -143,8 +151,12 @@ def test_a_group_opens_its_pages_and_not_those_of_the_next(group: str) -> None:
         may = least == group
         answer = client.get(path)
         is_wrong = answer.status_code == 403 if may else answer.status_code not in (403, 404, 405)
-        says_who = answer.status_code != 403 or re.search("is needed|No group has", answer.content.decode())
-        if answer.status_code >= 500 or ((is_wrong or not says_who) and not is_closed_to_everybody(path)):
+        says_who = answer.status_code != 403 or re.search(
+            "is needed|No group has", answer.content.decode()
+        )
+        if answer.status_code >= 500 or (
+            (is_wrong or not says_who) and not is_closed_to_everybody(path)
+        ):
             wrong.append((path, answer.status_code, least))
     assert not wrong, wrong
 
@@ -152,10 +164,14 @@ def test_a_group_opens_its_pages_and_not_those_of_the_next(group: str) -> None:
 @pytest.mark.parametrize(
     ("path", "group", "sentence"),
     [
-        ("/", "", "may not see the pages of this server. One of the groups viewer, player, curator or operator"),
-        ("/play/", "viewer", "may not play in the browser. One of the groups player, curator or operator is needed"),
-        ("/admin/", "player", "may not open the admin. One of the groups curator or operator is needed"),
-        ("/admin/episodes/redaction/", "curator", "“Can view redaction”. The group operator is needed"),
+        ("/", "", "may not see the pages of this server. One of the groups viewer, player, curator "
+                  "or operator"),
+        ("/play/", "viewer", "may not play in the browser. One of the groups player, curator or "
+                             "operator is needed"),
+        ("/admin/", "player", "may not open the admin. One of the groups curator or operator is "
+                              "needed"),
+        ("/admin/episodes/redaction/", "curator", "“Can view redaction”. The group operator is "
+                                                  "needed"),
         ("/admin/auth/user/", "operator", "No group has the permission for it, “Can view user”"),
     ],
 )  # fmt: skip
@@ -166,7 +182,9 @@ def test_a_refusal_names_the_groups_that_may(path: str, group: str, sentence: st
 
 def test_a_refusal_names_groups_as_they_are_called_now() -> None:
     Group.objects.filter(name="operator").update(name="admins")
-    assert "The group admins is needed" in client_of("curator").get("/play/invites/").content.decode()
+    assert (
+        "The group admins is needed" in client_of("curator").get("/play/invites/").content.decode()
+    )
 
 
 def test_the_api_refuses_people_without_a_group_as_json() -> None:
@@ -176,7 +194,13 @@ def test_the_api_refuses_people_without_a_group_as_json() -> None:
     assert client_of("viewer", name="bob").get("/api/episodes").status_code == 200
 
 
-CHANGES = ["/episodes/views/", "/play/notes/{episode}/", "/play/flag/{task}/", "/play/", "/play/invites/"]
+CHANGES = [
+    "/episodes/views/",
+    "/play/notes/{episode}/",
+    "/play/flag/{task}/",
+    "/play/",
+    "/play/invites/",
+]
 
 
 @pytest.mark.parametrize("path", CHANGES)
@@ -191,10 +215,18 @@ def test_viewers_change_nothing(path: str) -> None:
 def test_viewers_are_offered_nothing_that_they_may_not_do() -> None:
     episode = make_episode()
     client = client_of("viewer")
-    pages = ["/", "/episodes/", f"/episodes/{episode.pk}/", f"/tasks/{episode.task_id}/", "/environments/"]
+    pages = [
+        "/",
+        "/episodes/",
+        f"/episodes/{episode.pk}/",
+        f"/tasks/{episode.task_id}/",
+        "/environments/",
+    ]
     for path in (*pages, f"/environments/{episode.environment.name}/"):
         page = client.get(path).content.decode()
-        assert not re.findall(r'(?:href|action)="(?:/admin/|/play/(?!notes|people)|/episodes/views/)[^"]*"', page), path
+        assert not re.findall(
+            r'(?:href|action)="(?:/admin/|/play/(?!notes|people)|/episodes/views/)[^"]*"', page
+        ), path
 
 
 def test_players_play_and_note() -> None:
@@ -237,7 +269,9 @@ def texts_about(client: Client, episode: int) -> str:
         f"/api/tasks/{task}",
         f"/api/episodes/export?format=jsonl&ids={episode}",
     ]
-    answers = [client.get(path) for path in (*paths, f"/episodes/export?format=jsonl&ids={episode}")]
+    answers = [
+        client.get(path) for path in (*paths, f"/episodes/export?format=jsonl&ids={episode}")
+    ]
     return "".join(text_of(one) for one in answers)
 
 
@@ -257,6 +291,13 @@ def test_the_hash_of_a_whole_task_is_for_curators(hidden_answer: int) -> None:
 def test_groups_are_chosen_with_a_new_account(settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {}
     group = Group.objects.get(name="viewer")
-    form = {"username": "eve", "password1": "correct horse", "password2": "correct horse", "usable_password": "true"}
+    form = {
+        "username": "eve",
+        "password1": "correct horse",
+        "password2": "correct horse",
+        "usable_password": "true",
+    }
     answer = Client().post("/admin/auth/user/add/", form | {"groups": [group.pk]})
-    assert answer.status_code == 302 and list(group.user_set.values_list("username", flat=True)) == ["eve"]
+    assert answer.status_code == 302 and list(
+        group.user_set.values_list("username", flat=True)
+    ) == ["eve"]

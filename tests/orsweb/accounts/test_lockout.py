@@ -24,7 +24,9 @@ def locking(settings: Settings) -> None:
     member("viewer", password=PASSWORD)
 
 
-def attempt(password: str = "wrong", name: str = "ada", address: str = "192.0.2.7") -> tuple[int, str, str]:
+def attempt(
+    password: str = "wrong", name: str = "ada", address: str = "192.0.2.7"
+) -> tuple[int, str, str]:
     """Return the status, the page, and Retry-After of a login."""
     answer = Client().post(LOGIN, {"username": name, "password": password}, REMOTE_ADDR=address)
     return answer.status_code, answer.content.decode(), answer.headers.get("Retry-After", "")
@@ -79,7 +81,9 @@ def test_a_lock_ends_by_itself(settings: Settings) -> None:
 
 def test_behind_the_login_of_the_admin_is_the_same_lock() -> None:
     lock()
-    answer = Client().post("/admin/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.7")
+    answer = Client().post(
+        "/admin/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.7"
+    )
     assert answer["Location"].startswith(LOGIN)
 
 

@@ -1,4 +1,5 @@
-"""Logging in, changing the password and logging out when keys are set: who may, the errors, and the page afterwards."""
+"""Logging in, changing the password and logging out when keys are set: who may, the errors, and the
+page afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def ada() -> User:
     return member("viewer", password=PASSWORD)
 
 
-def log_in(client: Client, name: str = "ada", password: str = PASSWORD, **also: str) -> tuple[int, str]:
+def log_in(
+    client: Client, name: str = "ada", password: str = PASSWORD, **also: str
+) -> tuple[int, str]:
     """Log in; return the status, and the redirect or the page."""
     response = client.post(LOGIN, {"username": name, "password": password, **also})
     return response.status_code, response.headers.get("Location") or response.content.decode()
@@ -41,14 +44,26 @@ def log_in(client: Client, name: str = "ada", password: str = PASSWORD, **also: 
 
 def test_the_login_page_and_its_files_are_open_and_lead_nowhere_else(client: Client) -> None:
     page = client.get(f"{LOGIN}?next=/runs/").content.decode()
-    assert 'name="next" value="/runs/"' in page and 'class="rail"' not in page and "data-search" not in page
+    assert (
+        'name="next" value="/runs/"' in page
+        and 'class="rail"' not in page
+        and "data-search" not in page
+    )
     assert client.get("/static/orsweb/tokens.css").status_code == 200
 
 
 @pytest.mark.usefixtures("ada")
 def test_a_viewer_sees_the_pages(client: Client) -> None:
     assert log_in(client) == (302, "/")
-    for path in ("/", "/environments/", "/episodes/", "/runs/", "/compare/", "/api/", "/api/episodes"):
+    for path in (
+        "/",
+        "/environments/",
+        "/episodes/",
+        "/runs/",
+        "/compare/",
+        "/api/",
+        "/api/episodes",
+    ):
         assert client.get(path).status_code == 200
 
 
@@ -56,7 +71,9 @@ def test_a_viewer_sees_the_pages(client: Client) -> None:
 def test_the_admin_is_for_curators_operators_and_staff(client: Client) -> None:
     log_in(client)
     refused = client.get("/admin/")
-    assert refused.status_code == 403 and "curator or operator is needed" in refused.content.decode()
+    assert (
+        refused.status_code == 403 and "curator or operator is needed" in refused.content.decode()
+    )
     assert 'href="/admin/"' not in client.get("/").content.decode()
     User.objects.update(is_staff=True)
     assert client.get("/admin/").status_code == 200
@@ -81,14 +98,19 @@ def test_an_account_that_is_not_active_is_reported_the_same(client: Client, ada:
 
 
 @pytest.mark.usefixtures("ada")
-@pytest.mark.parametrize("path", ["/runs/?return=max", "/episodes/?environment=math&since=7d", "/admin/"])
+@pytest.mark.parametrize(
+    "path", ["/runs/?return=max", "/episodes/?environment=math&since=7d", "/admin/"]
+)
 def test_it_leads_to_the_page_that_was_asked_for(client: Client, path: str) -> None:
     assert client.get(path)["Location"] == f"{LOGIN}?next={quote(path)}"
     assert log_in(client, next=path) == (302, path)
 
 
 @pytest.mark.usefixtures("ada")
-@each("elsewhere", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
+@each(
+    "elsewhere",
+    ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"],
+)
 def test_it_leads_to_no_other_site(client: Client, elsewhere: str) -> None:
     assert log_in(client, next=elsewhere) == (302, "/")
 
@@ -113,7 +135,10 @@ def test_a_form_that_a_stranger_sends_leads_to_the_overview_afterwards(client: C
 
 
 def test_the_admins_own_login_leads_here(client: Client) -> None:
-    assert client.get("/admin/login/?next=/admin/auth/user/")["Location"] == f"{LOGIN}?next=/admin/auth/user/"
+    assert (
+        client.get("/admin/login/?next=/admin/auth/user/")["Location"]
+        == f"{LOGIN}?next=/admin/auth/user/"
+    )
     assert client.get("/admin/login/")["Location"] == f"{LOGIN}?next=/admin/"
 
 
@@ -144,9 +169,12 @@ def test_every_account_can_change_its_password(client: Client) -> None:
 
 @pytest.mark.usefixtures("ada")
 @pytest.mark.parametrize(
-    ("old", "new", "words"), [("wrong", "staple battery", "old password was"), (PASSWORD, "1234", "too short")]
+    ("old", "new", "words"),
+    [("wrong", "staple battery", "old password was"), (PASSWORD, "1234", "too short")],
 )
-def test_a_password_that_is_not_changed_is_explained(client: Client, old: str, new: str, words: str) -> None:
+def test_a_password_that_is_not_changed_is_explained(
+    client: Client, old: str, new: str, words: str
+) -> None:
     log_in(client)
     form = {"old_password": old, "new_password1": new, "new_password2": new}
     assert words in client.post(CHANGE, form).content.decode()
@@ -160,7 +188,10 @@ def test_a_password_is_changed_by_who_is_logged_in(client: Client) -> None:
 def test_the_local_operator_has_no_password_to_change(client: Client, settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {}
     refused = client.get(CHANGE)
-    assert refused.status_code == 403 and f"{OPERATOR} logs in without a password." in refused.content.decode()
+    assert (
+        refused.status_code == 403
+        and f"{OPERATOR} logs in without a password." in refused.content.decode()
+    )
 
 
 @pytest.mark.usefixtures("ada")

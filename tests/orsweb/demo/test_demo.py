@@ -28,7 +28,11 @@ def test_it_records_sound_episodes_of_every_kind_in_order_over_days() -> None:
     assert set(Episode.objects.values_list("player", flat=True)) == {"script"}
     assert Episode.objects.filter(is_probe=True).exists()
     assert set(Step.objects.values_list("status", flat=True)) == {"ok", "refused", "failed"}
-    ends = [ended for ended in Episode.objects.order_by("end_number").values_list("ended", flat=True) if ended]
+    ends = [
+        ended
+        for ended in Episode.objects.order_by("end_number").values_list("ended", flat=True)
+        if ended
+    ]
     assert len(ends) == 100
     assert ends == sorted(ends)
     assert (ends[-1] - ends[0]).days >= 2
@@ -48,11 +52,18 @@ def the_reward_doctor_finds_no_problem() -> None:
 def test_the_same_seed_records_the_same_once_more() -> None:
     demo()
     demo()
-    found = list(Episode.objects.order_by("id").values_list("task_id", "return_sum", "steps_count", "cause", "model"))
+    found = list(
+        Episode.objects.order_by("id").values_list(
+            "task_id", "return_sum", "steps_count", "cause", "model"
+        )
+    )
     assert len(found) == 12
     assert found[:6] == found[6:]
 
 
 def test_it_refuses_while_a_server_runs() -> None:
-    with database_lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
+    with (
+        database_lock.acquire(),
+        pytest.raises(CommandError, match="This database already has a server"),
+    ):
         demo()

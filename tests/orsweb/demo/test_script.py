@@ -26,7 +26,11 @@ def test_the_same_seed_plays_the_same() -> None:
 
 
 def test_training_attempts_each_task_eight_times_in_one_step() -> None:
-    groups = Counter((part.run, part.step, part.environment, part.index) for part in parts() if part.step is not None)
+    groups = Counter(
+        (part.run, part.step, part.environment, part.index)
+        for part in parts()
+        if part.step is not None
+    )
     assert set(groups.values()) == {GROUP_ATTEMPTS}
 
 
@@ -43,7 +47,12 @@ def test_it_goes_through_the_past_in_order() -> None:
 
 def test_three_models_are_evaluated_at_the_same_tasks() -> None:
     tests = {
-        model: {(part.environment, part.index) for part in parts() if part.split == "test" and part.model == model}
+        model: {
+            (part.environment, part.index)
+            for part in parts()
+            if part.split == "test" and part.model == model
+        }
         for model in ("scripted-novice", "scripted-expert")
     }
-    assert len(tests["scripted-novice"] ^ tests["scripted-expert"]) <= 1  # the last ones may stay without a turn
+    # the last ones may stay without a turn
+    assert len(tests["scripted-novice"] ^ tests["scripted-expert"]) <= 1

@@ -1,4 +1,5 @@
-"""`manage.py doctor` finds what is wrong in the record and in what is derived from it, and says what to do."""
+"""`manage.py doctor` finds what is wrong in the record and in what is derived from it, and says
+what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from django.db import DatabaseError
 from environments.database.storable import digest_of
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
-from episodes.models import Activity, Blob, CurveBlock, Episode, Progress, RunTask, Step, TranscriptText
+from episodes.models import (
+    Activity,
+    Blob,
+    CurveBlock,
+    Episode,
+    Progress,
+    RunTask,
+    Step,
+    TranscriptText,
+)
 from episodes.rollups import blocks
 from episodes.rollups.follower import catch_up
 from episodes.rollups.recount import rebuild
@@ -32,9 +42,12 @@ def no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def play() -> None:
-    """Record four episodes of a run, with a prompt and a large output each, and derive everything."""
+    """Record four episodes of a run, with a prompt and a large output each, and derive
+    everything."""
     for number in range(1, 5):
-        step = step_taken(number, reward=0.5, output_json=f'{{"blocks": [], "metadata": "{"x" * 9000}{number}"}}')
+        step = step_taken(
+            number, reward=0.5, output_json=f'{{"blocks": [], "metadata": "{"x" * 9000}{number}"}}'
+        )
         started = episode_started(number, run=RunInfo("r1"))
         record((started, episode_noted(number), step, episode_ended(number)))
     catch_up()
@@ -57,9 +70,15 @@ def change(name: str) -> None:
         "episodes lack steps": lambda: Step.objects.filter(episode=1).update(index=3),
         "another number of steps": lambda: Episode.objects.filter(pk=1).update(steps_count=7),
         "another return than": lambda: Step.objects.filter(episode=1).update(reward=3.0),
-        "refer to a missing blob": lambda: Step.objects.filter(episode=2).update(output_blob="0" * 32),
-        "not what their hash says": lambda: Blob.objects.filter(pk=_output()).update(data=b"1", is_compressed=False),
-        "Statistics of 1 tasks": lambda: TaskStatistics.objects.filter(by="all").update(attempts=99),
+        "refer to a missing blob": lambda: Step.objects.filter(episode=2).update(
+            output_blob="0" * 32
+        ),
+        "not what their hash says": lambda: Blob.objects.filter(pk=_output()).update(
+            data=b"1", is_compressed=False
+        ),
+        "Statistics of 1 tasks": lambda: TaskStatistics.objects.filter(by="all").update(
+            attempts=99
+        ),
         "Curves count other": lambda: CurveBlock.objects.filter(level=0).update(episodes=99),
         "Activity counts other": lambda: Activity.objects.update(episodes=99),
         "Comparisons of runs count other": lambda: RunTask.objects.update(attempts=99),
@@ -82,10 +101,15 @@ def test_a_large_blob_may_have_either_key() -> None:
     record((episode_started(), step_taken(output_json=text), episode_ended()))
     blob = Blob.objects.get(size_bytes=len(text))
     Blob.objects.create(
-        digest=digest_of(text.encode()), is_compressed=True, size_bytes=len(text), data=bytes(blob.data)
+        digest=digest_of(text.encode()),
+        is_compressed=True,
+        size_bytes=len(text),
+        data=bytes(blob.data),
     )
     assert "hash says" not in doctor()
-    Blob.objects.create(digest="0" * 32, is_compressed=True, size_bytes=len(text), data=bytes(blob.data))
+    Blob.objects.create(
+        digest="0" * 32, is_compressed=True, size_bytes=len(text), data=bytes(blob.data)
+    )
     assert "1 blobs are not what their hash says" in doctor()
 
 
@@ -98,8 +122,18 @@ def test_episodes_that_are_indexed_again_are_no_fault() -> None:
 def test_it_finds_each_fault() -> None:
     play()
     for name in (
-        *("episodes lack steps", "another number of steps", "another return than", "not what their hash says"),
-        *("refer to a missing blob", "Statistics of 1 tasks", "Curves count other", "Activity counts other"),
+        *(
+            "episodes lack steps",
+            "another number of steps",
+            "another return than",
+            "not what their hash says",
+        ),
+        *(
+            "refer to a missing blob",
+            "Statistics of 1 tasks",
+            "Curves count other",
+            "Activity counts other",
+        ),
         *("Comparisons of runs count other", "Search knows 0 of 4"),
     ):
         assert name not in doctor()
@@ -109,7 +143,12 @@ def test_it_finds_each_fault() -> None:
 
 def test_what_is_derived_is_mended_by_the_command_that_it_names() -> None:
     play()
-    for name in ("Statistics of 1 tasks", "Curves count other", "Activity counts other", "Search knows 0 of 4"):
+    for name in (
+        "Statistics of 1 tasks",
+        "Curves count other",
+        "Activity counts other",
+        "Search knows 0 of 4",
+    ):
         change(name)
     assert "Run rebuild_statistics" in doctor()
     call_command("rebuild_statistics", stdout=StringIO())

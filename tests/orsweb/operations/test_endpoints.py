@@ -43,19 +43,26 @@ Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def metrics_of(server: LiveServer, headers: Mapping[str, str] | None = None) -> Samples:
-    """Return the value of each sample by its name and labels, as Prometheus' own parser reads them."""
+    """Return the value of each sample by its name and labels, as Prometheus' own parser reads
+    them."""
     answer = httpx.get(f"{server.url}/metrics", headers=headers)
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4"), answer.text
     families = list(text_string_to_metric_families(answer.text))
     assert all(family.documentation and family.type != "unknown" for family in families)
-    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+    return {
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in families
+        for one in family.samples
+    }
 
 
 def value(samples: Samples, name: str, **labels: str) -> float:
     return samples.get((f"orsweb_{name}", frozenset(labels.items())), 0.0)
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/openapi.json", "/echo/tools", "/api/schema"])
+@pytest.mark.parametrize(
+    "path", ["/health", "/ready", "/metrics", "/openapi.json", "/echo/tools", "/api/schema"]
+)
 def test_head_is_answered_as_get_without_the_body(server: LiveServer, path: str) -> None:
     with httpx.Client(base_url=server.url) as client:
         answer, head = client.get(path), client.head(path)
@@ -85,8 +92,13 @@ def test_calls_are_counted_by_their_time(server: LiveServer) -> None:
         agent.call("echo", {"text": "hi"})
     after = metrics_of(server)
     labels = {"environment": "echo"}
-    assert value(after, "call_seconds_count", **labels) - value(before, "call_seconds_count", **labels) == 1
-    assert value(after, "call_seconds_bucket", le="+Inf", **labels) == value(after, "call_seconds_count", **labels)
+    assert (
+        value(after, "call_seconds_count", **labels) - value(before, "call_seconds_count", **labels)
+        == 1
+    )
+    assert value(after, "call_seconds_bucket", le="+Inf", **labels) == value(
+        after, "call_seconds_count", **labels
+    )
     assert value(after, "call_seconds_sum", **labels) > value(before, "call_seconds_sum", **labels)
 
 
@@ -104,7 +116,10 @@ def test_commits_and_the_process_are_measured(server: LiveServer) -> None:
     found = metrics_of(server)
     assert value(found, "commit_batch_calls_sum") >= value(found, "commit_batch_calls_count") > 0
     assert value(found, "commit_lag_seconds_sum") >= value(found, "commit_seconds_sum") > 0
-    assert (value(found, "rejected_rows_total"), value(found, "threads", thread="recorder")) == (0, 1)
+    assert (value(found, "rejected_rows_total"), value(found, "threads", thread="recorder")) == (
+        0,
+        1,
+    )
     assert found["process_resident_memory_bytes", frozenset()] > 10e6
     assert value(found, "ready", check="disk") == 1
 
@@ -125,7 +140,10 @@ def test_a_server_that_can_be_used_is_ready(server: LiveServer) -> None:
 
 
 def test_a_full_disk_and_a_follower_that_stands_still_are_not_ready() -> None:
-    limits = {"ORSWEB_READY_MIN_FREE_BYTES": str(2**60), "ORSWEB_READY_MAX_FOLLOWER_LAG": "0.000001"}
+    limits = {
+        "ORSWEB_READY_MIN_FREE_BYTES": str(2**60),
+        "ORSWEB_READY_MAX_FOLLOWER_LAG": "0.000001",
+    }
     with LiveServer("tests.envs:Echo", env=limits) as full:
         answer = httpx.get(f"{full.url}/ready")
         assert httpx.get(f"{full.url}/health").status_code == 200
@@ -135,14 +153,19 @@ def test_a_full_disk_and_a_follower_that_stands_still_are_not_ready() -> None:
     assert 0 < checks["disk"]["value"] < checks["disk"]["minimum"] == 2**60
 
 
-def test_a_database_that_takes_nothing_is_not_ready(keyed: LiveServer, monitor: dict[str, str]) -> None:
+def test_a_database_that_takes_nothing_is_not_ready(
+    keyed: LiveServer, monitor: dict[str, str]
+) -> None:
     with Agent(keyed, **LAB) as agent, ThreadPoolExecutor(1) as player:
         agent.open({"id": 1}, "echo")
         with away(keyed):
             calling = player.submit(agent.call, "echo", {"text": "hi"})
             eventually(lambda: httpx.get(f"{keyed.url}/ready").status_code == 503)
             found = httpx.get(f"{keyed.url}/ready", headers=monitor).json()["checks"]
-            assert not found["commit_lag"]["ok"] and found["commit_lag"]["value"] > found["commit_lag"]["maximum"]
+            assert (
+                not found["commit_lag"]["ok"]
+                and found["commit_lag"]["value"] > found["commit_lag"]["maximum"]
+            )
             assert httpx.get(f"{keyed.url}/health").json() == {"status": "ok"}
         assert calling.result(timeout=30).text == "hi"
         eventually(lambda: httpx.get(f"{keyed.url}/ready").status_code == 200)
@@ -154,8 +177,13 @@ def test_anybody_learns_whether_it_is_ready_and_nothing_else(keyed: LiveServer) 
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/ready"])
-def test_figures_are_for_keys_that_monitor(keyed: LiveServer, monitor: dict[str, str], path: str) -> None:
-    statuses = [httpx.get(f"{keyed.url}{path}", headers=headers).status_code for headers in ({"X-API-Key": "x"}, LAB)]
+def test_figures_are_for_keys_that_monitor(
+    keyed: LiveServer, monitor: dict[str, str], path: str
+) -> None:
+    statuses = [
+        httpx.get(f"{keyed.url}{path}", headers=headers).status_code
+        for headers in ({"X-API-Key": "x"}, LAB)
+    ]
     assert statuses == [401, 403]
     assert httpx.get(f"{keyed.url}{path}", headers=monitor).status_code in (200, 503)
 
@@ -165,8 +193,13 @@ def test_metrics_need_a_key(keyed: LiveServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/ready", "/health"])
-def test_a_proxy_in_front_of_a_server_without_keys_reads_nothing(server: LiveServer, path: str) -> None:
-    assert httpx.get(f"{server.url}{path}", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 403
+def test_a_proxy_in_front_of_a_server_without_keys_reads_nothing(
+    server: LiveServer, path: str
+) -> None:
+    assert (
+        httpx.get(f"{server.url}{path}", headers={"X-Forwarded-For": "192.0.2.1"}).status_code
+        == 403
+    )
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/ready", "/health"])

@@ -1,4 +1,5 @@
-"""How far figures lag behind the database is known after a restart, and while the database is away."""
+"""How far figures lag behind the database is known after a restart, and while the database is
+away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What operations.md and metrics.md say, tried: settings, the restore drill, the container, the unit, metrics."""
+"""What operations.md and metrics.md say, tried: settings, the restore drill, the container, the
+unit, metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from tests import programs
 from tests.conformance.agent import Agent
 from tests.server import ROOT, LiveServer
 
-HANDBOOK = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "metrics.md"))
+HANDBOOK = "\n".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "metrics.md")
+)
 CONTAINER = (ROOT / "docs/Containerfile").read_text(encoding="utf-8")
 DASHBOARD = json.loads((ROOT / "docs/grafana.json").read_text(encoding="utf-8"))
 
@@ -42,7 +45,7 @@ def section(heading: str) -> str:
     return re.split(r"(?m)^#+ ", HANDBOOK.split(f"# {heading}\n")[1])[0]
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
+# --- settings -------------------------------------------------------------------------------------
 
 ELSEWHERE = {"ORSWEB_DATA_DIR", "PYTHONHASHSEED"}
 """Settings that are read before `orsweb/settings.py`."""
@@ -74,26 +77,33 @@ def default_of(call: ast.Call) -> str:
 
 def test_the_handbook_has_every_setting_and_no_other_with_its_default() -> None:
     rows = re.findall(r"(?m)^\| `(\w+)`( \*)? \| (.*?) \|", section("Settings"))
-    described = {name.replace("_KEY_NAME", "_KEY_"): default.strip("`") for name, _, default in rows}
+    described = {
+        name.replace("_KEY_NAME", "_KEY_"): default.strip("`") for name, _, default in rows
+    }
     assert set(described) == set(readers()) | ELSEWHERE
     defaults = {name: default_of(call) for name, call in readers().items()}
     assert not {name: text for name, text in defaults.items() if text and text != described[name]}
 
 
-# --- the restore drill -----------------------------------------------------------------------------------------------
+# --- the restore drill ----------------------------------------------------------------------------
 
 
 def test_the_restore_drill_works_as_it_is_written(server: LiveServer, tmp_path: Path) -> None:
-    lines = [line.strip() for line in section("Restore drill").splitlines() if line.startswith("    ")]
-    played = [line for line in lines if " serve " not in line]  # test_restore_drill.py serves what was restored
+    lines = [
+        line.strip() for line in section("Restore drill").splitlines() if line.startswith("    ")
+    ]
+    # test_restore_drill.py serves what was restored
+    played = [line for line in lines if " serve " not in line]
     script = "\n".join(["set -e", *played]).replace("/backups/", f"{tmp_path}/")
     script = script.replace(".venv/bin/python", f"{sys.executable} {programs.__file__}")
-    done = subprocess.run(["bash", "-c", script], cwd=ROOT, env=server.env, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, env=server.env, capture_output=True, text=True
+    )
     assert (len(played), done.returncode) == (len(lines) - 1, 0), done.stdout + done.stderr
     assert list(tmp_path.glob("orsweb-*.sqlite3"))
 
 
-# --- the container and the unit --------------------------------------------------------------------------------------
+# --- the container and the unit -------------------------------------------------------------------
 
 
 def instructions(word: str) -> list[str]:
@@ -102,7 +112,9 @@ def instructions(word: str) -> list[str]:
 
 def test_the_container_has_the_programs_of_the_sandbox() -> None:
     installed = next(line for line in instructions("RUN") if "apt-get install" in line).split()
-    assert {"bubblewrap", "python3"} <= {*installed}, "python3 is that of Debian; the image has another one"
+    assert {"bubblewrap", "python3"} <= {*installed}, (
+        "python3 is that of Debian; the image has another one"
+    )
 
 
 def test_the_container_has_every_file_that_the_server_needs(tmp_path: Path) -> None:
@@ -118,7 +130,15 @@ def test_the_container_has_every_file_that_the_server_needs(tmp_path: Path) -> N
 
 def test_the_container_runs_commands_that_exist() -> None:
     targets = set(re.findall(r"(?m)^([\w./]+):", (ROOT / "Makefile").read_text()))
-    made = [target for line in instructions("RUN") for target in re.findall(r"(?:^|&& )make ([\w./]+)", line)]
+    made = [
+        target
+        for line in instructions("RUN")
+        for target in re.findall(
+            r"(?:^|&& )make "
+            r"([\w./]+)",
+            line,
+        )
+    ]
     [*_, program, command] = json.loads(instructions("CMD")[0])
     assert made and set(made) <= targets
     assert program == "manage.py" and command in get_commands()
@@ -126,7 +146,9 @@ def test_the_container_runs_commands_that_exist() -> None:
 
 def test_the_container_sets_settings_that_exist() -> None:
     names = [pair.partition("=")[0] for line in instructions("ENV") for pair in shlex.split(line)]
-    source = "".join((ROOT / "orsweb" / name).read_text() for name in ("settings.py", "private_files.py"))
+    source = "".join(
+        (ROOT / "orsweb" / name).read_text() for name in ("settings.py", "private_files.py")
+    )
     assert names and all(f'"{name}"' in source for name in names)
 
 
@@ -138,7 +160,7 @@ def test_the_unit_starts_a_command_and_waits_for_its_stop() -> None:
     assert float(unit["TimeoutStopSec"]) > settings.ORSWEB_SHUTDOWN_TIMEOUT
 
 
-# --- metrics ---------------------------------------------------------------------------------------------------------
+# --- metrics --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +179,9 @@ def metrics_in(text: str) -> set[str]:
 
 def expressions() -> list[str]:
     found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
-    queries = [one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
+    queries = [
+        one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"
+    ]
     return [*found, *queries, *(one["expr"] for one in DASHBOARD["annotations"]["list"])]
 
 
@@ -172,7 +196,9 @@ def test_the_dashboard_asks_for_labels_that_exist(metrics: dict[str, set[str]]) 
     for expression in expressions():
         for name, selector in re.findall(r"(\w+)\{([^}]*)\}", expression):
             wrong += [
-                (name, one) for one in re.findall(r"(\w+)=", selector) if one not in metrics[name] | of_prometheus
+                (name, one)
+                for one in re.findall(r"(\w+)=", selector)
+                if one not in metrics[name] | of_prometheus
             ]
     assert not wrong
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from orsweb.operations.metrics import merged
 
-ONE = '# HELP a Sessions\n# TYPE a gauge\na 1.0\n# HELP b_total Calls\n# TYPE b_total counter\nb_total{of="x y"} 2.0\n'
+ONE = (
+    "# HELP a Sessions\n# TYPE a gauge\na 1.0\n# HELP b_total Calls\n# TYPE b_total "
+    'counter\nb_total{of="x y"} 2.0\n'
+)
 TWO = "# HELP a Sessions\n# TYPE a gauge\na 3.0\n"
 
 

@@ -26,7 +26,9 @@ def test_it_is_for_people_with_the_permission(client: Client, person: User) -> N
 
 
 def test_the_overview_links_to_it_for_those_who_may_see_it(client: Client, person: User) -> None:
-    person.user_permissions.set(Permission.objects.filter(codename__in=["view_episode", "view_operations"]))
+    person.user_permissions.set(
+        Permission.objects.filter(codename__in=["view_episode", "view_operations"])
+    )
     assert 'href="/operations/"' in client.get("/").content.decode()
     person.user_permissions.remove(Permission.objects.get(codename="view_operations"))
     assert 'href="/operations/"' not in client.get("/").content.decode()

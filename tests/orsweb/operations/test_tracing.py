@@ -1,4 +1,5 @@
-"""Traces: OpenTelemetry's own exporter sends them to a collector in this test, or nothing of it is even imported."""
+"""Traces: OpenTelemetry's own exporter sends them to a collector in this test, or nothing of it is
+even imported."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ class _Inbox(BaseHTTPRequestHandler):
     server: Collector
 
     def do_POST(self) -> None:
-        message = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+        message = ExportTraceServiceRequest.FromString(
+            self.rfile.read(int(self.headers["Content-Length"]))
+        )
         for resource in message.resource_spans:
             self.server.services |= {one.value.string_value for one in resource.resource.attributes}
             self.server.spans += [span for scope in resource.scope_spans for span in scope.spans]
@@ -66,7 +69,9 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture(scope="module")
 def server(collector: Collector) -> Iterator[LiveServer]:
     sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
-    with LiveServer("tests.envs_faulty:Raises", env={**sent, "ORSWEB_LOG_FORMAT": "json"}) as running:
+    with LiveServer(
+        "tests.envs_faulty:Raises", env={**sent, "ORSWEB_LOG_FORMAT": "json"}
+    ) as running:
         yield running
 
 
@@ -74,7 +79,9 @@ def attributes(span: Any) -> dict[str, Any]:
     return {one.key: one.value.string_value or one.value.int_value for one in span.attributes}
 
 
-def test_a_trace_goes_through_session_call_and_commit(server: LiveServer, collector: Collector) -> None:
+def test_a_trace_goes_through_session_call_and_commit(
+    server: LiveServer, collector: Collector
+) -> None:
     with Agent(server, **CONTINUED).open({"id": 1}, "raises") as agent:
         agent.call("echo", {"text": "hi"})
         start, call = collector.wait_for("session start"), collector.wait_for("tool call")
@@ -84,7 +91,11 @@ def test_a_trace_goes_through_session_call_and_commit(server: LiveServer, collec
     commits = {span.parent_span_id for span in collector.named("commit", TRACE)}
     assert {start.span_id, request.span_id} <= commits
     found = attributes(call)
-    assert (found["orsweb.environment"], found["orsweb.tool"], found["orsweb.outcome"]) == ("raises", "echo", "ok")
+    assert (found["orsweb.environment"], found["orsweb.tool"], found["orsweb.outcome"]) == (
+        "raises",
+        "echo",
+        "ok",
+    )
     assert "orsweb" in collector.services
 
 
@@ -95,9 +106,13 @@ def test_the_answer_names_the_trace(server: LiveServer) -> None:
     assert len(alone) == 32 and alone != TRACE
 
 
-@pytest.mark.parametrize("header", ["nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "\u00e9" * 50])
+@pytest.mark.parametrize(
+    "header", ["nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "\u00e9" * 50]
+)
 def test_a_broken_header_starts_a_trace(server: LiveServer, header: str) -> None:
-    answer = httpx.get(f"{server.url}/list_environments", headers={"traceparent": header.encode("latin-1")})  # type: ignore[arg-type]
+    answer = httpx.get(
+        f"{server.url}/list_environments", headers={"traceparent": header.encode("latin-1")}
+    )  # type: ignore[arg-type]
     assert (answer.status_code, len(answer.headers["x-trace-id"])) == (200, 32)
 
 
@@ -120,9 +135,18 @@ def test_the_log_and_the_span_name_a_failure(server: LiveServer, collector: Coll
 
 def test_no_library_is_imported_without_a_use_for_it(server: LiveServer) -> None:
     unused = {"opentelemetry", "psycopg"}  # on SQLite, without a collector
-    code = f"import sys, orsweb.asgi; print(sorted({unused} & {{name.partition('.')[0] for name in sys.modules}}))"
-    environment = {name: text for name, text in server.env.items() if not name.startswith(("OTEL_", "DATABASE_URL"))}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    code = (
+        f"import sys, orsweb.asgi; print(sorted({unused} & {{name.partition('.')[0] for name in "
+        "sys.modules}))"
+    )
+    environment = {
+        name: text
+        for name, text in server.env.items()
+        if not name.startswith(("OTEL_", "DATABASE_URL"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.stdout.strip() == "[]", done.stderr
 
 
@@ -130,5 +154,7 @@ def test_no_library_is_imported_without_a_use_for_it(server: LiveServer) -> None
 def test_the_standard_variables_switch_it_off(server: LiveServer, off: dict[str, str]) -> None:
     code = "from django.conf import settings; print(settings.ORSWEB_TRACES)"
     environment = {**server.env, **off, "DJANGO_SETTINGS_MODULE": "orsweb.settings"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.stdout.strip() == "False", done.stderr

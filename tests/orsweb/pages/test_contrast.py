@@ -9,7 +9,9 @@ import pytest
 
 from tests.rows import each
 
-TOKENS = (Path(__file__).resolve().parents[3] / "static/orsweb/tokens.css").read_text(encoding="utf-8")
+TOKENS = (Path(__file__).resolve().parents[3] / "static/orsweb/tokens.css").read_text(
+    encoding="utf-8"
+)
 COLOURS = {
     name: (light, dark)
     for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", TOKENS)
@@ -29,7 +31,9 @@ TEXTS = (
 
 def luminance(colour: str) -> float:
     parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -47,5 +51,9 @@ def test_text_can_be_read(text: str, ground: str, mode: int) -> None:
 
 @pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
 def test_what_is_chosen_can_be_read(mode: int) -> None:
-    for text, ground in (("accent", "accent-ground"), ("ink", "accent-ground"), ("surface", "accent")):
+    for text, ground in (
+        ("accent", "accent-ground"),
+        ("ink", "accent-ground"),
+        ("surface", "accent"),
+    ):
         assert contrast(COLOURS[text][mode], COLOURS[ground][mode]) >= 4.5

@@ -42,7 +42,10 @@ class Pages:
 async def test_a_request_that_waits_for_it_is_answered_and_later_ones_at_once() -> None:
     pages = Pages()
     status, body = await pages.ask("/api/episodes")
-    assert (status, json.loads(body)) == (503, {"detail": "The database is unavailable; try again."})
+    assert (status, json.loads(body)) == (
+        503,
+        {"detail": "The database is unavailable; try again."},
+    )
     status, body = await pages.ask("/episodes/")
     assert status == 503 and "The database doesn't answer" in body.decode()
     assert pages.asked == 1
@@ -80,7 +83,9 @@ async def test_a_slow_page_is_waited_for_while_it_answers() -> None:
 async def test_streams_and_static_files_do_not_need_it() -> None:
     pages = Pages()
     assert (await pages.ask("/episodes/"))[0] == 503
-    waiting = [asyncio.create_task(pages.ask(path)) for path in ("/events/", "/static/orsweb/frame.css")]
+    waiting = [
+        asyncio.create_task(pages.ask(path)) for path in ("/events/", "/static/orsweb/frame.css")
+    ]
     await asyncio.sleep(0)
     pages.gate.set()
     assert [await one for one in waiting] == [(200, b"page")] * 2

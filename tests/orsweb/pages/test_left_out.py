@@ -1,8 +1,8 @@
 """Figures of an empty set: every page, CSV file and JSON of things whose rollouts have no figure.
 
-A model, a run, a task, a group, a member of a suite, a split, a study and an environment have only rollouts that the
-convention leaves out, or that returned nothing, that still run, or that are probes. Every figure of them is a dash on
-pages, an empty cell in CSV files and null in JSON.
+A model, a run, a task, a group, a member of a suite, a split, a study and an environment have only
+rollouts that the convention leaves out, or that returned nothing, that still run, or that are
+probes. Every figure of them is a dash on pages, an empty cell in CSV files and null in JSON.
 """
 
 from __future__ import annotations
@@ -37,29 +37,61 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 FIGURES = "y=return,success,length,errors,refused,tokens,deviation,flat,components"
 QUERIES = {
-    "environments/<str:name>/leaderboard/": ("by=run&format=csv", "by=player", "split=train&sort=success&return=last"),
+    "environments/<str:name>/leaderboard/": (
+        "by=run&format=csv",
+        "by=player",
+        "split=train&sort=success&return=last",
+    ),
     "compare/": ("runs={run},{bare}", "episodes={episode},{first}"),
     "episodes/": ("run={kind}&sort=return",),
     "episodes/export": ("format=csv",),
     "runs/<id:pk>/": ("part=figures",),
     "runs/<id:pk>/groups/": ("split=train&environment={name}",),
-    "runs/curves/": (f"by=run&x=step&{FIGURES}", f"by=player&x=time&{FIGURES}&format=csv", "runs={run},{bare}"),
+    "runs/curves/": (
+        f"by=run&x=step&{FIGURES}",
+        f"by=player&x=time&{FIGURES}&format=csv",
+        "runs={run},{bare}",
+    ),
     "tasks/<id:pk>/": ("return=last",),
     "tasks/<id:pk>/group/": ("run={run}&step=1",),
     "suites/<str:name>/": ("by=run", "format=csv"),
 }
 API = (
-    *("episodes/{episode}", "environments", "environments/{name}", "tasks/{task}", "runs", "suites/of-{kind}?by=run"),
+    *(
+        "episodes/{episode}",
+        "environments",
+        "environments/{name}",
+        "tasks/{task}",
+        "runs",
+        "suites/of-{kind}?by=run",
+    ),
     *("environments/{name}/leaderboard", "environments/{name}/doctor"),
     "curves?run={kind}&x=step&component=*&tokens=yes",
 )
 ADMIN = (
-    *("environments/environment/", "environments/split/{split}/change/", "environments/task/?sort=return"),
-    *("environments/task/{task}/change/", "episodes/run/{run}/change/", "episodes/episode/{episode}/change/"),
+    *(
+        "environments/environment/",
+        "environments/split/{split}/change/",
+        "environments/task/?sort=return",
+    ),
+    *(
+        "environments/task/{task}/change/",
+        "episodes/run/{run}/change/",
+        "episodes/episode/{episode}/change/",
+    ),
 )
 OF_OTHERS = (
-    *("/environments/{name}/", "/environments/{name}/leaderboard/", "/environments/math/leaderboard/?by=run"),
-    *("/runs/{run}/", "/runs/curves/?by=model", "/tasks/{task}/", "/tasks/{task}/group/?run={run}&step=1"),
+    *(
+        "/environments/{name}/",
+        "/environments/{name}/leaderboard/",
+        "/environments/math/leaderboard/?by=run",
+    ),
+    *(
+        "/runs/{run}/",
+        "/runs/curves/?by=model",
+        "/tasks/{task}/",
+        "/tasks/{task}/group/?run={run}&step=1",
+    ),
     *("/suites/of-{kind}/", "/play/studies/of-{kind}/", "/environments/{name}/doctor/"),
 )
 """What is read of the kinds after the first."""
@@ -68,9 +100,14 @@ NOTHING = re.compile(r"\|\s*None\s*\||\b[nN]a[nN]\b|[\N{EN DASH}-]\s*%|(?<![\d.]
 
 
 def play(kind: str, environment: Any, split: str) -> Episode:
-    """Return the last of an agent's and a person's rollouts of a kind at the two tasks of a new split."""
+    """Return the last of an agent's and a person's rollouts of a kind at the two tasks of a new
+    split."""
     tasks = [make_task(environment=environment) for _ in range(2)]
-    facts = {"split": make_split(*tasks, name=split, environment=environment), "run": make_run(kind), "run_step": 1}
+    facts = {
+        "split": make_split(*tasks, name=split, environment=environment),
+        "run": make_run(kind),
+        "run_step": 1,
+    }
     for task in tasks:
         place = {"environment": environment, "task": task, **facts}
         episode = end_episode(None, **{**place, "model": kind, **KINDS[kind]})
@@ -80,7 +117,8 @@ def play(kind: str, environment: Any, split: str) -> Episode:
 
 @pytest.fixture
 def rollouts() -> dict[str, Episode]:
-    """Return an episode of each kind in an environment of its own. There are as many in `math`, together."""
+    """Return an episode of each kind in an environment of its own. There are as many in `math`,
+    together."""
     math, found = make_environment("math"), dict[str, Episode]()
     for kind in KINDS:
         own = make_environment(f"of-{kind}")
@@ -104,7 +142,9 @@ def addresses(kind: str, episode: Episode) -> Iterator[str]:
         "bare": make_run("bare").pk,
         "first": Episode.objects.first(),
     }
-    names |= {name: getattr(episode, f"{name}_id") for name in ("run", "task", "split")} | {"episode": episode.pk}
+    names |= {name: getattr(episode, f"{name}_id") for name in ("run", "task", "split")} | {
+        "episode": episode.pk
+    }
     if kind != "left-out":
         yield from (path.format(**names) for path in OF_OTHERS)
         return
@@ -123,28 +163,50 @@ def text_of(answer: Any) -> str:
         return b"".join([piece async for piece in answer.streaming_content])
 
     is_async = answer.streaming and answer.is_async
-    text: str = (async_to_sync(collected)() if is_async else answer.getvalue()).decode(errors="replace")
+    text: str = (async_to_sync(collected)() if is_async else answer.getvalue()).decode(
+        errors="replace"
+    )
     return re.sub(r"<script\b.*?</script>|<[^>]*>", "|", text, flags=re.DOTALL)
 
 
-def test_figures_of_nothing_are_dashes_everywhere(client: Client, rollouts: dict[str, Episode]) -> None:
+def test_figures_of_nothing_are_dashes_everywhere(
+    client: Client, rollouts: dict[str, Episode]
+) -> None:
     client.raise_request_exception = False
-    paths = dict.fromkeys(path for kind, episode in rollouts.items() for path in addresses(kind, episode))
+    paths = dict.fromkeys(
+        path for kind, episode in rollouts.items() for path in addresses(kind, episode)
+    )
     answers = {path: client.get(path) for path in paths}
-    wrong = {path: str(answer.status_code) for path, answer in answers.items() if answer.status_code >= 500}
+    wrong = {
+        path: str(answer.status_code)
+        for path, answer in answers.items()
+        if answer.status_code >= 500
+    }
     for path, answer in answers.items():
         if answer.status_code == 200 and (found := NOTHING.search(text := text_of(answer))):
             wrong[path] = text[max(0, found.start() - 60) : found.end() + 20]
     assert sum(answer.status_code == 200 for answer in answers.values()) > 80 and not wrong
 
 
-def test_the_interval_of_no_attempt_is_empty_in_files_and_null_in_json(client: Client, rollouts: Any) -> None:
-    board = csv.DictReader(io.StringIO(client.get("/environments/math/leaderboard/?format=csv").content.decode()))
+def test_the_interval_of_no_attempt_is_empty_in_files_and_null_in_json(
+    client: Client, rollouts: Any
+) -> None:
+    board = csv.DictReader(
+        io.StringIO(client.get("/environments/math/leaderboard/?format=csv").content.decode())
+    )
     row = next(row for row in board if row["model"] == "left-out")
     curves = csv.DictReader(io.StringIO(text_of(client.get("/runs/curves/?by=model&format=csv"))))
     point = next(point for point in curves if point["series"] == "left-out")
     episode = rollouts["left-out"]
-    [run, task] = (client.get(f"/api/{path}").json() for path in (f"runs/{episode.run_id}", f"tasks/{episode.task_id}"))
+    [run, task] = (
+        client.get(f"/api/{path}").json()
+        for path in (f"runs/{episode.run_id}", f"tasks/{episode.task_id}")
+    )
     for figures in (row, point, run["figures"]):
-        assert {figures[name] for name in ("success", "success_low", "success_high", "mean")} <= {"", None}
-    assert {task["statistics"][name] for name in ("rate", "rate_low", "rate_high", "return_mean")} == {None}
+        assert {figures[name] for name in ("success", "success_low", "success_high", "mean")} <= {
+            "",
+            None,
+        }
+    assert {
+        task["statistics"][name] for name in ("rate", "rate_low", "rate_high", "return_mean")
+    } == {None}

@@ -14,11 +14,17 @@ FILE = "/static/orsweb/tokens.css"
 async def test_files_and_pages_have_their_headers_on_the_loop_too(path: str) -> None:
     answer = await AsyncClient().get(path)
     assert answer.status_code in (200, 302)
-    assert (answer["X-Content-Type-Options"], answer["Referrer-Policy"]) == ("nosniff", "same-origin")
+    assert (answer["X-Content-Type-Options"], answer["Referrer-Policy"]) == (
+        "nosniff",
+        "same-origin",
+    )
 
 
 async def test_the_policy_is_on_every_page() -> None:
-    assert "default-src 'none'" in (await AsyncClient().get("/environments/"))["Content-Security-Policy"]
+    assert (
+        "default-src 'none'"
+        in (await AsyncClient().get("/environments/"))["Content-Security-Policy"]
+    )
 
 
 async def test_the_policy_of_the_admin_refuses_scripts_within_its_pages_too() -> None:
@@ -27,7 +33,9 @@ async def test_the_policy_of_the_admin_refuses_scripts_within_its_pages_too() ->
 
 
 @pytest.mark.parametrize("is_secure", [True, False])
-async def test_cookies_that_are_set_over_tls_are_sent_over_tls_only(settings: Settings, is_secure: bool) -> None:
+async def test_cookies_that_are_set_over_tls_are_sent_over_tls_only(
+    settings: Settings, is_secure: bool
+) -> None:
     settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
     cookies = (await AsyncClient().get("/accounts/login/", secure=is_secure)).cookies
     assert [bool(cookie["secure"]) for cookie in cookies.values()] == [is_secure]

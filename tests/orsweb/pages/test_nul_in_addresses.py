@@ -1,6 +1,8 @@
-"""NUL, which no database stores: an address with it names nothing, in each part of its path and each parameter.
+"""NUL, which no database stores: an address with it names nothing, in each part of its path and
+each parameter.
 
-The addresses are those of the URL patterns, and the parameters those that views ask for, so that new ones are tried.
+The addresses are those of the URL patterns, and the parameters those that views ask for, so that
+new ones are tried.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from tests.environments.agents.ors.serving import serving
 from tests.orsweb.pages.test_private import ASKED, VALUES, routes
 from tests.stored import make_episode, make_run, make_split, make_step
 
-INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+INITIALIZE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 MCP_HEADERS = {"Accept": "application/json, text/event-stream"}
 PARAMETER = re.compile(r"<(?:\w+:)?\w+>|\(\?P<\w+>[^()]*\)")
 LEAVING = ("accounts/logout/", "admin/logout/", "play/leave/")
@@ -84,11 +90,15 @@ def test_a_path_with_it_names_nothing(client: Client, db: None) -> None:
     assert not {path: status for path, status in statuses.items() if status != 404}
 
 
-def test_a_parameter_with_it_finds_nothing(client: Client, episode: Any, settings: Settings) -> None:
+def test_a_parameter_with_it_finds_nothing(
+    client: Client, episode: Any, settings: Settings
+) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.Names"]
     values = VALUES | {"name": "math"} | dict.fromkeys(("pk", "object_id"), str(episode.pk))
     patterns = [route for route in ROUTES if "^" not in route and "events" not in route]
-    visited = [re.sub(r"<(?:\w+:)?(\w+)>", lambda part: values[part[1]], route) for route in patterns]
+    visited = [
+        re.sub(r"<(?:\w+:)?(\w+)>", lambda part: values[part[1]], route) for route in patterns
+    ]
     asked = defaultdict[str, set[str]](set)
     for address in (*visited, *ASKED):
         path, _, query = address.partition("?")
@@ -96,7 +106,11 @@ def test_a_parameter_with_it_finds_nothing(client: Client, episode: Any, setting
         client.get(f"/{address}")
         asked[path] |= Names.noted
     assert sum(map(len, asked.values())) > 300
-    tried = [f"/{path}?{'&'.join(f'{quote(name)}=1%00' for name in names)}" for path, names in asked.items() if names]
+    tried = [
+        f"/{path}?{'&'.join(f'{quote(name)}=1%00' for name in names)}"
+        for path, names in asked.items()
+        if names
+    ]
     statuses = {address: client.get(address).status_code for address in tried}
     assert not {address: status for address, status in statuses.items() if status != 404}
 
@@ -109,9 +123,14 @@ async def test_an_address_of_agents_with_it_names_nothing() -> None:
     async with serving("tests.envs:Echo") as client:
         for path in hostile:
             for method in ("GET", "POST"):
-                answer: httpx.Response = await client.request(method, path, json={} if method == "POST" else None)
+                answer: httpx.Response = await client.request(
+                    method, path, json={} if method == "POST" else None
+                )
                 assert answer.status_code == 404, (method, path)
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
         for name in ("split", "index", "run", "step", "model", "rewards", "toolset"):
             answer = await client.post(f"/mcp/echo?{name}=%00", json=message, headers=MCP_HEADERS)
-            assert (answer.status_code, "NUL" in answer.json()["error"]["message"]) == (404, True), name
+            assert (answer.status_code, "NUL" in answer.json()["error"]["message"]) == (
+                404,
+                True,
+            ), name

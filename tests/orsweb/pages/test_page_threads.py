@@ -17,7 +17,8 @@ PATIENCE_SECONDS = 60.0  # longer than any test, since a busy machine may hold a
 
 
 class Pages:
-    """An application that records its threads. `gate` blocks a page on its thread, after it has set `busy`."""
+    """An application that records its threads. `gate` blocks a page on its thread, after it has set
+    `busy`."""
 
     def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.threads: list[int] = []
@@ -122,7 +123,10 @@ async def test_the_event_loop_starts_no_thread(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(threading.Thread, "start", note)
     pages = Pages(patience_seconds=0.05)
     pages.gate.clear()
-    asked = [asyncio.create_task(pages.ask(path)) for path in ("/events/", "/events/", *["/episodes/"] * (THREADS + 1))]
+    asked = [
+        asyncio.create_task(pages.ask(path))
+        for path in ("/events/", "/events/", *["/episodes/"] * (THREADS + 1))
+    ]
     await pages.until_busy(THREADS + 2)
     pages.gate.set()
     await asyncio.gather(*asked)

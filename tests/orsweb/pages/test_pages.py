@@ -1,4 +1,5 @@
-"""Rules for all pages outside the admin: nothing from other hosts, no inline scripts, no duplicate ids."""
+"""Rules for all pages outside the admin: nothing from other hosts, no inline scripts, no duplicate
+ids."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def routes(patterns: list[Any], before: str = "") -> Iterator[str]:
             yield route
 
 
-PAGES = sorted({route for route in routes(urlpatterns) if not route.startswith((ENDLESS, "api/", "^"))})
+PAGES = sorted(
+    {route for route in routes(urlpatterns) if not route.startswith((ENDLESS, "api/", "^"))}
+)
 
 
 class Reader(HTMLParser):
@@ -59,10 +62,16 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self.ids += [given["id"]] if "id" in given else []
-        if tag == "style" or (tag == "script" and "src" not in given and "json" not in (given.get("type") or "")):
+        if tag == "style" or (
+            tag == "script" and "src" not in given and "json" not in (given.get("type") or "")
+        ):
             self.refused.append(tag)
         for name, value in given.items():
-            if name == "style" or name.startswith(("on", "hx-on")) or (value or "").startswith("javascript:"):
+            if (
+                name == "style"
+                or name.startswith(("on", "hx-on"))
+                or (value or "").startswith("javascript:")
+            ):
                 self.refused.append(f"{tag} {name}")
             if name in ("src", "srcset") and not (value or "").startswith(("/", "data:", "blob:")):
                 self.refused.append(f"{tag} {name}={value}")
@@ -73,7 +82,11 @@ def episode() -> Any:
     """An episode with hostile text, which every page can show."""
     episode = make_episode(run=make_run(), model='<img src=x onerror="alert(1)">', run_step=1)
     make_split(episode.task)
-    make_step(episode, "<script>alert(1)</script><style>*{color:red}</style> <b onclick=alert(1)>x</b>", reward=1.0)
+    make_step(
+        episode,
+        "<script>alert(1)</script><style>*{color:red}</style> <b onclick=alert(1)>x</b>",
+        reward=1.0,
+    )
     return episode
 
 
@@ -95,7 +108,9 @@ def breaches(response: Any) -> Iterator[str]:
         reader = Reader()
         reader.feed(response.getvalue().decode())
         yield from reader.refused
-        yield from (f"id {name} {count} times" for name, count in Counter(reader.ids).items() if count > 1)
+        yield from (
+            f"id {name} {count} times" for name, count in Counter(reader.ids).items() if count > 1
+        )
 
 
 def test_pages_have_a_strict_policy_and_keep_it(client: Client, episode: Any) -> None:
@@ -112,9 +127,15 @@ def rounded_in(page: str) -> list[str]:
 
     Data of charts is written by `chart.js`, and the admin shows outputs as they were recorded.
     """
-    shown = re.sub(r"<script\b.*?</script>|<pre class=\"code raw\">.*?</pre>", "", page, flags=re.DOTALL)
+    shown = re.sub(
+        r"<script\b.*?</script>|<pre class=\"code raw\">.*?</pre>", "", page, flags=re.DOTALL
+    )
     hovered = re.findall(r'(?:title|aria-label)="([^"]*)"', shown)
-    return [found[0] for text in (re.sub(r"<[^>]*>", " ", shown), *hovered) for found in ROUNDED.finditer(text)]
+    return [
+        found[0]
+        for text in (re.sub(r"<[^>]*>", " ", shown), *hovered)
+        for found in ROUNDED.finditer(text)
+    ]
 
 
 @pytest.fixture
@@ -141,15 +162,25 @@ def test_what_rounding_leaves_of_0_is_written_as_0(client: Client, rounded: Any)
     ]
     addresses += [f"/admin/episodes/episode/{rounded.pk}/change/", "/admin/environments/task/"]
     pages = {path: client.get(path) for path in addresses}
-    shown = {path: page.content.decode() for path, page in pages.items() if "html" in page.get("Content-Type", "")}
-    assert len(shown) > 20 and not {path: found for path, text in shown.items() if (found := rounded_in(text))}
+    shown = {
+        path: page.content.decode()
+        for path, page in pages.items()
+        if "html" in page.get("Content-Type", "")
+    }
+    assert len(shown) > 20 and not {
+        path: found for path, text in shown.items() if (found := rounded_in(text))
+    }
 
 
-@pytest.mark.parametrize("path", ["/episodes/999999999/", "/?span=none", "/episodes/999999999/steps/x"])
+@pytest.mark.parametrize(
+    "path", ["/episodes/999999999/", "/?span=none", "/episodes/999999999/steps/x"]
+)
 def test_what_cannot_be_shown_is_said_in_the_frame(client: Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code in (400, 404)
-    assert 'class="fault"' in response.content.decode() and 'class="rail"' in response.content.decode()
+    assert (
+        'class="fault"' in response.content.decode() and 'class="rail"' in response.content.decode()
+    )
     assert "script-src 'self'" in response["Content-Security-Policy"]
 
 
@@ -160,8 +191,12 @@ TEMPLATES = [
 
 
 def test_templates_have_no_style_or_script_in_them() -> None:
-    inline = re.compile(r"\sstyle=|<style|\son[a-z]+=[\"']|hx-on|<script(?![^>]*\ssrc=)(?![^>]*json)")
-    assert TEMPLATES and not [path for path in TEMPLATES if inline.search(path.read_text(encoding="utf-8"))]
+    inline = re.compile(
+        r"\sstyle=|<style|\son[a-z]+=[\"']|hx-on|<script(?![^>]*\ssrc=)(?![^>]*json)"
+    )
+    assert TEMPLATES and not [
+        path for path in TEMPLATES if inline.search(path.read_text(encoding="utf-8"))
+    ]
 
 
 @each("path", ["/", "/admin/", "/admin/login/", "/admin/episodes/episode/"])

@@ -1,7 +1,9 @@
-"""To people who are no members a private environment does not exist: on no page, in no file, nor in the admin.
+"""To people who are no members a private environment does not exist: on no page, in no file, nor in
+the admin.
 
-The addresses are those of the URL patterns, so that a new one is visited too. Each is visited with what is private, and
-with what does not exist: both answers have to be the same but for the name or number that the address gave.
+The addresses are those of the URL patterns, so that a new one is visited too. Each is visited with
+what is private, and with what does not exist: both answers have to be the same but for the name or
+number that the address gave.
 """
 
 from __future__ import annotations
@@ -44,7 +46,12 @@ VALUES = {
     **dict.fromkeys(("pk", "object_id", "revision"), str(NUMBER)),
     **dict.fromkeys(("index", "number"), "0"),
     "version_number": "1",
-    **{"event_id": "canaryrollout", "token": "canarytoken", "job_id": "canaryjob", "id": str(NUMBER)},
+    **{
+        "event_id": "canaryrollout",
+        "token": "canarytoken",
+        "job_id": "canaryjob",
+        "id": str(NUMBER),
+    },
     **{"app_label": "environments", "content_type_id": "1", "url": "canary", "rest": "canary"},
 }
 ASKED = [
@@ -127,21 +134,29 @@ def routes(patterns: list[Any], before: str = "") -> Iterator[str]:
 
 
 def address(route: str) -> str:
-    """Return the address of a route with what is private. Raises: KeyError for a parameter that is not known here."""
+    """Return the address of a route with what is private. Raises: KeyError for a parameter that is
+    not known here."""
     name = next((value for start, value in NAMES.items() if route.startswith(start)), "")
     values = {**VALUES, **({"name": name} if name else {})}
     plain = re.sub(r"\(\?P<(\w+)>[^()]*\)", r"<\1>", route).replace("^", "").replace("$", "")
     return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: values[found[1]], plain)
 
 
-CHANGING = re.compile(r'name="(?:csrfmiddlewaretoken|once)" value="\w+"|X-CSRFToken[^}]*|\d\.\d\d seconds|\d+\s\w+ ago')
+CHANGING = re.compile(
+    r'name="(?:csrfmiddlewaretoken|once)" value="\w+"|X-CSRFToken[^}]*|\d\.\d\d '
+    r"seconds|\d+\s\w+ ago"
+)
 """What differs in two answers to the same request."""
 ENDING = ("accounts/logout/", "admin/logout/", "play/leave/")
 """Addresses that end the session of the visitor."""
 OF_PROGRAMS = "api/"
 """Start of the addresses of the API, whose tests are in tests/episodes/api."""
 ADDRESSES = [
-    *(address(route) for route in routes(urlpatterns) if not route.startswith((*ENDING, OF_PROGRAMS))),
+    *(
+        address(route)
+        for route in routes(urlpatterns)
+        if not route.startswith((*ENDING, OF_PROGRAMS))
+    ),
     "api/",
     *ASKED,
 ]
@@ -149,10 +164,17 @@ ADDRESSES = [
 
 @pytest.fixture(autouse=True)
 def public() -> Episode:
-    """An episode that everybody sees, with one of everything, so that pages have something to show."""
-    episode = make_episode(run=make_run(), model="public-model", run_step=1, end_number=1, steps_count=1)
+    """An episode that everybody sees, with one of everything, so that pages have something to
+    show."""
+    episode = make_episode(
+        run=make_run(), model="public-model", run_step=1, end_number=1, steps_count=1
+    )
     split = make_split(episode.task)
-    publish(Suite(name="public"), SuiteAsked("success", [MemberAsked(split, definition_of(split.environment))]), "ada")
+    publish(
+        Suite(name="public"),
+        SuiteAsked("success", [MemberAsked(split, definition_of(split.environment))]),
+        "ada",
+    )
     make_step(episode, reward=1.0)
     count_statistics()
     return episode
@@ -174,9 +196,11 @@ def absent(text: str) -> str:
 
 
 def answer(client: Client, path: str, method: str = "get") -> tuple[int, str, str]:
-    """Return the status, the target of a redirect and the text of an answer, without what differs each time."""
+    """Return the status, the target of a redirect and the text of an answer, without what differs
+    each time."""
     response: HttpResponseBase = getattr(client, method)(f"/{path}")
-    client.cookies.pop("messages", None)  # of pages that say there is no such row, for the next page
+    # of pages that say there is no such row, for the next page
+    client.cookies.pop("messages", None)
     body = b"".join(response) if response.streaming else response.content  # type: ignore[arg-type, attr-defined]
     text = CHANGING.sub("", body.decode("utf-8", "replace"))
     return response.status_code, response.headers.get("Location", ""), text
@@ -228,7 +252,8 @@ def figures_of(client: Client) -> list[str]:
 
 
 def test_no_sum_or_count_of_lists_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.dashboard.overview.time.time", lambda: 1_767_323_100.0)  # soon after the episodes
+    # soon after the episodes
+    monkeypatch.setattr("episodes.dashboard.overview.time.time", lambda: 1_767_323_100.0)
     client = client_of("curator", name="eve")
     before = figures_of(client)
     environment = make_private()
@@ -238,7 +263,10 @@ def test_no_sum_or_count_of_lists_holds_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 SENT = [
-    ("play/", {"environment": "canaryenv", "split": "canarysplit", "pick": "number", "number": "0"}),
+    (
+        "play/",
+        {"environment": "canaryenv", "split": "canarysplit", "pick": "number", "number": "0"},
+    ),
     (f"play/notes/{NUMBER}/", {"text": "mine"}),
     (f"play/flag/{NUMBER}/", {"note": "mine"}),
     (
@@ -247,7 +275,14 @@ SENT = [
     ),
     (
         "admin/environments/task/act/tag/",
-        {"split": str(NUMBER), "scope": "all", "tags": "x", "ask": "", "confirm": "", "inputs": "x||||"},
+        {
+            "split": str(NUMBER),
+            "scope": "all",
+            "tags": "x",
+            "ask": "",
+            "confirm": "",
+            "inputs": "x||||",
+        },
     ),
     (f"admin/environments/task/{NUMBER}/do/", {"action": "quarantine", "reason": "x"}),
     (f"admin/environments/split/{NUMBER}/freeze/", {"confirm": ""}),
@@ -260,13 +295,19 @@ SENT = [
 def test_forms_about_it_do_nothing(path: str, values: dict[str, str]) -> None:
     before = make_private()
     client = client_of("curator", name="eve")
-    nothing = client.post(f"/{absent(path)}", {name: absent(value) for name, value in values.items()})
+    nothing = client.post(
+        f"/{absent(path)}", {name: absent(value) for name, value in values.items()}
+    )
     found = client.post(f"/{path}", values)
     assert found.status_code == nothing.status_code
     assert "canary" not in CHANGING.sub("", nothing.content.decode())
-    assert absent(CHANGING.sub("", found.content.decode())) == CHANGING.sub("", nothing.content.decode())
+    assert absent(CHANGING.sub("", found.content.decode())) == CHANGING.sub(
+        "", nothing.content.decode()
+    )
     assert Task.objects.get(pk=NUMBER).state == "active" and TaskTag.objects.count() == 1
-    assert Environment.objects.get(pk=before.pk).is_enabled and not Split.objects.get(pk=NUMBER).frozen
+    assert (
+        Environment.objects.get(pk=before.pk).is_enabled and not Split.objects.get(pk=NUMBER).frozen
+    )
     assert Note.objects.count() == TaskFlag.objects.count() == 1
 
 

@@ -1,6 +1,8 @@
-"""People who may not see hidden fields read no text of a split that is sealed for people, at any address.
+"""People who may not see hidden fields read no text of a split that is sealed for people, at any
+address.
 
-The addresses are those of the URL patterns, with what is sealed. Who has the permission finds all of it there.
+The addresses are those of the URL patterns, with what is sealed. Who has the permission finds all
+of it there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from django.test import Client
 
 from environments.access.privacy import viewer_of
 from environments.authoring.registry import Registry, load_class
-from environments.models import CurationAction, Environment, Split, SplitRemoval, SyncConflict, Task, TaskRevision
+from environments.models import (
+    CurationAction,
+    Environment,
+    Split,
+    SplitRemoval,
+    SyncConflict,
+    Task,
+    TaskRevision,
+)
 from episodes.models import Episode, Play, Rollout, Run
 from episodes.recording.news import EPISODES, News, channel_for
 from episodes.rollups.follower import catch_up
@@ -34,9 +44,21 @@ pytestmark = pytest.mark.django_db
 
 SECRET = tuple(
     f"canary{what}"
-    for what in ("spec", "former", "prompt", "output", "note", "flag", "reason", "message", "joined", "title")
+    for what in (
+        "spec",
+        "former",
+        "prompt",
+        "output",
+        "note",
+        "flag",
+        "reason",
+        "message",
+        "joined",
+        "title",
+    )
 )
-"""What a task says and what was said at it, with its earlier version, a flag, its history, and uploads of clients."""
+"""What a task says and what was said at it, with its earlier version, a flag, its history, and
+uploads of clients."""
 NAMES = {"environments": "canaryenv", "suites": "canarysuite", "runs": "canaryrun"}
 FORMER = NUMBER + 1
 """Number of the earlier version of the task."""
@@ -45,9 +67,20 @@ OTHER = NUMBER + 2
 BESIDES = NUMBER + 3
 """Number of an episode of the same task and run that may be read."""
 MORE = [
-    *(f"api/episodes?{query}" for query in ("environment=canaryenv", "text=canaryoutput", f"task={NUMBER}")),
-    *(f"api/episodes/export?format={format}" for format in FORMATS if format not in ("parquet", "harbor")),
-    *(f"episodes/export?format={format}&ids={NUMBER}" for format in FORMATS if format not in ("parquet", "harbor")),
+    *(
+        f"api/episodes?{query}"
+        for query in ("environment=canaryenv", "text=canaryoutput", f"task={NUMBER}")
+    ),
+    *(
+        f"api/episodes/export?format={format}"
+        for format in FORMATS
+        if format not in ("parquet", "harbor")
+    ),
+    *(
+        f"episodes/export?format={format}&ids={NUMBER}"
+        for format in FORMATS
+        if format not in ("parquet", "harbor")
+    ),
     "api/tasks?environment=canaryenv&split=canarysplit",
     "api/rollouts?text=canarymessage",
     f"api/tasks/{FORMER}",
@@ -68,25 +101,38 @@ def of_api(route: str) -> str:
     return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: values[found[1]], route)
 
 
-OF_API = [of_api(route) for route in routes(urlpatterns) if route.startswith("api/") and "(" not in route]
+OF_API = [
+    of_api(route) for route in routes(urlpatterns) if route.startswith("api/") and "(" not in route
+]
 PATHS = [path for path in (*ADDRESSES, *OF_API, *MORE) if not path.startswith("events/")]
 
 
 @pytest.fixture(autouse=True)
 def sealed() -> Split:
-    """A split of a public environment, with everything that pages show of it, and an earlier version of its task."""
+    """A split of a public environment, with everything that pages show of it, and an earlier
+    version of its task."""
     environment = make_private()
     Environment.objects.update(is_private=False)
     task = Task.objects.get(pk=NUMBER)
     former = Task.objects.create(
-        pk=FORMER, environment=environment, content_hash="d" * 64, spec='{"q": "canaryformer"}', replaced_by=task
+        pk=FORMER,
+        environment=environment,
+        content_hash="d" * 64,
+        spec='{"q": "canaryformer"}',
+        replaced_by=task,
     )
     TaskRevision.objects.create(
         task=former, successor=task, kind="edit", change="2", author="ada", before=former.spec, after=task.spec,
         created=NOW,
     )  # fmt: skip
     CurationAction.objects.create(
-        token="2", kind="edit", stage="done", environment=environment, author="ada", title="canarytitle", created=NOW
+        token="2",
+        kind="edit",
+        stage="done",
+        environment=environment,
+        author="ada",
+        title="canarytitle",
+        created=NOW,
     )
     SplitRemoval.objects.create(split_id=NUMBER, source_hash=task.content_hash)
     SyncConflict.objects.create(split_id=NUMBER, decision="removal", former=former, listed=task)
@@ -98,7 +144,8 @@ def sealed() -> Split:
 
 
 def _record(former: Task) -> None:
-    """Add an episode of a second run and model, one of the earlier version in no split, and a client's upload."""
+    """Add an episode of a second run and model, one of the earlier version in no split, and a
+    client's upload."""
     other = Run.objects.create(pk=OTHER, name="canaryother", created=NOW)
     Episode.objects.filter(pk=NUMBER - 1).update(model="canaryother", run=other)
     make_step(Episode.objects.get(pk=NUMBER - 1), "canaryoutput")
@@ -111,14 +158,21 @@ def _record(former: Task) -> None:
         is_summarised=True, received=NOW,
     )  # fmt: skip
     rollout.messages.create(
-        index=0, event_id="0", kind="assistant_message", content="canaryjoined", received=NOW, response_characters=9
+        index=0,
+        event_id="0",
+        kind="assistant_message",
+        content="canaryjoined",
+        received=NOW,
+        response_characters=9,
     )
 
 
 @pytest.fixture
 def reader() -> Client:
     """Somebody who opens the admin, but may not see hidden fields."""
-    Group.objects.get(name="curator").permissions.remove(Permission.objects.get(codename="view_hidden_fields"))
+    Group.objects.get(name="curator").permissions.remove(
+        Permission.objects.get(codename="view_hidden_fields")
+    )
     return client_of("curator", name="eve")
 
 
@@ -142,10 +196,24 @@ def test_who_may_see_hidden_fields_finds_all_of_it_at_the_same_addresses() -> No
 
 
 OWN = [
-    *(f"tasks/{NUMBER}/", f"tasks/{FORMER}/", f"api/tasks/{NUMBER}", f"admin/environments/split/{NUMBER}/freeze/"),
-    *(f"episodes/{NUMBER}/", f"episodes/{NUMBER - 2}/", f"episodes/{NUMBER}/steps/", f"api/episodes/{NUMBER}/steps/0"),
+    *(
+        f"tasks/{NUMBER}/",
+        f"tasks/{FORMER}/",
+        f"api/tasks/{NUMBER}",
+        f"admin/environments/split/{NUMBER}/freeze/",
+    ),
+    *(
+        f"episodes/{NUMBER}/",
+        f"episodes/{NUMBER - 2}/",
+        f"episodes/{NUMBER}/steps/",
+        f"api/episodes/{NUMBER}/steps/0",
+    ),
     *(f"play/notes/{NUMBER}/", f"play/continue/{NUMBER}/", f"events/?channel=episode-{NUMBER}"),
-    *(f"api/rollouts/{NUMBER}/messages", f"admin/episodes/episode/{NUMBER}/steps/0.json", "play/studies/canarystudy/"),
+    *(
+        f"api/rollouts/{NUMBER}/messages",
+        f"admin/episodes/episode/{NUMBER}/steps/0.json",
+        "play/studies/canarystudy/",
+    ),
 ]
 
 
@@ -163,7 +231,10 @@ def test_it_is_answered_as_what_does_not_exist(reader: Client, path: str) -> Non
         ("environments/canaryenv/leaderboard/?split=canarysplit", "canaryother"),
         (f"runs/{NUMBER}/", "canaryrun"),
         ("suites/canarysuite/", "canaryother"),
-        ("runs/curves/?environment=canaryenv&split=canarysplit&by=model&format=json", "canaryother"),
+        (
+            "runs/curves/?environment=canaryenv&split=canarysplit&by=model&format=json",
+            "canaryother",
+        ),
     ],
 )
 def test_its_figures_stay(reader: Client, path: str, word: str) -> None:
@@ -184,7 +255,13 @@ def beside(sealed: Split) -> None:
     """The task stands in an open split, too, and was played there in the same run."""
     task = Task.objects.get(pk=NUMBER)
     split = make_split(task, name="open", environment=task.environment)
-    end_episode(pk=BESIDES, task=task, split=split, run=Run.objects.get(pk=NUMBER), environment=task.environment)
+    end_episode(
+        pk=BESIDES,
+        task=task,
+        split=split,
+        run=Run.objects.get(pk=NUMBER),
+        environment=task.environment,
+    )
 
 
 @pytest.fixture
@@ -223,7 +300,10 @@ def test_a_curve_counts_it_but_a_search_for_words_does_not(reader: Client) -> No
 
 def test_the_doctor_examines_what_its_reader_may_open(reader: Client) -> None:
     path = "/api/environments/canaryenv/doctor"
-    assert (reader.get(path).json()["attempts"], client_of("operator").get(path).json()["attempts"]) == (0, 1)
+    assert (
+        reader.get(path).json()["attempts"],
+        client_of("operator").get(path).json()["attempts"],
+    ) == (0, 1)
     assert f"/tasks/{NUMBER}/" not in reader.get("/environments/canaryenv/doctor/").content.decode()
 
 
@@ -236,7 +316,12 @@ def test_lists_say_what_is_left_out(reader: Client) -> None:
 
 
 def test_forms_offer_it_to_nobody_who_may_not_read_it(reader: Client) -> None:
-    pages = ("play/?environment=canaryenv", "suites/new/", "play/studies/new/", "admin/environments/task/import/")
+    pages = (
+        "play/?environment=canaryenv",
+        "suites/new/",
+        "play/studies/new/",
+        "admin/environments/task/import/",
+    )
     for path in pages:
         assert "canarysplit" not in answer(reader, path)[2]
         assert answer(reader, path)[0] == 200
@@ -261,5 +346,8 @@ def test_news_and_shared_parts_are_divided_by_it(sealed: Split) -> None:
     other = make_episode().pk
     news = News()
     news.add_items([("started", NUMBER, None, 0), ("started", other, None, 0)])
-    assert [event["ids"] for _, _, event in news.events([EPISODES, channel])] == [[NUMBER, other], [other]]
+    assert [event["ids"] for _, _, event in news.events([EPISODES, channel])] == [
+        [NUMBER, other],
+        [other],
+    ]
     assert sight_of(viewer) != sight_of(curator)

@@ -17,7 +17,9 @@ PLAIN = (Path(ROOT) / "static/orsweb/tokens.css").read_bytes()
 
 def get(server: LiveServer, path: str, **headers: str) -> tuple[httpx.Response, bytes]:
     """Return the response, and its body as it was sent."""
-    own = {"Accept-Encoding": "identity"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    own = {"Accept-Encoding": "identity"} | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
     with httpx.stream("GET", f"{server.url}{path}", headers=own) as answer:
         return answer, b"".join(answer.iter_raw())
 
@@ -38,7 +40,9 @@ def test_it_is_plain_for_clients_that_do_not(server: LiveServer, accepted: str) 
 
 
 @pytest.mark.parametrize("accepted", ["identity", "gzip"])
-def test_caches_are_reported_that_answers_differ_and_how_long_they_last(server: LiveServer, accepted: str) -> None:
+def test_caches_are_reported_that_answers_differ_and_how_long_they_last(
+    server: LiveServer, accepted: str
+) -> None:
     answer, _ = get(server, FILE, Accept_Encoding=accepted)
     assert answer.headers["vary"] == "Accept-Encoding"
     assert (answer.headers["cache-control"], answer.headers["content-type"]) == (
@@ -62,13 +66,17 @@ def test_what_a_browser_has_is_not_sent_again(server: LiveServer, accepted: str)
 
 
 def test_the_two_have_tags_of_their_own(server: LiveServer) -> None:
-    plain, zipped = (get(server, FILE, Accept_Encoding=one)[0].headers["etag"] for one in ("identity", "gzip"))
+    plain, zipped = (
+        get(server, FILE, Accept_Encoding=one)[0].headers["etag"] for one in ("identity", "gzip")
+    )
     assert plain != zipped
 
 
 def test_head_tells_the_length_alone(server: LiveServer) -> None:
     answer = httpx.head(f"{server.url}{FILE}", headers={"Accept-Encoding": "gzip"})
-    assert answer.headers["content-encoding"] == "gzip" and int(answer.headers["content-length"]) < len(PLAIN)
+    assert answer.headers["content-encoding"] == "gzip" and int(
+        answer.headers["content-length"]
+    ) < len(PLAIN)
 
 
 def test_a_range_is_of_the_plain_file(server: LiveServer) -> None:
@@ -77,7 +85,9 @@ def test_a_range_is_of_the_plain_file(server: LiveServer) -> None:
 
 
 def test_what_is_compressed_already_stays_as_it_is(server: LiveServer) -> None:
-    answer, _ = get(server, "/static/unfold/fonts/inter/Inter-Regular.woff2", Accept_Encoding="gzip")
+    answer, _ = get(
+        server, "/static/unfold/fonts/inter/Inter-Regular.woff2", Accept_Encoding="gzip"
+    )
     assert answer.status_code == 200
     assert "content-encoding" not in answer.headers and "vary" not in answer.headers
 
@@ -93,4 +103,7 @@ def test_an_event_stream_is_never_compressed(server: LiveServer) -> None:
     ) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert "content-encoding" not in answer.headers
-        assert next(line for line in answer.iter_lines() if line.startswith("event:")) == "event: stream-open"
+        assert (
+            next(line for line in answer.iter_lines() if line.startswith("event:"))
+            == "event: stream-open"
+        )

@@ -24,28 +24,49 @@ def record() -> dict[str, Any]:
     run = make_run("odd")
     Run.objects.filter(pk=run.pk).update(config=ODD)
     tools = make_blob(
-        json.dumps({"tools": [{"name": "\ud800", "description": "\ud800", "input_schema": {"\ud800": 1}}]})
+        json.dumps(
+            {"tools": [{"name": "\ud800", "description": "\ud800", "input_schema": {"\ud800": 1}}]}
+        )
     )
     task = make_task({"\ud800": "a\ud800"})
     episode = end_episode(run=run, labels=ODD, tools=tools, task=task)
-    make_step(episode, input=ODD, output=json.dumps({"blocks": [], "metadata": {"\ud800": "\ud800"}}))
+    make_step(
+        episode, input=ODD, output=json.dumps({"blocks": [], "metadata": {"\ud800": "\ud800"}})
+    )
     info = json.dumps({"\ud800": [1, {"\ud800": "\ud800"}]})
     extra = json.dumps({"metadata": {"\ud800": "\ud800"}})
     message = ("tool_call", ODD, {"name": "echo", "extra": extra})
     joined = {"episode": episode, "joined_by": "session", "is_summarised": True}
     event = json.dumps({"metadata": {"\ud800": "\ud800"}})
     reported(messages=[message], run=run, event=event, info=info, **joined)
-    return {"run": run.pk, "episode": episode.pk, "environment": task.environment.name, "task": task.pk}
+    return {
+        "run": run.pk,
+        "episode": episode.pk,
+        "environment": task.environment.name,
+        "task": task.pk,
+    }
 
 
 ADDRESSES = (
-    *("/", "/runs/", "/runs/{run}/", "/runs/groups/", "/runs/curves/", "/runs/choices/", "/compare/"),
+    *(
+        "/",
+        "/runs/",
+        "/runs/{run}/",
+        "/runs/groups/",
+        "/runs/curves/",
+        "/runs/choices/",
+        "/compare/",
+    ),
     *("/episodes/", "/episodes/{episode}/", "/episodes/export?format=jsonl"),
     *("/episodes/export?format=csv", "/episodes/export?format=atif", "/tasks/{task}/"),
     *("/environments/", "/environments/{environment}/", "/environments/{environment}/leaderboard/"),
     *("/rollouts/", "/rollouts/r-1/", "/api/runs", "/api/runs/{run}", "/api/tasks/{task}"),
     *("/api/episodes", "/api/episodes/{episode}", "/api/episodes/{episode}/steps", "/api/rollouts"),
-    *("/admin/episodes/episode/", "/admin/episodes/episode/{episode}/change/", "/admin/episodes/run/"),
+    *(
+        "/admin/episodes/episode/",
+        "/admin/episodes/episode/{episode}/change/",
+        "/admin/episodes/run/",
+    ),
     *("/admin/environments/task/", "/admin/environments/task/{task}/change/"),
 )
 

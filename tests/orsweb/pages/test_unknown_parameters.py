@@ -1,4 +1,5 @@
-"""Every page refuses a parameter that it does not have, also beside a form, which may say more than its address."""
+"""Every page refuses a parameter that it does not have, also beside a form, which may say more than
+its address."""
 
 from __future__ import annotations
 
@@ -15,10 +16,17 @@ from tests.rows import each
 pytestmark = pytest.mark.django_db
 
 PAGES = [
-    route for route in routes(urlpatterns) if route == OF_PROGRAMS or not route.startswith((OF_PROGRAMS, "events/"))
+    route
+    for route in routes(urlpatterns)
+    if route == OF_PROGRAMS or not route.startswith((OF_PROGRAMS, "events/"))
 ]
-LENIENT = {"play/invite/<str:token>/": 404, "play/invite/back/<str:token>/": 404, "admin/login/": 302}
-"""Those that people open from mails and recruiting sites, which add parameters, and one that leads to the login."""
+LENIENT = {
+    "play/invite/<str:token>/": 404,
+    "play/invite/back/<str:token>/": 404,
+    "admin/login/": 302,
+}
+"""Those that people open from mails and recruiting sites, which add parameters, and one that leads
+to the login."""
 
 
 @pytest.fixture

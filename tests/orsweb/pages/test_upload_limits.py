@@ -1,4 +1,5 @@
-"""Requests for pages that are too large are refused before they are read completely, with a helpful page."""
+"""Requests for pages that are too large are refused before they are read completely, with a helpful
+page."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def test_it_says_what_is_too_large_and_what_to_do(server: LiveServer, chunked: b
 
 def test_it_answers_before_the_upload_is_over(server: LiveServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        connection.sendall(f"POST {IMPORT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000000\r\n\r\n".encode())
+        connection.sendall(
+            f"POST {IMPORT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+            "2000000000\r\n\r\n".encode()
+        )
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
@@ -61,14 +65,15 @@ def test_it_leaves_no_file_behind(server: LiveServer) -> None:
     assert list((server.data_dir / "uploads").iterdir()) == []
 
 
-# --- who may send how much --------------------------------------------------------------------------------------------
+# --- who may send how much ------------------------------------------------------------------------
 
 SMALL, LARGE = 2 * MAX_ANONYMOUS_BYTES, 3 * MAX_ANONYMOUS_BYTES
 
 
 @async_to_sync
 async def is_read(client: Client, path: str, length: int) -> bool:
-    """Return whether a body of this length gets to Django, from the visitor whose cookies `client` has."""
+    """Return whether a body of this length gets to Django, from the visitor whose cookies `client`
+    has."""
     reached, statuses = [], []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -82,7 +87,12 @@ async def is_read(client: Client, path: str, length: int) -> bool:
 
     cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in client.cookies.items())
     headers = [(b"content-length", b"%d" % length), (b"cookie", cookies.encode())]
-    limits = {"small_bytes": SMALL, "large_bytes": LARGE, "large_path": IMPORT, "has_key": lambda scope: False}
+    limits = {
+        "small_bytes": SMALL,
+        "large_bytes": LARGE,
+        "large_path": IMPORT,
+        "has_key": lambda scope: False,
+    }
     await BoundedUploads(app, **limits)({"path": path, "headers": headers}, receive, send)  # type: ignore[arg-type]
     assert reached or statuses[0] in (401, 413)
     return bool(reached)

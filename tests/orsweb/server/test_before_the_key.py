@@ -1,4 +1,5 @@
-"""What a client without a key or a login can make the server take: nothing that grows with what it sends."""
+"""What a client without a key or a login can make the server take: nothing that grows with what it
+sends."""
 
 from __future__ import annotations
 
@@ -38,7 +39,15 @@ def server() -> Iterator[LiveServer]:
 def begin(server: LiveServer, door: str, *headers: str, is_chunked: bool = False) -> socket.socket:
     """Open a connection and send the header of a request with a body."""
     length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {BODY_BYTES}"
-    lines = [f"{door} HTTP/1.1", "Host: localhost", "Content-Type: application/json", length, *headers, "", ""]
+    lines = [
+        f"{door} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        length,
+        *headers,
+        "",
+        "",
+    ]
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     connection.sendall("\r\n".join(lines).encode())
     return connection
@@ -57,12 +66,19 @@ def test_thirty_uploads_without_a_key_take_no_memory(server: LiveServer) -> None
     process, piece = psutil.Process(server.pid), b" " * MEGABYTE
     before = process.memory_info().rss
     with ExitStack() as opened:
-        connections = [(opened.enter_context(begin(server, door)), DOORS[door]) for door in DOORS for _ in range(5)]
+        connections = [
+            (opened.enter_context(begin(server, door)), DOORS[door])
+            for door in DOORS
+            for _ in range(5)
+        ]
         for connection, _ in connections:
-            for _ in range(BODY_BYTES // MEGABYTE - 1):  # the last megabyte is missing, so nothing is over yet
+            # the last megabyte is missing, so nothing is over yet
+            for _ in range(BODY_BYTES // MEGABYTE - 1):
                 connection.sendall(piece)
         assert process.memory_info().rss - before < 30 * MEGABYTE
-        assert [status(connection) for connection, _ in connections] == [code for _, code in connections]
+        assert [status(connection) for connection, _ in connections] == [
+            code for _, code in connections
+        ]
 
 
 @each("door", DOORS)
@@ -81,7 +97,8 @@ def test_a_wrong_key_is_as_good_as_none(server: LiveServer, door: str) -> None:
 
 def test_an_answer_to_an_early_refusal_is_that_of_a_small_request(server: LiveServer) -> None:
     small, large = (
-        httpx.post(f"{server.url}/mcp/echo", json={"text": "x" * size}, timeout=60) for size in (1, MEGABYTE)
+        httpx.post(f"{server.url}/mcp/echo", json={"text": "x" * size}, timeout=60)
+        for size in (1, MEGABYTE)
     )
     assert (large.status_code, large.json()["error"]) == (401, small.json()["error"])
 
@@ -89,7 +106,10 @@ def test_an_answer_to_an_early_refusal_is_that_of_a_small_request(server: LiveSe
 def test_a_large_body_with_a_key_is_read(server: LiveServer) -> None:
     spec = {"env_name": "echo", "task_spec": {"text": "x" * MEGABYTE}}
     headers = {"X-API-Key": KEY, "X-Session-ID": "large"}
-    assert httpx.post(f"{server.url}/create", json=spec, headers=headers, timeout=60).status_code == 200
+    assert (
+        httpx.post(f"{server.url}/create", json=spec, headers=headers, timeout=60).status_code
+        == 200
+    )
 
 
 def test_uploads_of_people_wait_in_the_data_directory(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Bodies with a Content-Encoding, which no door reads: 415 that names it, instead of an error about the body."""
+"""Bodies with a Content-Encoding, which no door reads: 415 that names it, instead of an error about
+the body."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def client() -> Iterator[httpx.Client]:
 
 @each("coding", ["gzip", "br", "deflate, gzip", "x" * 5_000])
 @each("method, path", DOORS)
-def test_it_is_refused_with_its_name(client: httpx.Client, coding: str, method: str, path: str) -> None:
+def test_it_is_refused_with_its_name(
+    client: httpx.Client, coding: str, method: str, path: str
+) -> None:
     for body in (gzip.compress(b'{"split": "train"}'), b"{}" * 20_000):
         answer = client.request(method, path, content=body, headers={"Content-Encoding": coding})
         assert answer.status_code == 415
@@ -50,7 +53,9 @@ def test_it_is_refused_in_chunks_too(client: httpx.Client) -> None:
 
 def test_a_plain_body_that_says_so_is_read(client: httpx.Client) -> None:
     for coding in ("", "identity", "Identity"):
-        answer = client.post("/echo/num_tasks", content=b'{"split": "train"}', headers={"Content-Encoding": coding})
+        answer = client.post(
+            "/echo/num_tasks", content=b'{"split": "train"}', headers={"Content-Encoding": coding}
+        )
         assert answer.status_code == 200
 
 

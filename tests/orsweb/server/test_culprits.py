@@ -18,4 +18,6 @@ for number in (culprits.STACKS_SIGNAL, culprits.LOOP_STACK_SIGNAL):
 
 
 def test_a_server_that_ends_is_not_killed_by_the_question_for_its_stacks(tmp_path: Path) -> None:
-    assert subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], check=False).returncode == 0
+    )

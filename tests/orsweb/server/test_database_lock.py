@@ -26,7 +26,8 @@ def held() -> Iterator[Lock]:
 
 
 def taken_again() -> Lock:
-    """Take the lock after its release, of which PostgreSQL learns a moment later, as the connection is closed."""
+    """Take the lock after its release, of which PostgreSQL learns a moment later, as the connection
+    is closed."""
     found: list[Lock] = []
 
     def take() -> bool:
@@ -44,7 +45,9 @@ def test_it_is_refused_while_another_holds_it(held: Lock) -> None:
 
 
 def test_it_names_the_holder(held: Lock) -> None:
-    with pytest.raises(DatabaseInUse, match=f"pid {os.getpid()} .*{settings.ORSWEB_HOST}:{settings.ORSWEB_PORT}"):
+    with pytest.raises(
+        DatabaseInUse, match=f"pid {os.getpid()} .*{settings.ORSWEB_HOST}:{settings.ORSWEB_PORT}"
+    ):
         database_lock.acquire()
 
 
@@ -86,7 +89,9 @@ if connection.vendor == "sqlite":
             yield tmp_path
 
     def test_it_says_what_several_servers_need(beside: Path) -> None:
-        with pytest.raises(DatabaseInUse, match="several servers can share a database only on PostgreSQL"):
+        with pytest.raises(
+            DatabaseInUse, match="several servers can share a database only on PostgreSQL"
+        ):
             database_lock.acquire()
 
     def test_several_servers_are_refused(settings: Settings) -> None:
@@ -94,12 +99,16 @@ if connection.vendor == "sqlite":
         with pytest.raises(DatabaseInUse, match="only on PostgreSQL; set DATABASE_URL"):
             database_lock.acquire_to_serve()
 
-    def test_another_file_in_the_same_directory_has_its_own(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_file_in_the_same_directory_has_its_own(
+        beside: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setitem(connection.settings_dict, "NAME", beside / "two.sqlite3")
         with database_lock.acquire(), pytest.raises(DatabaseInUse):
             database_lock.acquire()
 
-    def test_another_name_of_the_same_file_has_the_same(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_name_of_the_same_file_has_the_same(
+        beside: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (beside / "link.sqlite3").symlink_to(beside / "one.sqlite3")
         monkeypatch.setitem(connection.settings_dict, "NAME", beside / "link.sqlite3")
         with pytest.raises(DatabaseInUse):
@@ -132,7 +141,9 @@ if connection.vendor == "postgresql":
         with pytest.raises(DatabaseInUse, match="With ORSWEB_CLUSTER, servers share it"):
             database_lock.acquire()
 
-    def test_several_servers_are_refused_while_one_has_it_alone(held: Lock, settings: Settings) -> None:
+    def test_several_servers_are_refused_while_one_has_it_alone(
+        held: Lock, settings: Settings
+    ) -> None:
         settings.ORSWEB_CLUSTER = "127.0.0.1:9000"
         with pytest.raises(DatabaseInUse, match=f"pid {os.getpid()}"):
             database_lock.acquire_to_serve()

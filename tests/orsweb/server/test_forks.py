@@ -1,4 +1,5 @@
-"""A process that hosted code forks gets each signal that is sent to it, from its first moment on."""
+"""A process that hosted code forks gets each signal that is sent to it, from its first moment
+on."""
 
 from __future__ import annotations
 
@@ -29,5 +30,7 @@ print(os.WTERMSIG(os.waitpid(pid, 0)[1]), sorted(signal.pthread_sigmask(signal.S
 
 
 def test_a_signal_that_comes_at_once_ends_it_and_the_server_takes_its_own_again() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == [str(int(signal.SIGTERM)), "[]"]

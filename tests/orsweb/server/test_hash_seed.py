@@ -19,7 +19,9 @@ PRINT_HASH = "from orsweb import hash_seed; hash_seed.ensure(); print(hash('ques
 def hash_in(data_dir: Path, seed: str = "") -> str:
     """Return a hash as a program computes it that was started with PYTHONHASHSEED=`seed`."""
     variables = {**os.environ, "PYTHONHASHSEED": seed, "ORSWEB_DATA_DIR": str(data_dir)}
-    return subprocess.check_output([sys.executable, "-c", PRINT_HASH], cwd=ROOT, env=variables, text=True)
+    return subprocess.check_output(
+        [sys.executable, "-c", PRINT_HASH], cwd=ROOT, env=variables, text=True
+    )
 
 
 def test_it_is_kept_in_the_data_directory(tmp_path: Path) -> None:
@@ -35,7 +37,9 @@ def test_an_operator_sets_another_one(tmp_path: Path) -> None:
 @each("text", ["", "4294967296", "-1", "seed"])
 def test_a_file_that_holds_none_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "hash_seed").write_text(text)
-    done = programs.run("serve", env={**os.environ, "PYTHONHASHSEED": "", "ORSWEB_DATA_DIR": str(tmp_path)})
+    done = programs.run(
+        "serve", env={**os.environ, "PYTHONHASHSEED": "", "ORSWEB_DATA_DIR": str(tmp_path)}
+    )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"hash_seed' holds {text!r}; write a whole number from 0 to 4294967295" in done.stderr
 
@@ -47,4 +51,6 @@ def test_tasks_made_of_hashes_pay_the_same_in_workers_and_after_a_restart() -> N
         server.stop()
         server.start()
         agents = [(Agent(server).open(task), task["answer"]) for task in tasks]
-        assert [agent.call("answer", {"number": number}).output["reward"] for agent, number in agents] == [1.0] * 4
+        assert [
+            agent.call("answer", {"number": number}).output["reward"] for agent, number in agents
+        ] == [1.0] * 4

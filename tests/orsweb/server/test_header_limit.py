@@ -37,7 +37,9 @@ def read_answer(connection: socket.socket) -> tuple[int, bytes]:
 
 def is_refused(connection: socket.socket) -> bool:
     status, body = read_answer(connection)
-    detail = f"The request header has more than {LIMIT} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
+    detail = (
+        f"The request header has more than {LIMIT} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
+    )
     return (status, json.loads(body)) == (431, {"detail": detail})
 
 
@@ -58,7 +60,9 @@ def test_it_refuses_a_header_just_over_the_limit(connection: socket.socket) -> N
 
 
 def test_it_refuses_many_short_headers(connection: socket.socket) -> None:
-    connection.sendall(HEALTH + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 50) for n in range(2000)) + b"\r\n")
+    connection.sendall(
+        HEALTH + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 50) for n in range(2000)) + b"\r\n"
+    )
     assert is_refused(connection)
 
 
@@ -67,7 +71,9 @@ def test_it_refuses_a_long_url(connection: socket.socket) -> None:
     assert is_refused(connection)
 
 
-def test_it_keeps_its_memory_while_200_mb_of_header_arrive(server: LiveServer, connection: socket.socket) -> None:
+def test_it_keeps_its_memory_while_200_mb_of_header_arrive(
+    server: LiveServer, connection: socket.socket
+) -> None:
     process = psutil.Process(server.pid)
     before = process.memory_info().rss
     connection.sendall(HEALTH + b"X-Long: ")
@@ -76,11 +82,14 @@ def test_it_keeps_its_memory_while_200_mb_of_header_arrive(server: LiveServer, c
     assert process.memory_info().rss - before < 80 * MIB  # 43 were seen while modules were loaded
 
 
-def test_it_keeps_its_memory_while_200_mb_of_trailer_arrive(server: LiveServer, connection: socket.socket) -> None:
+def test_it_keeps_its_memory_while_200_mb_of_trailer_arrive(
+    server: LiveServer, connection: socket.socket
+) -> None:
     process = psutil.Process(server.pid)
     before = process.memory_info().rss
     connection.sendall(PING + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX-Long: ")
-    with suppress(ConnectionError):  # the request is being answered, so the connection is closed without an error
+    # the request is being answered, so the connection is closed without an error
+    with suppress(ConnectionError):
         send_much(connection, 200)
     assert process.memory_info().rss - before < 80 * MIB  # 43 were seen while modules were loaded
 
@@ -94,7 +103,9 @@ def test_it_refuses_the_second_request_of_a_connection(connection: socket.socket
 
 
 def test_it_lets_a_long_body_pass_between_short_headers(connection: socket.socket) -> None:
-    connection.sendall(PING + b"X-Session-ID: x\r\nContent-Length: %d\r\n\r\n" % (8 * LIMIT) + b"a" * 8 * LIMIT)
+    connection.sendall(
+        PING + b"X-Session-ID: x\r\nContent-Length: %d\r\n\r\n" % (8 * LIMIT) + b"a" * 8 * LIMIT
+    )
     first = read_answer(connection)[0]
     connection.sendall(HEALTH + b"\r\n")
     assert first != 431
@@ -104,4 +115,7 @@ def test_it_lets_a_long_body_pass_between_short_headers(connection: socket.socke
 def test_it_answers_malformed_http_in_json(connection: socket.socket) -> None:
     connection.sendall(b"NONSENSE\r\n\r\n")
     status, body = read_answer(connection)
-    assert (status, json.loads(body)) == (400, {"detail": "The request is not valid HTTP: Invalid method encountered"})
+    assert (status, json.loads(body)) == (
+        400,
+        {"detail": "The request is not valid HTTP: Invalid method encountered"},
+    )

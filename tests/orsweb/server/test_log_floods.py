@@ -1,4 +1,5 @@
-"""No flood of refused requests fills the disk: each kind of refusal, on each door, writes a few lines a minute."""
+"""No flood of refused requests fills the disk: each kind of refusal, on each door, writes a few
+lines a minute."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ JSON = "Content-Type: application/json\r\n"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": f"lab:{KEY}", "ORSWEB_LOGIN_ATTEMPTS": "2"}) as running:
+    with LiveServer(
+        "tests.envs:Echo", env={"ORSWEB_API_KEYS": f"lab:{KEY}", "ORSWEB_LOGIN_ATTEMPTS": "2"}
+    ) as running:
         yield running
 
 
@@ -50,11 +53,20 @@ FLOODS = {
     "API without a key": (401, request(f"GET /api/episodes?query={LONG}")),
     "method of the API": (405, request("DELETE /api/schema")),
     "form without a token": (403, request("POST /accounts/login/", FORM, "username=a&password=b")),
-    "form of another site": (403, request("POST /accounts/login/", f"{FORM}Origin: http://{LONG}\r\n", "a=b")),
-    "broken form": (403, request("POST /accounts/login/", "Content-Type: multipart/form-data\r\n", "a")),
+    "form of another site": (
+        403,
+        request("POST /accounts/login/", f"{FORM}Origin: http://{LONG}\r\n", "a=b"),
+    ),
+    "broken form": (
+        403,
+        request("POST /accounts/login/", "Content-Type: multipart/form-data\r\n", "a"),
+    ),
     "wrong key": (401, request("GET /tools", f"X-API-Key: {LONG}\r\n")),
     "wrong key for the API": (401, request("GET /api/episodes", f"X-API-Key: {LONG}\r\n")),
-    "wrong key for the data API": (401, request("POST /v1/rollouts", f"{JSON}X-API-Key: {LONG}\r\n", "{}")),
+    "wrong key for the data API": (
+        401,
+        request("POST /v1/rollouts", f"{JSON}X-API-Key: {LONG}\r\n", "{}"),
+    ),
     "key that lacks a scope": (403, request("GET /metrics", f"X-API-Key: {KEY}\r\n")),
     "foreign Host of a page": (400, request("GET /accounts/login/", host=LONG)),
     "foreign Host of an agent": (400, request("GET /tools", host=LONG)),
@@ -65,12 +77,27 @@ FLOODS = {
         403,
         request("POST /mcp/echo", f"{JSON}X-API-Key: {KEY}\r\nOrigin: http://{LONG}\r\n", "{}"),
     ),
-    "malformed message of MCP": (400, request("POST /mcp/echo", f"{JSON}X-API-Key: {KEY}\r\n", "{")),
-    "socket for another site": (403, request("GET /ws/play/1/", f"{SOCKET}Origin: http://{LONG[:8_000]}\r\n")),
-    "socket that nobody logged in for": (403, request("GET /ws/play/1/", f"{SOCKET}Origin: http://127.0.0.1\r\n")),
-    "unknown socket": (403, request(f"GET /ws/{LONG[:8_000]}", f"{SOCKET}Origin: http://127.0.0.1\r\n")),
+    "malformed message of MCP": (
+        400,
+        request("POST /mcp/echo", f"{JSON}X-API-Key: {KEY}\r\n", "{"),
+    ),
+    "socket for another site": (
+        403,
+        request("GET /ws/play/1/", f"{SOCKET}Origin: http://{LONG[:8_000]}\r\n"),
+    ),
+    "socket that nobody logged in for": (
+        403,
+        request("GET /ws/play/1/", f"{SOCKET}Origin: http://127.0.0.1\r\n"),
+    ),
+    "unknown socket": (
+        403,
+        request(f"GET /ws/{LONG[:8_000]}", f"{SOCKET}Origin: http://127.0.0.1\r\n"),
+    ),
     "unreadable request for a socket": (400, request(f"GET /ws/{LONG}", SOCKET)),
-    "socket without a key of its own": (400, request("GET /ws/play/1/", f"{UPGRADE}Sec-WebSocket-Key: x\r\n")),
+    "socket without a key of its own": (
+        400,
+        request("GET /ws/play/1/", f"{UPGRADE}Sec-WebSocket-Key: x\r\n"),
+    ),
     "unknown protocol": (200, request("GET /health", "Connection: Upgrade\r\nUpgrade: h2c\r\n")),
     "no HTTP": (400, "\x16\x03\x01\r\n\r\n"),
     "HTTP/2": (505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -78,7 +105,10 @@ FLOODS = {
     "bad chunk": (400, request("POST /create", "Transfer-Encoding: chunked\r\n\r\nz")),
     "unknown coding": (501, request("POST /create", f"Transfer-Encoding: {LONG}\r\n")),
     "long header": (431, request("GET /health", f"X: {LONG * 5}\r\n")),
-    "long body": (413, request("POST /create", f"X-API-Key: {KEY}\r\nContent-Length: 99999999999\r\n")),
+    "long body": (
+        413,
+        request("POST /create", f"X-API-Key: {KEY}\r\nContent-Length: 99999999999\r\n"),
+    ),
     "long body without a key": (401, request("POST /api/runs", "Content-Length: 9999999999\r\n")),
 }
 

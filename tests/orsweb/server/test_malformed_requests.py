@@ -1,4 +1,5 @@
-"""Requests that are no HTTP/1.1 that this server speaks: each is answered once, in JSON, and its connection closed."""
+"""Requests that are no HTTP/1.1 that this server speaks: each is answered once, in JSON, and its
+connection closed."""
 
 from __future__ import annotations
 
@@ -25,17 +26,25 @@ def server() -> Iterator[LiveServer]:
 
 
 def answers(server: LiveServer, text: str) -> list[tuple[int, str]]:
-    """Send a text; return status and body of each answer when the server has closed the connection."""
+    """Send a text; return status and body of each answer when the server has closed the
+    connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
         client.sendall(text.encode("latin-1"))
         received = b"".join(iter(lambda: client.recv(65_536), b"")).decode()
     _, *statuses = re.split(r"HTTP/1\.1 (\d{3}) ", received)
-    return [(int(status), rest.partition("\r\n\r\n")[2]) for status, rest in zip(*[iter(statuses)] * 2, strict=True)]
+    return [
+        (int(status), rest.partition("\r\n\r\n")[2])
+        for status, rest in zip(*[iter(statuses)] * 2, strict=True)
+    ]
 
 
 REFUSED = {
     "two Hosts": (400, "2 Host headers", f"GET /health HTTP/1.1\r\n{HOST}Host: b\r\n\r\n"),
-    "the same Host twice, a page": (400, "2 Host headers", f"GET /accounts/login/ HTTP/1.1\r\n{HOST}{HOST}\r\n"),
+    "the same Host twice, a page": (
+        400,
+        "2 Host headers",
+        f"GET /accounts/login/ HTTP/1.1\r\n{HOST}{HOST}\r\n",
+    ),
     "two Hosts of a socket": (
         400,
         "2 Host headers",
@@ -51,20 +60,45 @@ REFUSED = {
     "unknown version": (505, "HTTP/9.9", f"GET /health HTTP/9.9\r\n{HOST}\r\n"),
     "no HTTP": (400, "not valid HTTP", "\x16\x03\x01\x02\r\n\r\n"),
     "bad chunk": (400, "chunk size", f"POST /create HTTP/1.1\r\n{CHUNKED}zz\r\n"),
-    "bad chunk after a good one": (400, "chunk", f"POST /create HTTP/1.1\r\n{CHUNKED}2\r\n{{}}\r\nzz\r\n"),
+    "bad chunk after a good one": (
+        400,
+        "chunk",
+        f"POST /create HTTP/1.1\r\n{CHUNKED}2\r\n{{}}\r\nzz\r\n",
+    ),
     "chunk without an end": (400, "chunk", f"POST /create HTTP/1.1\r\n{CHUNKED}2\r\n{{}}x\r\n"),
-    "bad chunk, a page": (400, "chunk size", f"POST /accounts/login/ HTTP/1.1\r\n{CHUNKED}2\r\nab\r\nzz\r\n"),
+    "bad chunk, a page": (
+        400,
+        "chunk size",
+        f"POST /accounts/login/ HTTP/1.1\r\n{CHUNKED}2\r\nab\r\nzz\r\n",
+    ),
     "bad chunk, the API": (400, "chunk size", f"POST /api/runs HTTP/1.1\r\n{CHUNKED}zz\r\n"),
     "bad chunk, HTTP/1.0": (400, "chunk size", f"POST /create HTTP/1.0\r\n{CHUNKED}zz\r\n"),
-    "unknown coding": (501, "'gzip'", f"POST /create HTTP/1.1\r\n{HOST}Transfer-Encoding: gzip\r\n\r\nab"),
-    "two codings": (501, "'gzip, chunked'", f"POST /create HTTP/1.1\r\n{HOST}Transfer-Encoding: gzip, chunked\r\n\r\n"),
+    "unknown coding": (
+        501,
+        "'gzip'",
+        f"POST /create HTTP/1.1\r\n{HOST}Transfer-Encoding: gzip\r\n\r\nab",
+    ),
+    "two codings": (
+        501,
+        "'gzip, chunked'",
+        f"POST /create HTTP/1.1\r\n{HOST}Transfer-Encoding: gzip, chunked\r\n\r\n",
+    ),
     "chunked twice": (
         400,
         "Transfer-Encoding",
-        f"POST /create HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        f"POST /create HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n",
     ),
-    "unknown coding, a page": (501, "'x'", f"POST /accounts/login/ HTTP/1.1\r\n{HOST}Transfer-Encoding: x\r\n\r\n"),
-    "coding and length": (400, "Content-Length", f"POST /create HTTP/1.1\r\nContent-Length: 2\r\n{CHUNKED}2\r\n{{}}"),
+    "unknown coding, a page": (
+        501,
+        "'x'",
+        f"POST /accounts/login/ HTTP/1.1\r\n{HOST}Transfer-Encoding: x\r\n\r\n",
+    ),
+    "coding and length": (
+        400,
+        "Content-Length",
+        f"POST /create HTTP/1.1\r\nContent-Length: 2\r\n{CHUNKED}2\r\n{{}}",
+    ),
     "two lengths": (
         400,
         "Content-Length",
@@ -83,8 +117,13 @@ def test_it_is_answered_in_json(server: LiveServer, name: str) -> None:
 
 
 @each("path", ["/health", "/accounts/login/"])
-@each("malformed", ["\x16\x03\r\n\r\n", f"POST /create HTTP/1.1\r\n{CHUNKED}zz\r\n", "GET / HTTP/2.0\r\n\r\n"])
-def test_what_was_asked_before_it_is_answered_first(server: LiveServer, path: str, malformed: str) -> None:
+@each(
+    "malformed",
+    ["\x16\x03\r\n\r\n", f"POST /create HTTP/1.1\r\n{CHUNKED}zz\r\n", "GET / HTTP/2.0\r\n\r\n"],
+)
+def test_what_was_asked_before_it_is_answered_first(
+    server: LiveServer, path: str, malformed: str
+) -> None:
     valid = f"GET {path} HTTP/1.1\r\n{HOST}\r\n"
     assert [status for status, _ in answers(server, valid + valid + malformed)][:2] == [200, 200]
     assert [status >= 400 for status, _ in answers(server, valid + malformed)] == [False, True]
@@ -104,5 +143,6 @@ def test_a_body_that_was_refused_before_it_went_wrong_has_one_answer(server: Liv
 
 def test_ordinary_requests_are_served_as_before(server: LiveServer) -> None:
     with httpx.Client(base_url=server.url, headers={"X-API-Key": KEY}) as client:
-        assert client.post("/create_session", content=iter([b"{", b"}"])).status_code == 200  # in chunks
+        # in chunks
+        assert client.post("/create_session", content=iter([b"{", b"}"])).status_code == 200
         assert client.get("/health").status_code == 200

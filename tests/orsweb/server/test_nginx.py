@@ -1,4 +1,5 @@
-"""Behind a proxy: refused on every door without keys, and complete with keys and docs/balancers/nginx-single.conf."""
+"""Behind a proxy: refused on every door without keys, and complete with keys and
+docs/balancers/nginx-single.conf."""
 
 from __future__ import annotations
 
@@ -24,10 +25,17 @@ DOORS = [
     ("GET", "/health"), ("POST", "/create"), ("POST", "/slow/tasks"), ("POST", "/mcp/slow"), ("GET", "/v1/runs"),
     ("GET", "/api/"), ("GET", "/"), ("GET", "/admin/"), ("GET", "/static/orsweb/tokens.css"), ("GET", "/no/such"),
 ]  # fmt: skip
-SIGNS = ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Anything", "X-Real-IP"]
+SIGNS = [
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Anything",
+    "X-Real-IP",
+]
 
 
-# --- without keys ----------------------------------------------------------------------------------------------------
+# --- without keys ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +50,9 @@ def refusals(url: str, headers: dict[str, str]) -> list[str]:
     with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
         answers = [client.request(method, path) for method, path in DOORS]
     return [
-        f"{one.url}: {one.status_code}" for one in answers if (one.status_code, "label:key" in one.text) != (403, True)
+        f"{one.url}: {one.status_code}"
+        for one in answers
+        if (one.status_code, "label:key" in one.text) != (403, True)
     ]
 
 
@@ -64,24 +74,36 @@ def test_without_keys_a_request_with_a_sign_of_a_proxy_is_refused_on_every_door(
     assert socket_status(open_server.url, {sign: "192.0.2.1"}) == 403
 
 
-def test_without_keys_the_default_of_nginx_is_refused_on_every_door(open_server: LiveServer, tmp_path: Path) -> None:
+def test_without_keys_the_default_of_nginx_is_refused_on_every_door(
+    open_server: LiveServer, tmp_path: Path
+) -> None:
     port = free_port()
-    with nginx(tmp_path, f"server {{ listen {port}; location / {{ proxy_pass {open_server.url}; }} }}", port):
+    with nginx(
+        tmp_path,
+        f"server {{ listen {port}; location / {{ proxy_pass {open_server.url}; }} }}",
+        port,
+    ):
         assert refusals(f"http://127.0.0.1:{port}", {}) == []
     assert httpx.get(f"{open_server.url}/health").status_code == 200
 
 
-# --- with keys -------------------------------------------------------------------------------------------------------
+# --- with keys ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server behind the documented configuration, with an account."""
     folder, plain, port = tmp_path_factory.mktemp("nginx"), free_port(), free_port()
-    keys = {"ORSWEB_API_KEYS": f"lab:{KEY}", "ORSWEB_ALLOWED_HOSTS": NAME, "ORSWEB_KEEPALIVE": "0.2"}
+    keys = {
+        "ORSWEB_API_KEYS": f"lab:{KEY}",
+        "ORSWEB_ALLOWED_HOSTS": NAME,
+        "ORSWEB_KEEPALIVE": "0.2",
+    }
     subject = ["-subj", f"/CN={NAME}", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
     subprocess.run(
-        ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", *subject], check=True, capture_output=True
+        ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", *subject],
+        check=True,
+        capture_output=True,
     )
     with LiveServer("tests.envs_slow:Slow", env=keys) as server:
         account = server.env | {"DJANGO_SUPERUSER_PASSWORD": PASSWORD}
@@ -109,7 +131,10 @@ def documented(upstream: int, plain: int, port: int, folder: Path) -> str:
 def client_of(address: str, **headers: str) -> httpx.Client:
     port = address.partition(":")[2]
     return httpx.Client(
-        base_url=f"https://127.0.0.1:{port}", headers={"Host": address, **headers}, verify=False, timeout=60
+        base_url=f"https://127.0.0.1:{port}",
+        headers={"Host": address, **headers},
+        verify=False,
+        timeout=60,
     )
 
 
@@ -118,14 +143,20 @@ def test_agents_need_their_key_and_play(address: str) -> None:
         assert agent.post("/create", json={"env_name": "slow", "task_spec": {}}).status_code == 401
         agent.headers["X-API-Key"] = KEY
         agent.post("/create", json={"env_name": "slow", "task_spec": {}}).raise_for_status()
-        assert "again" in agent.post("/call", json={"name": "echo", "input": {"text": "again"}}).text
+        assert (
+            "again" in agent.post("/call", json={"name": "echo", "input": {"text": "again"}}).text
+        )
 
 
 def test_a_stream_arrives_while_the_call_runs(address: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with client_of(address, **{"X-Session-ID": "two", "X-API-Key": KEY}) as agent:
-        agent.post("/create", json={"env_name": "slow", "task_spec": {"log": str(log)}}).raise_for_status()
-        with agent.stream("POST", "/call", json={"name": "wait", "input": {"seconds": 2}}) as answer:
+        agent.post(
+            "/create", json={"env_name": "slow", "task_spec": {"log": str(log)}}
+        ).raise_for_status()
+        with agent.stream(
+            "POST", "/call", json={"name": "wait", "input": {"seconds": 2}}
+        ) as answer:
             pieces = answer.iter_raw()
             first = next(pieces)
             assert first and "wait ends" not in log.read_text()
@@ -143,14 +174,20 @@ def test_people_log_in_and_play_over_a_websocket(address: str) -> None:
         origin=f"https://{address}",  # type: ignore[arg-type]
         additional_headers={"Cookie": cookies},
     ) as player:
-        player.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": "hello"}, "task_id": "first"}))
+        player.send(
+            json.dumps(
+                {"type": "call", "tool": "echo", "input": {"text": "hello"}, "task_id": "first"}
+            )
+        )
         while (message := json.loads(player.recv(timeout=30)))["type"] != "step":
             pass
     assert "hello" in message["html"]
 
 
 def test_a_large_upload_without_a_key_is_refused_before_it_has_arrived(address: str) -> None:
-    with socket.create_connection(("127.0.0.1", int(address.partition(":")[2])), timeout=30) as plain:
+    with socket.create_connection(
+        ("127.0.0.1", int(address.partition(":")[2])), timeout=30
+    ) as plain:
         context = ssl._create_unverified_context()
         with context.wrap_socket(plain, server_hostname=NAME) as connection:
             head = f"POST /create HTTP/1.1\r\nHost: {address}\r\nContent-Length: 31000000\r\n\r\n"

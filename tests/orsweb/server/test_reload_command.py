@@ -32,7 +32,8 @@ def test_it_names_the_setting_of_the_server_that_runs(settings: Settings) -> Non
     note_state(conf.process_directory())
     settings.ORSWEB_CLUSTER = ""
     assert answer() == (
-        "No server of this database runs without ORSWEB_CLUSTER on this machine, but there is one with "
+        "No server of this database runs without ORSWEB_CLUSTER on this machine, but there is one "
+        "with "
         "ORSWEB_CLUSTER=/run/one.sock. Start this command with the same setting."
     )
 
@@ -41,11 +42,14 @@ def test_it_says_that_the_server_has_no_such_setting(settings: Settings) -> None
     note_state(conf.process_directory())
     settings.ORSWEB_CLUSTER = "/run/one.sock"
     assert (
-        "runs with ORSWEB_CLUSTER=/run/one.sock on this machine, but there is one without ORSWEB_CLUSTER." in answer()
+        "runs with ORSWEB_CLUSTER=/run/one.sock on this machine, but there is one without "
+        "ORSWEB_CLUSTER." in answer()
     )
 
 
-def test_a_server_of_another_database_is_not_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_another_database_is_not_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note_state(conf.process_directory())
     monkeypatch.setitem(settings.DATABASES["default"], "NAME", "another")
     assert answer() == "No server of this database runs on this machine. Start it with `serve`."

@@ -1,4 +1,5 @@
-"""`manage.py runserver`, for authors of environments, which follows the rules of `serve` for host and port."""
+"""`manage.py runserver`, for authors of environments, which follows the rules of `serve` for host
+and port."""
 
 from __future__ import annotations
 
@@ -10,15 +11,21 @@ from tests.server import LiveServer
 
 
 class Runserver(LiveServer):
-    """A LiveServer that runs daphne, which gets its port from the setting; `args` are those of the command."""
+    """A LiveServer that runs daphne, which gets its port from the setting; `args` are those of the
+    command."""
 
     def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
         super().__init__(*args, env=env)
-        self.env = {"ORSWEB_PORT": str(self.port), "ORSWEB_ENVIRONMENTS": "tests.envs:Echo"} | self.env
+        self.env = {
+            "ORSWEB_PORT": str(self.port),
+            "ORSWEB_ENVIRONMENTS": "tests.envs:Echo",
+        } | self.env
 
     def launch(self) -> LiveServer:
         with self._log_path.open("ab") as log:
-            self._process = programs.start("runserver", "--noreload", *self.args, env=self.env, cwd=self.cwd, out=log)
+            self._process = programs.start(
+                "runserver", "--noreload", *self.args, env=self.env, cwd=self.cwd, out=log
+            )
         return self
 
 

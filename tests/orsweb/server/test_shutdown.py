@@ -1,4 +1,5 @@
-"""Tests of what happens to running calls, to environments and to the process when the server is asked to stop."""
+"""Tests of what happens to running calls, to environments and to the process when the server is
+asked to stop."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ LONG_SECONDS = 15
 
 
 class Agent(threading.Thread):
-    """Plays one call of `tests.envs:Slow` in a thread of its own; `answer` is the call's whole stream."""
+    """Plays one call of `tests.envs:Slow` in a thread of its own; `answer` is the call's whole
+    stream."""
 
     def __init__(self, server: LiveServer, notes: Path, tool: str, seconds: float) -> None:
         super().__init__(daemon=True)
@@ -33,7 +35,9 @@ class Agent(threading.Thread):
 
     def run(self) -> None:
         task = {"task_spec": {"id": "train-0", "log": str(self.notes)}}
-        with httpx.Client(base_url=self.url, headers={"X-Session-ID": self.notes.name}, timeout=60) as client:
+        with httpx.Client(
+            base_url=self.url, headers={"X-Session-ID": self.notes.name}, timeout=60
+        ) as client:
             client.post("/create", json=task).raise_for_status()
             with client.stream("POST", "/slow/call", json=self.call) as stream:
                 self.answer = stream.read().decode()
@@ -62,7 +66,9 @@ def server() -> Iterator[LiveServer]:
         yield running
 
 
-def test_it_answers_a_running_call_and_tears_its_environment_down(server: LiveServer, notes: Path) -> None:
+def test_it_answers_a_running_call_and_tears_its_environment_down(
+    server: LiveServer, notes: Path
+) -> None:
     agent = Agent(server, notes, "wait", 0.5)
     agent.play()
     status = server.stop()
@@ -72,8 +78,13 @@ def test_it_answers_a_running_call_and_tears_its_environment_down(server: LiveSe
     assert notes.read_text().splitlines()[-1] == "teardown"
 
 
-def test_it_answers_the_first_request_of_a_connection_that_was_accepted_before(server: LiveServer) -> None:
-    request, address = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", ("127.0.0.1", server.port)
+def test_it_answers_the_first_request_of_a_connection_that_was_accepted_before(
+    server: LiveServer,
+) -> None:
+    request, address = (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ("127.0.0.1", server.port),
+    )
     with socket.create_connection(address) as used, socket.create_connection(address) as fresh:
         used.sendall(request)
         assert used.recv(4096).startswith(b"HTTP/1.1 200")
@@ -97,13 +108,19 @@ def test_it_ends_in_time_although_calls_hang(server: LiveServer, tmp_path: Path)
     assert "Traceback" not in server.log
 
 
-def test_it_answers_clients_of_running_calls_and_refuses_what_is_new_while_it_stops(notes: Path) -> None:
+def test_it_answers_clients_of_running_calls_and_refuses_what_is_new_while_it_stops(
+    notes: Path,
+) -> None:
     with LiveServer("tests.envs:Slow") as server:  # with half a minute to stop in
         agent = Agent(server, notes, "wait", 3)
         agent.play()
         server.process.send_signal(signal.SIGTERM)
         with httpx.Client(base_url=server.url, headers=SID) as client:
-            _until(lambda: client.post("/create", json={"task_spec": {}}, headers=OTHER).status_code == 503)
+            _until(
+                lambda: (
+                    client.post("/create", json={"task_spec": {}}, headers=OTHER).status_code == 503
+                )
+            )
             assert client.post("/ping").json() == {"status": "ok"}
             refused = client.post("/slow/call", json={"name": "wait", "input": {"seconds": 0}})
             assert (refused.status_code, refused.headers["X-Backend-State"]) == (503, "starting")
@@ -113,7 +130,11 @@ def test_it_answers_clients_of_running_calls_and_refuses_what_is_new_while_it_st
 
 
 def test_it_answers_the_call_of_a_real_client_that_takes_longer_than_its_pings(notes: Path) -> None:
-    with LiveServer("tests.envs:Slow") as server, OrsClient(server) as ors, ThreadPoolExecutor(1) as player:
+    with (
+        LiveServer("tests.envs:Slow") as server,
+        OrsClient(server) as ors,
+        ThreadPoolExecutor(1) as player,
+    ):
         environment = ors.environment("slow")
         task = environment.get_task("train", 0)
         task.task_spec["log"] = str(notes)

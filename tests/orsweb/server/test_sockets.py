@@ -27,7 +27,9 @@ def server() -> Iterator[LiveServer]:
 def begin(server: LiveServer) -> int:
     """Start an episode as a person; return its number."""
     with httpx.Client(base_url=server.url, timeout=30) as browser:
-        [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text))
+        [token] = set(
+            re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text)
+        )
         form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
         answer = browser.post("/play/", data={"csrfmiddlewaretoken": token, **form})
         return int(answer.headers["Location"].split("/")[2])
@@ -47,7 +49,9 @@ def next_message(socket: ClientConnection, kind: str) -> dict[str, Any]:
 
 def call(socket: ClientConnection, text: str) -> str:
     """Make a call and return the HTML of its step."""
-    socket.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text[:20]}))
+    socket.send(
+        json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text[:20]})
+    )
     return str(next_message(socket, "step")["html"])
 
 
@@ -63,7 +67,9 @@ def test_a_message_of_50_megabytes_ends_its_socket_and_nothing_else(server: Live
         assert "second" in call(other, "second")
 
 
-@pytest.mark.parametrize("origin", ["http://elsewhere.example.org", "http://localhost", "http://127.0.0.1"])
+@pytest.mark.parametrize(
+    "origin", ["http://elsewhere.example.org", "http://localhost", "http://127.0.0.1"]
+)
 def test_a_foreign_page_opens_no_socket(server: LiveServer, origin: str) -> None:
     with pytest.raises(InvalidStatus) as refused, tab(server, begin(server), origin):
         pass

@@ -33,7 +33,8 @@ def test_it_starts_the_server_again_and_clients_wait_meanwhile(server: LiveServe
     supervisor, first, starts = server.process.pid, server.pid, server.log.count("started again")
     os.kill(first, signal.SIGSEGV)
     eventually(lambda: server.log.count("started again") == starts + 1)
-    assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200  # it waited in the backlog
+    # it waited in the backlog
+    assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200
     assert server.process.pid == supervisor and server.pid != first
     assert "by signal 11 (SIGSEGV)" in server.log
     with Agent(server).open({"id": 1}) as agent:
@@ -41,7 +42,9 @@ def test_it_starts_the_server_again_and_clients_wait_meanwhile(server: LiveServe
 
 
 def test_it_rests_shortly_while_clients_wait(tmp_path: Path) -> None:
-    process = ServerProcess(ServerPlace(0, listen("127.0.0.1", 0)[0], "", tmp_path), silence_seconds=100)
+    process = ServerProcess(
+        ServerPlace(0, listen("127.0.0.1", 0)[0], "", tmp_path), silence_seconds=100
+    )
     pauses = [process.pause() for _ in range(8)]
     assert pauses[:2] == [{"pause_seconds": 0.0}, {"pause_seconds": 1.0}]
     assert pauses[-1] == {"pause_seconds": 30.0, "pause_seconds_while_clients_wait": 5.0}
@@ -96,15 +99,24 @@ def test_code_that_holds_the_interpreters_lock_does_not_hold_up_a_stop() -> None
 
 
 def test_it_loads_its_own_code_anew_after_a_crash_if_that_has_changed(tmp_path: Path) -> None:
-    """As after a `git pull`, whose modules would not fit to those that the supervisor has loaded."""
+    """As after a `git pull`, whose modules would not fit to those that the supervisor has
+    loaded."""
     for name in ("environments", "episodes", "orsweb", "static", "templates"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "manage.py", tmp_path)
     server = LiveServer()
     try:
         with server._log_path.open("wb") as log:
-            command = [sys.executable, str(tmp_path / "manage.py"), "serve", "--port", str(server.port)]
-            server._process = subprocess.Popen(command, env=server.env, cwd=tmp_path, stdout=log, stderr=log)
+            command = [
+                sys.executable,
+                str(tmp_path / "manage.py"),
+                "serve",
+                "--port",
+                str(server.port),
+            ]
+            server._process = subprocess.Popen(
+                command, env=server.env, cwd=tmp_path, stdout=log, stderr=log
+            )
         eventually(lambda: server.is_healthy() and _is_settled(server), seconds=120)
         banner = tmp_path / "orsweb/management/commands/serve.py"
         banner.write_text(banner.read_text().replace("orsweb is ready", "orsweb is newer"))

@@ -1,4 +1,5 @@
-"""The watchdog: what looking at a healthy server costs. What it finds is tested in `test_supervisor.py`."""
+"""The watchdog: what looking at a healthy server costs. What it finds is tested in
+`test_supervisor.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ async def test_a_loop_that_has_ended_gives_no_alarm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool, events: list[str]
 ) -> None:
     now, pulse = [100.0], Pulse()
-    monkeypatch.setattr("orsweb.server.watchdog.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    monkeypatch.setattr(
+        "orsweb.server.watchdog.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time)
+    )
     pulse.start(lambda: None)
     watchdog = Watchdog(os.getpid(), pulse, tmp_path)
     watchdog.look()

@@ -1,1 +1,2 @@
-"""The bank of `code`: kinds of functions to write, each with many variants and a solution to check answers by."""
+"""The bank of `code`: kinds of functions to write, each with many variants and a solution to check
+answers by."""

@@ -1,6 +1,8 @@
-"""Bank: the tasks of `code`, made from the kinds of puzzles by a seeded generator. Driven by `Code.list_tasks`.
+"""Bank: the tasks of `code`, made from the kinds of puzzles by a seeded generator. Driven by
+`Code.list_tasks`.
 
-To add a kind, write a function like those in the `on_` modules and list it in its `KINDS`; that changes all tasks.
+To add a kind, write a function like those in the `on_` modules and list it in its `KINDS`; that
+changes all tasks.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def tasks(split: str) -> list[dict[str, Any]]:
 
 @cache
 def _made(split: str) -> list[dict[str, Any]]:
-    """Make the tasks once in a process: a split may be listed often, and its puzzles take 1 ms each."""
+    """Make the tasks once in a process: a split may be listed often, and its puzzles take 1 ms
+    each."""
     seen: set[str] = set()
     return [_task(split, index, seen) for index in range(COUNTS[split])]
 
@@ -47,13 +50,15 @@ def _topic(kind: Kind) -> str:
 
 
 def _split_of(text: str) -> str:
-    """Return the split of a puzzle, which the checksum of its text determines, so that no puzzle is in two splits."""
+    """Return the split of a puzzle, which the checksum of its text determines, so that no puzzle is
+    in two splits."""
     place = zlib.crc32(text.encode()) % 13
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
 def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
-    """Return the task at `index`: its generator's first draw that belongs to the split and is not in `seen` yet."""
+    """Return the task at `index`: its generator's first draw that belongs to the split and is not
+    in `seen` yet."""
     random, kinds = Random(f"code/{split}/{index}"), kinds_of(split)
     while True:
         difficulty, kind = random.choice(kinds)
@@ -64,13 +69,19 @@ def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
         if cases is not None:
             seen.add(puzzle.text)
             name = puzzle.signature.partition("(")[0]
-            spec = {"question": puzzle.text, "function": name, "signature": puzzle.signature, "test_cases": cases}
+            spec = {
+                "question": puzzle.text,
+                "function": name,
+                "signature": puzzle.signature,
+                "test_cases": cases,
+            }
             more = {"topic": _topic(kind), "difficulty": difficulty, "seed": f"{split}/{index}"}
             return {**spec, "time_limit": TIME_LIMIT_SECONDS, **more}
 
 
 def _cases(puzzle: Puzzle, random: Random) -> Sequence[dict[str, Any]] | None:
-    """Return calls that all differ; None for a dull puzzle, where one answer would do for half of the hidden ones."""
+    """Return calls that all differ; None for a dull puzzle, where one answer would do for half of
+    the hidden ones."""
     found: dict[str, dict[str, Any]] = {}
     for _ in range(_MAX_DRAWS):
         args = list(puzzle.draw(random))

@@ -5,7 +5,14 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from environments.builtin.code.puzzles.puzzle import ORDINALS, Kind, Puzzle, intervals, numbers, words
+from environments.builtin.code.puzzles.puzzle import (
+    ORDINALS,
+    Kind,
+    Puzzle,
+    intervals,
+    numbers,
+    words,
+)
 
 
 def _rotate(random: Random) -> Puzzle:
@@ -18,11 +25,18 @@ def _rotate(random: Random) -> Puzzle:
         return [item for place, item in enumerate(turned, 1) if place % every]
 
     text = (
-        f"Rotate the list by {again} * n places to the {'right' if is_right else 'left'}; n may be larger than the "
-        f"list or negative, which rotates the other way. Then leave out every {ORDINALS[every]} item and return what "
+        f"Rotate the list by {again} * n places to the {'right' if is_right else 'left'}; n may be "
+        "larger than the "
+        f"list or negative, which rotates the other way. Then leave out every {ORDINALS[every]} "
+        "item and return what "
         f"remains."
     )
-    return Puzzle("rotate(items: list[str], n: int) -> list[str]", text, solve, lambda r: (words(r), r.randint(-9, 14)))
+    return Puzzle(
+        "rotate(items: list[str], n: int) -> list[str]",
+        text,
+        solve,
+        lambda r: (words(r), r.randint(-9, 14)),
+    )
 
 
 def _windows(random: Random) -> Puzzle:
@@ -30,14 +44,24 @@ def _windows(random: Random) -> Puzzle:
     by = random.randint(1, 3)
 
     def solve(values: list[int]) -> int | None:
-        sums = [sum(values[start : start + size * by : by]) for start in range(len(values) - (size - 1) * by)]
+        sums = [
+            sum(values[start : start + size * by : by])
+            for start in range(len(values) - (size - 1) * by)
+        ]
         return (max(sums) if is_largest else min(sums)) if sums else None
 
-    steps = "consecutive numbers" if by == 1 else f"numbers that stand {by} places apart from one to the next"
-    text = (
-        f"Return the {'largest' if is_largest else 'smallest'} sum of {size} {steps}, or None if the list is too short."
+    steps = (
+        "consecutive numbers"
+        if by == 1
+        else f"numbers that stand {by} places apart from one to the next"
     )
-    return Puzzle("windows(values: list[int]) -> int | None", text, solve, lambda r: (numbers(r, 24),))
+    text = (
+        f"Return the {'largest' if is_largest else 'smallest'} sum of {size} {steps}, or None if "
+        "the list is too short."
+    )
+    return Puzzle(
+        "windows(values: list[int]) -> int | None", text, solve, lambda r: (numbers(r, 24),)
+    )
 
 
 def _meter(random: Random) -> Puzzle:
@@ -53,10 +77,13 @@ def _meter(random: Random) -> Puzzle:
         return shown
 
     text = (
-        f"A meter starts at 0 and adds the numbers one after the other. Whenever it then stands above {limit} it falls "
+        "A meter starts at 0 and adds the numbers one after the other. Whenever it then stands "
+        f"above {limit} it falls "
         f"back to {back}. Return the list of what it shows after each number."
     )
-    return Puzzle("meter(values: list[int]) -> list[int]", text, solve, lambda r: (numbers(r, 14, -10, 50),))
+    return Puzzle(
+        "meter(values: list[int]) -> list[int]", text, solve, lambda r: (numbers(r, 14, -10, 50),)
+    )
 
 
 def _repeats(random: Random) -> Puzzle:
@@ -68,7 +95,9 @@ def _repeats(random: Random) -> Puzzle:
         kept = [item for item in order if least <= items.count(item) <= most]
         return kept[::-1] if is_last != is_backward else kept
 
-    often = {(1, 1): "exactly once", (2, 2): "exactly twice"}.get((least, most), f"{least} to {most} times")
+    often = {(1, 1): "exactly once", (2, 2): "exactly twice"}.get(
+        (least, most), f"{least} to {most} times"
+    )
     text = (
         f"Return the items that occur {often}, each once, ordered by the place of "
         f"their {'last' if is_last else 'first'} occurrence, "
@@ -82,13 +111,21 @@ def _repeats(random: Random) -> Puzzle:
 
 
 def _order(random: Random) -> Puzzle:
-    modulus, is_down, is_big_first = random.randint(3, 9), random.random() < 0.5, random.random() < 0.5
+    modulus, is_down, is_big_first = (
+        random.randint(3, 9),
+        random.random() < 0.5,
+        random.random() < 0.5,
+    )
 
     def solve(values: list[int]) -> list[int]:
-        return sorted(values, key=lambda v: ((-1 if is_down else 1) * (v % modulus), -v if is_big_first else v))
+        return sorted(
+            values,
+            key=lambda v: ((-1 if is_down else 1) * (v % modulus), -v if is_big_first else v),
+        )
 
     text = (
-        f"Sort the numbers by the remainder they leave when divided by {modulus} (which is never negative), the "
+        f"Sort the numbers by the remainder they leave when divided by {modulus} (which is never "
+        "negative), the "
         f"{'largest' if is_down else 'smallest'} remainder first; among equal remainders the "
         f"{'largest' if is_big_first else 'smallest'} number first."
     )
@@ -109,7 +146,8 @@ def _calm(random: Random) -> Puzzle:
 
     strict = " and at least 1" if is_strict else ""
     text = (
-        f"Return the length of the longest stretch of consecutive numbers in which neighbours differ by at most {step}"
+        "Return the length of the longest stretch of consecutive numbers in which neighbours "
+        f"differ by at most {step}"
         f"{strict}. A single number is a stretch of length 1; the empty list gives 0."
     )
     return Puzzle("calm(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 20, 0, 20),))
@@ -120,9 +158,14 @@ def _pairs(random: Random) -> Puzzle:
 
     def solve(values: list[int]) -> int:
         places = range(len(values))
-        return sum((values[a] + values[b]) % modulus == 0 for a in places for b in places if b - a >= gap)
+        return sum(
+            (values[a] + values[b]) % modulus == 0 for a in places for b in places if b - a >= gap
+        )
 
-    text = f"Count the pairs of places i < j with j - i at least {gap} whose numbers have a sum divisible by {modulus}."
+    text = (
+        f"Count the pairs of places i < j with j - i at least {gap} whose numbers have a sum "
+        f"divisible by {modulus}."
+    )
     return Puzzle("pairs(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 18),))
 
 
@@ -139,15 +182,24 @@ def _merge(random: Random) -> Puzzle:
         return [span for span in merged if span[1] - span[0] >= least]
 
     text = (
-        f"Each span is [start, end]. Merge spans that overlap, or between which a gap of at most {gap} lies, into one, "
-        f"until none are left to merge. Return those of length end - start at least {least}, sorted by start."
+        "Each span is [start, end]. Merge spans that overlap, or between which a gap of at most "
+        f"{gap} lies, into one, "
+        f"until none are left to merge. Return those of length end - start at least {least}, "
+        "sorted by start."
     )
-    return Puzzle("merge(spans: list[list[int]]) -> list[list[int]]", text, solve, lambda r: (intervals(r, 10),))
+    return Puzzle(
+        "merge(spans: list[list[int]]) -> list[list[int]]",
+        text,
+        solve,
+        lambda r: (intervals(r, 10),),
+    )
 
 
 def _chunks(random: Random) -> Puzzle:
     size, keep = random.randint(2, 5), random.choice(["first", "last", "largest", "smallest"])
-    pick: Any = {"first": lambda c: c[0], "last": lambda c: c[-1], "largest": max, "smallest": min}[keep]
+    pick: Any = {"first": lambda c: c[0], "last": lambda c: c[-1], "largest": max, "smallest": min}[
+        keep
+    ]
     is_partial = random.random() < 0.5
 
     def solve(values: list[int]) -> int:
@@ -155,9 +207,14 @@ def _chunks(random: Random) -> Puzzle:
         whole = [chunk for chunk in chunks if is_partial or len(chunk) == size]
         return int(sum((-1) ** n * pick(chunk) for n, chunk in enumerate(whole)))
 
-    rest = "a shorter chunk at the end counts too" if is_partial else "a shorter chunk at the end is left out"
+    rest = (
+        "a shorter chunk at the end counts too"
+        if is_partial
+        else "a shorter chunk at the end is left out"
+    )
     text = (
-        f"Cut the list into chunks of {size} numbers; {rest}. Take the {keep} number of each chunk, and return the "
+        f"Cut the list into chunks of {size} numbers; {rest}. Take the {keep} number of each "
+        "chunk, and return the "
         f"first chunk's minus the second's plus the third's and so on. Without chunks that is 0."
     )
     return Puzzle("chunks(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 20),))
@@ -168,14 +225,19 @@ def _podium(random: Random) -> Puzzle:
     is_even, is_largest = random.random() < 0.5, random.random() < 0.5
 
     def solve(values: list[int]) -> int:
-        known = sorted({value for value in values if (value % 2 == 0) == is_even}, reverse=is_largest)
+        known = sorted(
+            {value for value in values if (value % 2 == 0) == is_even}, reverse=is_largest
+        )
         return known[rank - 1] if len(known) >= rank else default
 
     text = (
-        f"Of the different {'even' if is_even else 'odd'} numbers in the list, return the {ORDINALS[rank]} "
+        f"Of the different {'even' if is_even else 'odd'} numbers in the list, return the "
+        f"{ORDINALS[rank]} "
         f"{'largest' if is_largest else 'smallest'}, or {default} if there are fewer than {rank}."
     )
-    return Puzzle("podium(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 20, -9, 30),))
+    return Puzzle(
+        "podium(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 20, -9, 30),)
+    )
 
 
 KINDS: list[tuple[int, Kind]] = [

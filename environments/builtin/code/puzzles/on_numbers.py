@@ -14,7 +14,9 @@ def _sum_of_some(random: Random) -> Puzzle:
         return sum(value for value in values if value % by == 0 and value % but != 0)
 
     text = f"Return the sum of the numbers that are divisible by {by} but not by {but}."
-    return Puzzle("sum_of_some(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 14, -60, 90),))
+    return Puzzle(
+        "sum_of_some(values: list[int]) -> int", text, solve, lambda r: (numbers(r, 14, -60, 90),)
+    )
 
 
 def _digit_powers(random: Random) -> Puzzle:
@@ -27,9 +29,15 @@ def _digit_powers(random: Random) -> Puzzle:
             total += int(digit**power)
         return total
 
-    text = f"Write n in base {base}, raise every digit to the power {power}, and return the sum. n is at least 0."
+    text = (
+        f"Write n in base {base}, raise every digit to the power {power}, and return the sum. n is "
+        "at least 0."
+    )
     return Puzzle(
-        "digit_powers(n: int) -> int", text, solve, lambda r: (r.choice([0, r.randint(1, 20), r.randint(21, 10**7)]),)
+        "digit_powers(n: int) -> int",
+        text,
+        solve,
+        lambda r: (r.choice([0, r.randint(1, 20), r.randint(21, 10**7)]),),
     )
 
 
@@ -40,7 +48,8 @@ def _count_between(random: Random) -> Puzzle:
         return sum(1 for n in range(low, high + 1) if sum(map(int, str(n))) % by == remainder)
 
     text = (
-        f"Count the whole numbers from low to high, both included, whose sum of decimal digits leaves the remainder "
+        "Count the whole numbers from low to high, both included, whose sum of decimal digits "
+        "leaves the remainder "
         f"{remainder} when divided by {by}. If high is below low there are none."
     )
     draw = lambda r: ((low := r.randint(0, 900)), low + r.randint(-20, 2000))  # noqa: E731
@@ -48,7 +57,11 @@ def _count_between(random: Random) -> Puzzle:
 
 
 def _orbit(random: Random) -> Puzzle:
-    factor, plus, modulus = random.randint(2, 19), random.randint(1, 30), random.choice([53, 64, 97, 100, 128, 180])
+    factor, plus, modulus = (
+        random.randint(2, 19),
+        random.randint(1, 30),
+        random.choice([53, 64, 97, 100, 128, 180]),
+    )
 
     def solve(start: int) -> int:
         seen: set[int] = set()
@@ -58,7 +71,8 @@ def _orbit(random: Random) -> Puzzle:
         return len(seen)
 
     text = (
-        f"Starting with x = start, x is replaced by ({factor} * x + {plus}) % {modulus} again and again. Return how "
+        f"Starting with x = start, x is replaced by ({factor} * x + {plus}) % {modulus} again and "
+        "again. Return how "
         f"many different values x takes, the first included."
     )
     return Puzzle("orbit(start: int) -> int", text, solve, lambda r: (r.randint(0, 400),))
@@ -75,8 +89,10 @@ def _ways_to_pay(random: Random) -> Puzzle:
         return ways[amount]
 
     text = (
-        f"Coins of {', '.join(map(str, coins))} cents exist, as many of each as you like. Return in how many ways they "
-        f"can be put together to make exactly `amount` cents; the order does not matter. For 0 there is one way."
+        f"Coins of {', '.join(map(str, coins))} cents exist, as many of each as you like. Return "
+        "in how many ways they "
+        "can be put together to make exactly `amount` cents; the order does not matter. For 0 "
+        "there is one way."
     )
     return Puzzle("ways_to_pay(amount: int) -> int", text, solve, lambda r: (r.randint(0, 120),))
 
@@ -93,7 +109,8 @@ def _fewest_coins(random: Random) -> Puzzle:
         return -1 if found is None else found
 
     text = (
-        f"Coins of {', '.join(map(str, coins))} cents exist, as many of each as you like. Return the smallest number "
+        f"Coins of {', '.join(map(str, coins))} cents exist, as many of each as you like. Return "
+        "the smallest number "
         f"of coins that make exactly `amount` cents, or -1 if none do."
     )
     return Puzzle("fewest_coins(amount: int) -> int", text, solve, lambda r: (r.randint(0, 160),))
@@ -112,11 +129,15 @@ def _to_digits(random: Random) -> Puzzle:
         return text
 
     text = (
-        f"Write n in base {base} with the letters of {marks!r} as digits: {marks[0]!r} stands for 0, {marks[1]!r} for "
+        f"Write n in base {base} with the letters of {marks!r} as digits: {marks[0]!r} stands for "
+        f"0, {marks[1]!r} for "
         f"1 and so on. 0 is {marks[0]!r}; otherwise there are no leading zeros. n is at least 0."
     )
     return Puzzle(
-        "to_digits(n: int) -> str", text, solve, lambda r: (r.choice([0, r.randint(1, 40), r.randint(41, 10**6)]),)
+        "to_digits(n: int) -> str",
+        text,
+        solve,
+        lambda r: (r.choice([0, r.randint(1, 40), r.randint(41, 10**6)]),),
     )
 
 
@@ -131,7 +152,8 @@ def _recurrence(random: Random) -> Puzzle:
         return a
 
     text = (
-        f"f(0) = {first}, f(1) = {second}, and f(n) = ({p} * f(n - 1) + {q} * f(n - 2)) % {modulus} for larger n. "
+        f"f(0) = {first}, f(1) = {second}, and f(n) = ({p} * f(n - 1) + {q} * f(n - 2)) % "
+        f"{modulus} for larger n. "
         f"Return f(n). n is at most 10,000."
     )
     return Puzzle(
@@ -154,15 +176,21 @@ def _prime_factors(random: Random) -> Puzzle:
                 found.append(prime)
                 n //= prime
             prime += 1
-        return sum(prime for prime in (set(found) if is_once else found) if prime % modulus == remainder)
+        return sum(
+            prime for prime in (set(found) if is_once else found) if prime % modulus == remainder
+        )
 
     how = "counting each only once" if is_once else "each as often as it divides n"
     text = (
-        f"Return the sum of the prime factors of n that leave the remainder {remainder} when divided by {modulus}, "
+        f"Return the sum of the prime factors of n that leave the remainder {remainder} when "
+        f"divided by {modulus}, "
         f"{how}. n is at least 1 and at most 10,000."
     )
     return Puzzle(
-        "prime_factors(n: int) -> int", text, solve, lambda r: (r.choice([r.randint(1, 60), r.randint(61, 10**4)]),)
+        "prime_factors(n: int) -> int",
+        text,
+        solve,
+        lambda r: (r.choice([r.randint(1, 60), r.randint(61, 10**4)]),),
     )
 
 
@@ -176,8 +204,10 @@ def _clock(random: Random) -> Puzzle:
         return f"{total // 60:02d}:{total % 60:02d}"
 
     text = (
-        f"On a planet whose day has {hours} hours of 60 minutes, `time` is a time as 'HH:MM'. Return the time "
-        f"`minutes` later (earlier if negative), rounded down to a multiple of {step} minutes since midnight, in the "
+        f"On a planet whose day has {hours} hours of 60 minutes, `time` is a time as 'HH:MM'. "
+        "Return the time "
+        f"`minutes` later (earlier if negative), rounded down to a multiple of {step} minutes "
+        "since midnight, in the "
         f"same form."
     )
 

@@ -22,10 +22,16 @@ def _stock(random: Random) -> Puzzle:
                 stock[item] = have - count
         return {item: count for item, count in stock.items() if count or not is_dropped}
 
-    left = "Items of which none are left do not appear." if is_dropped else "Items stay in it when none are left."
+    left = (
+        "Items of which none are left do not appear."
+        if is_dropped
+        else "Items stay in it when none are left."
+    )
     text = (
-        f"A store starts empty. Each move is ['in', item, count] or ['out', item, count]. Of one item there is room "
-        f"for {most}; what comes in beyond that is lost. An 'out' of more than is there does nothing. Return a dict "
+        "A store starts empty. Each move is ['in', item, count] or ['out', item, count]. Of one "
+        "item there is room "
+        f"for {most}; what comes in beyond that is lost. An 'out' of more than is there does "
+        "nothing. Return a dict "
         f"from each item that ever came in to its count. {left}"
     )
 
@@ -52,20 +58,32 @@ def _election(random: Random) -> Puzzle:
         return max(sorted(score, reverse=is_last), key=lambda name: score[name], default=None)
 
     text = (
-        f"Each ballot lists names, the best first. The first of a ballot gets {points[0]} points, the second "
-        f"{points[1]}, the third {points[2]}, further ones none. Return the name with the most points; of several the "
+        f"Each ballot lists names, the best first. The first of a ballot gets {points[0]} points, "
+        "the second "
+        f"{points[1]}, the third {points[2]}, further ones none. Return the name with the most "
+        "points; of several the "
         f"{'last' if is_last else 'first'} in the alphabet; None without any ballots."
     )
 
     def draw(r: Random) -> tuple[list[list[str]]]:
-        return ([r.sample(["ada", "ben", "cleo", "dan", "eva"], r.randint(1, 5)) for _ in range(r.randint(0, 6))],)
+        return (
+            [
+                r.sample(["ada", "ben", "cleo", "dan", "eva"], r.randint(1, 5))
+                for _ in range(r.randint(0, 6))
+            ],
+        )
 
     return Puzzle("election(ballots: list[list[str]]) -> str | None", text, solve, draw)
 
 
 def _paths(random: Random) -> Puzzle:
     moves = random.choice(
-        [((0, 1), (1, 0)), ((0, 1), (1, 0), (1, 1)), ((0, 1), (1, 0), (0, 2)), ((0, 1), (1, 0), (2, 1))]
+        [
+            ((0, 1), (1, 0)),
+            ((0, 1), (1, 0), (1, 1)),
+            ((0, 1), (1, 0), (0, 2)),
+            ((0, 1), (1, 0), (2, 1)),
+        ]
     )
     wall, modulus = random.choice("#X@"), random.choice([97, 1000, 10007])
 
@@ -77,17 +95,24 @@ def _paths(random: Random) -> Puzzle:
                 ways[y][x] = 0 if mark == wall else 1 if x == y == 0 else come
         return ways[-1][-1] % modulus
 
-    named = {(0, 1): "one to the right", (1, 0): "one down", (1, 1): "one down and one to the right"}
+    named = {
+        (0, 1): "one to the right",
+        (1, 0): "one down",
+        (1, 1): "one down and one to the right",
+    }
     named |= {
         (0, 2): "two to the right, over whatever is between",
         (2, 1): "two down and one to the right, over anything",
     }
     text = (
         f"`rows` is a grid with walls {wall!r} and free places '.'. A step goes "
-        f"{', or '.join(named[m] for m in moves)}, and ends on a free place. Return in how many ways one gets from the "
+        f"{', or '.join(named[m] for m in moves)}, and ends on a free place. Return in how many "
+        "ways one gets from the "
         f"top left to the bottom right place, modulo {modulus}; 0 if either is a wall."
     )
-    return Puzzle("paths(rows: list[str]) -> int", text, solve, lambda r: (grid(r, 9, "......" + wall),))
+    return Puzzle(
+        "paths(rows: list[str]) -> int", text, solve, lambda r: (grid(r, 9, "......" + wall),)
+    )
 
 
 def _islands(random: Random) -> Puzzle:
@@ -102,20 +127,32 @@ def _islands(random: Random) -> Puzzle:
                 continue
             seen.add((y, x))
             count += 1
-            near = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if is_diagonal or not dy or not dx]
+            near = [
+                (dy, dx)
+                for dy in (-1, 0, 1)
+                for dx in (-1, 0, 1)
+                if is_diagonal or not dy or not dx
+            ]
             todo += [(y + dy, x + dx) for dy, dx in near]
         return count
 
     def solve(rows: list[str]) -> int:
         seen: set[tuple[int, int]] = set()
-        return sum(size(rows, seen, [(y, x)]) >= least for y in range(len(rows)) for x in range(len(rows[0])))
+        return sum(
+            size(rows, seen, [(y, x)]) >= least
+            for y in range(len(rows))
+            for x in range(len(rows[0]))
+        )
 
     touch = "touch at a side or a corner" if is_diagonal else "share a side"
     text = (
-        f"`rows` is a map with land {land!r} and water '.'. Places of land that {touch} belong to one island. Return "
+        f"`rows` is a map with land {land!r} and water '.'. Places of land that {touch} belong to "
+        "one island. Return "
         f"the number of islands of at least {least} {'place' if least == 1 else 'places'}."
     )
-    return Puzzle("islands(rows: list[str]) -> int", text, solve, lambda r: (grid(r, 9, ".." + land),))
+    return Puzzle(
+        "islands(rows: list[str]) -> int", text, solve, lambda r: (grid(r, 9, ".." + land),)
+    )
 
 
 def _leaper(random: Random) -> Puzzle:
@@ -126,7 +163,9 @@ def _leaper(random: Random) -> Puzzle:
         todo, steps = deque([tuple(start)]), {tuple(start): 0}
         while todo:
             x, y = todo.popleft()
-            for dx, dy in {(i * p, j * q) for p, q in ((a, b), (b, a)) for i in (-1, 1) for j in (-1, 1)}:
+            for dx, dy in {
+                (i * p, j * q) for p, q in ((a, b), (b, a)) for i in (-1, 1) for j in (-1, 1)
+            }:
                 place = (x + dx, y + dy)
                 if place not in steps and all(0 <= n < size for n in place):
                     steps[place] = steps[x, y] + 1
@@ -134,8 +173,10 @@ def _leaper(random: Random) -> Puzzle:
         return steps.get(tuple(goal), -1)
 
     text = (
-        f"On a board of {size} by {size} places, numbered from [0, 0], a piece moves {a} places along one axis and {b} "
-        f"along the other, in any direction, and never off the board. Return the smallest number of moves from `start` "
+        f"On a board of {size} by {size} places, numbered from [0, 0], a piece moves {a} places "
+        f"along one axis and {b} "
+        "along the other, in any direction, and never off the board. Return the smallest number "
+        "of moves from `start` "
         f"to `goal`, or -1 if it cannot get there."
     )
 
@@ -146,7 +187,10 @@ def _leaper(random: Random) -> Puzzle:
 
 
 def _stack(random: Random) -> Puzzle:
-    swap, double = random.sample(["swap", "flip", "turn", "over"], 1)[0], random.choice(["dup", "copy", "twin"])
+    swap, double = (
+        random.sample(["swap", "flip", "turn", "over"], 1)[0],
+        random.choice(["dup", "copy", "twin"]),
+    )
     empty, modulus = random.choice([0, -1, 7]), random.choice([100, 512, 999])
 
     def solve(program: str) -> int:
@@ -158,22 +202,30 @@ def _stack(random: Random) -> Puzzle:
                 stack[-2:] = stack[-2:][::-1]
             elif token in "+-*" and len(stack) > 1:  # nosec B105 # a token of a text
                 right, left = stack.pop(), stack.pop()
-                stack.append({"+": left + right, "-": left - right, "*": left * right}[token] % modulus)
+                stack.append(
+                    {"+": left + right, "-": left - right, "*": left * right}[token] % modulus
+                )
             elif token not in "+-*":  # nosec B105 # a token of a text
                 stack.append(int(token))
         return stack[-1] if stack else empty
 
     text = (
-        f"A program is a text of words separated by blanks. A number is put on a stack. '+', '-' and '*' take the top "
-        f"two, compute (lower op top) modulo {modulus} and put the result back; with fewer than two they do nothing. "
-        f"{double!r} puts a copy of the top on top, {swap!r} exchanges the top two; with too few on the stack they do "
+        "A program is a text of words separated by blanks. A number is put on a stack. '+', '-' "
+        "and '*' take the top "
+        f"two, compute (lower op top) modulo {modulus} and put the result back; with fewer than "
+        "two they do nothing. "
+        f"{double!r} puts a copy of the top on top, {swap!r} exchanges the top two; with too few "
+        "on the stack they do "
         f"nothing. Return the top at the end, or {empty} if the stack is empty."
     )
 
     def draw(r: Random) -> tuple[str]:
         some = ["+", "-", "*", "+", double, swap]
         return (
-            " ".join(r.choice(some) if r.random() < 0.5 else str(r.randint(0, 30)) for _ in range(r.randint(0, 14))),
+            " ".join(
+                r.choice(some) if r.random() < 0.5 else str(r.randint(0, 30))
+                for _ in range(r.randint(0, 14))
+            ),
         )
 
     return Puzzle("run_stack(program: str) -> int", text, solve, draw)
@@ -195,8 +247,10 @@ def _robot(random: Random) -> Puzzle:
         return [x, y]
 
     text = (
-        f"A robot stands at [0, 0] and looks north (y grows). In `moves`, 'F' takes it {stride} forward, 'B' 1 back, "
-        f"'L' and 'R' turn it by a quarter on the spot. Its world is {wide} wide (x from 0 to {wide - 1}) and {high} "
+        f"A robot stands at [0, 0] and looks north (y grows). In `moves`, 'F' takes it {stride} "
+        "forward, 'B' 1 back, "
+        f"'L' and 'R' turn it by a quarter on the spot. Its world is {wide} wide (x from 0 to "
+        f"{wide - 1}) and {high} "
         f"high and wraps around at all edges. Return where it ends, [x, y]."
     )
 
@@ -220,7 +274,8 @@ def _groups(random: Random) -> Puzzle:
         return {one: members[:keep] for one, members in found.items() if len(members) >= least}
 
     text = (
-        f"Group the different words by their {by}. Return a dict from the {by} (as a text) to the first {keep} of the "
+        f"Group the different words by their {by}. Return a dict from the {by} (as a text) to the "
+        f"first {keep} of the "
         f"group's words in alphabetical order, for the groups of at least {least} different words."
     )
     return Puzzle(
@@ -244,14 +299,17 @@ def _nested(random: Random) -> Puzzle:
         return total
 
     text = (
-        f"`tree` is a list of numbers and of lists of the same kind, nested at will. Return the sum of all "
-        f"{'odd ' if is_odd else ''}numbers, each multiplied by {weight} to the power of the number of lists around "
+        "`tree` is a list of numbers and of lists of the same kind, nested at will. Return the "
+        "sum of all "
+        f"{'odd ' if is_odd else ''}numbers, each multiplied by {weight} to the power of the "
+        "number of lists around "
         f"its own."
     )
 
     def branch(r: Random, levels: int) -> list[Any]:
         return [
-            branch(r, levels - 1) if levels and r.random() < 0.4 else r.randint(-9, 20) for _ in range(r.randint(0, 4))
+            branch(r, levels - 1) if levels and r.random() < 0.4 else r.randint(-9, 20)
+            for _ in range(r.randint(0, 4))
         ]
 
     return Puzzle("nested(tree: list) -> int", text, solve, lambda r: (branch(r, 4),))
@@ -261,20 +319,27 @@ def _bookings(random: Random) -> Puzzle:
     pause, worth = random.randint(0, 5), random.choice(["number", "length"])
 
     def solve(spans: list[list[int]]) -> int:
-        best: list[tuple[int, int]] = []  # end, worth of the best choice whose last booking ends there
+        # end, worth of the best choice whose last booking ends there
+        best: list[tuple[int, int]] = []
         for start, end in sorted(spans, key=lambda span: span[1]):
             before = max((value for last, value in best if last + pause <= start), default=0)
             best.append((end, before + (1 if worth == "number" else end - start)))
         return max((value for _, value in best), default=0)
 
     what = (
-        "the largest possible number of bookings" if worth == "number" else "the largest possible sum of their lengths"
+        "the largest possible number of bookings"
+        if worth == "number"
+        else "the largest possible sum of their lengths"
     )
     text = (
-        f"Each booking of a room is [start, end]. Of those that are accepted, each has to start at least {pause} after "
-        f"the end of the one before it. Return {what} that can be accepted together; 0 without bookings."
+        "Each booking of a room is [start, end]. Of those that are accepted, each has to start at "
+        f"least {pause} after "
+        f"the end of the one before it. Return {what} that can be accepted together; 0 without "
+        "bookings."
     )
-    return Puzzle("bookings(spans: list[list[int]]) -> int", text, solve, lambda r: (intervals(r, 10),))
+    return Puzzle(
+        "bookings(spans: list[list[int]]) -> int", text, solve, lambda r: (intervals(r, 10),)
+    )
 
 
 KINDS: list[tuple[int, Kind]] = [

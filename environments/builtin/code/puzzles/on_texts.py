@@ -5,7 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 from random import Random
 
-from environments.builtin.code.puzzles.puzzle import ORDINALS, Kind, Puzzle, letters, sentence, words
+from environments.builtin.code.puzzles.puzzle import (
+    ORDINALS,
+    Kind,
+    Puzzle,
+    letters,
+    sentence,
+    words,
+)
 
 VOWELS = "aeiou"
 
@@ -20,12 +27,16 @@ def _cipher(random: Random) -> Puzzle:
         return chr((ord(char) - ord(first) + by) % 26 + ord(first)) if char.isalpha() else char
 
     text = (
-        f"Replace every letter a-z by the one {by} places further in the alphabet (after z comes a; capitals stay "
-        f"capitals), and every digit by the one {digits_by} further (after 9 comes 0). Everything else stays."
+        f"Replace every letter a-z by the one {by} places further in the alphabet (after z comes "
+        "a; capitals stay "
+        f"capitals), and every digit by the one {digits_by} further (after 9 comes 0). Everything "
+        "else stays."
     )
 
     def draw(r: Random) -> tuple[str]:
-        return (f"{sentence(r, 5)}{r.choice(['', '!', ' - '])}{r.choice(['', r.randint(0, 9999)])}",)
+        return (
+            f"{sentence(r, 5)}{r.choice(['', '!', ' - '])}{r.choice(['', r.randint(0, 9999)])}",
+        )
 
     return Puzzle("cipher(text: str) -> str", text, lambda text: "".join(map(turned, text)), draw)
 
@@ -35,10 +46,13 @@ def _squeeze(random: Random) -> Puzzle:
 
     def solve(text: str) -> str:
         runs = [(char, len(list(run))) for char, run in groupby(text)]
-        return "".join(f"{count}{mark}{char}" if count >= least else char * count for char, count in runs)
+        return "".join(
+            f"{count}{mark}{char}" if count >= least else char * count for char, count in runs
+        )
 
     text = (
-        f"Replace every run of at least {least} equal characters by its length, the sign {mark!r} and the character: "
+        f"Replace every run of at least {least} equal characters by its length, the sign {mark!r} "
+        "and the character: "
         f"with 'q' five times in a row, that is '5{mark}q'. Shorter runs stay."
     )
     return Puzzle("squeeze(text: str) -> str", text, solve, lambda r: (letters(r, 24, "abxyz"),))
@@ -48,10 +62,13 @@ def _rich_words(random: Random) -> Puzzle:
     vowels, length = random.randint(1, 3), random.randint(4, 7)
 
     def solve(text: str) -> int:
-        return sum(len(w) >= length and sum(c in VOWELS for c in w.lower()) >= vowels for w in text.split())
+        return sum(
+            len(w) >= length and sum(c in VOWELS for c in w.lower()) >= vowels for w in text.split()
+        )
 
     text = (
-        f"Count the words of the text that have at least {length} letters and, among them, at least {vowels} of the "
+        f"Count the words of the text that have at least {length} letters and, among them, at "
+        f"least {vowels} of the "
         f"vowels a, e, i, o, u. Capitals count like small letters. Words are separated by blanks."
     )
     return Puzzle("rich_words(text: str) -> int", text, solve, lambda r: (sentence(r, 14),))
@@ -68,7 +85,8 @@ def _turn_words(random: Random) -> Puzzle:
 
     how = "in capitals" if is_upper else "with a capital first letter and small letters after it"
     text = (
-        f"Write every word of at least {length} letters backwards. Then write every {ORDINALS[every]} word of the "
+        f"Write every word of at least {length} letters backwards. Then write every "
+        f"{ORDINALS[every]} word of the "
         f"result {how}. Words are separated by single blanks, in the text as in the result."
     )
     return Puzzle("turn_words(text: str) -> str", text, solve, lambda r: (" ".join(words(r)),))
@@ -83,8 +101,10 @@ def _rename(random: Random) -> Puzzle:
         return new.join(part[0].upper() + part[1:longest] for part in parts)
 
     text = (
-        f"A name consists of parts separated by {old!r}; parts that are empty are left out. Keep the first {longest} "
-        f"characters of each part, write its first letter as a capital, and join the parts with {new!r}."
+        f"A name consists of parts separated by {old!r}; parts that are empty are left out. Keep "
+        f"the first {longest} "
+        "characters of each part, write its first letter as a capital, and join the parts with "
+        f"{new!r}."
     )
 
     def draw(r: Random) -> tuple[str]:
@@ -102,7 +122,9 @@ def _mask(random: Random) -> Puzzle:
         return run[:shown] + hidden if is_front else hidden + run[-shown:]
 
     def solve(text: str) -> str:
-        return "".join(masked("".join(run)) if are else "".join(run) for are, run in groupby(text, str.isdigit))
+        return "".join(
+            masked("".join(run)) if are else "".join(run) for are, run in groupby(text, str.isdigit)
+        )
 
     text = (
         f"In every unbroken run of digits, replace each digit by {sign!r} except for the "
@@ -110,7 +132,12 @@ def _mask(random: Random) -> Puzzle:
     )
 
     def draw(r: Random) -> tuple[str]:
-        return ("".join(r.choice(words(r) or ["-"]) + str(r.randint(0, 10 ** r.randint(1, 9))) for _ in range(3)),)
+        return (
+            "".join(
+                r.choice(words(r) or ["-"]) + str(r.randint(0, 10 ** r.randint(1, 9)))
+                for _ in range(3)
+            ),
+        )
 
     return Puzzle("mask(text: str) -> str", text, solve, draw)
 
@@ -125,8 +152,10 @@ def _favourite(random: Random) -> Puzzle:
         return max(order, key=counted.count, default="")
 
     text = (
-        f"Return the letter that occurs most often in the text, as a small letter; capitals count like small letters. "
-        f"The letters {', '.join(ignored)} do not count. Of several equally frequent ones return the "
+        "Return the letter that occurs most often in the text, as a small letter; capitals count "
+        "like small letters. "
+        f"The letters {', '.join(ignored)} do not count. Of several equally frequent ones return "
+        "the "
         f"{'last' if is_last else 'first'} in the alphabet; without any letter return ''."
     )
     return Puzzle("favourite(text: str) -> str", text, solve, lambda r: (sentence(r, 6),))
@@ -145,8 +174,10 @@ def _wrap(random: Random) -> Puzzle:
         return joint.join(lines)
 
     text = (
-        f"Break the text into lines of at most {width} characters: each line takes as many words as fit, with single "
-        f"blanks between them. No word is longer than a line. Return the lines joined with {joint!r}."
+        f"Break the text into lines of at most {width} characters: each line takes as many words "
+        "as fit, with single "
+        "blanks between them. No word is longer than a line. Return the lines joined with "
+        f"{joint!r}."
     )
     return Puzzle("wrap(text: str) -> str", text, solve, lambda r: (sentence(r, 14),))
 
@@ -168,15 +199,19 @@ def _depth(random: Random) -> Puzzle:
         return wrong if stack else deepest * plus
 
     text = (
-        f"The brackets {' and '.join(pairs)} may be nested. Return {plus} times the depth of the deepest nesting (0 "
-        f"without brackets), or {wrong} if brackets do not match. All other characters, other brackets included, do "
+        f"The brackets {' and '.join(pairs)} may be nested. Return {plus} times the depth of the "
+        "deepest nesting (0 "
+        f"without brackets), or {wrong} if brackets do not match. All other characters, other "
+        "brackets included, do "
         f"not matter."
     )
 
     def nested(r: Random, levels: int) -> str:
         parts = [r.choice(["", "a", nested(r, levels - 1) if levels else ""]) for _ in range(2)]
         pair = r.choice(pairs)
-        return f"{parts[0]}{pair[0]}{parts[1]}{pair[1]}" if r.random() < 0.95 else parts[0] + pair[0]
+        return (
+            f"{parts[0]}{pair[0]}{parts[1]}{pair[1]}" if r.random() < 0.95 else parts[0] + pair[0]
+        )
 
     def draw(r: Random) -> tuple[str]:
         return ("".join(nested(r, 4) for _ in range(r.randint(0, 3))),)
@@ -207,7 +242,8 @@ def _common(random: Random) -> Puzzle:
         else "subsequence (characters in the same order, not necessarily next to each other)"
     )
     text = (
-        f"A vowel (a, e, i, o, u) is worth {vowel}, any other letter {cost}. Of all texts that are a {what} of both "
+        f"A vowel (a, e, i, o, u) is worth {vowel}, any other letter {cost}. Of all texts that are "
+        f"a {what} of both "
         f"`first` and `second`, return what the most valuable one is worth; 0 if there is none."
     )
 

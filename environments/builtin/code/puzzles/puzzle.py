@@ -1,6 +1,8 @@
-"""Puzzle: one function to write, with a solution and a source of inputs; and what the kinds draw their inputs from.
+"""Puzzle: one function to write, with a solution and a source of inputs; and what the kinds draw
+their inputs from.
 
-Driven by `bank.py`. A kind is a function from a generator of random numbers to one of its many variants.
+Driven by `bank.py`. A kind is a function from a generator of random numbers to one of its many
+variants.
 """
 
 from __future__ import annotations
@@ -11,15 +13,24 @@ from random import Random
 from typing import Any
 
 _WORDS = (
-    "amber anchor apple arrow atlas badger banana barrel basket beacon berry bishop blossom bottle branch breeze brick "
-    "bridge button cactus camel candle canyon carpet castle cedar cello cherry circle cobalt comet copper coral cotton "
-    "cradle crystal daisy desert dolphin dragon eagle ember engine falcon feather fennel fiddle finch forest fossil "
-    "garden garnet ginger glacier goose granite guitar hammer harbor hazel helmet heron hollow honey horizon iris "
-    "ivory jacket jasper jungle kettle kiwi ladder lantern lemon lichen lily linen lizard lotus magnet mango maple "
-    "marble meadow mirror monkey mosaic needle nickel ocean olive onyx opal orange orchid otter owl paddle panther "
-    "parrot pebble pepper pigeon pine plum pocket pollen prairie prism puzzle quartz rabbit raven ribbon river rocket "
-    "saddle saffron salmon sandal sapphire shadow silver sparrow spiral spruce summit sunset thistle thunder tiger "
-    "timber topaz tulip tunnel turtle valley velvet violet walnut willow winter wizard wolf yarrow zebra zephyr"
+    "amber anchor apple arrow atlas badger banana barrel basket beacon berry bishop blossom bottle "
+    "branch breeze brick "
+    "bridge button cactus camel candle canyon carpet castle cedar cello cherry circle cobalt comet "
+    "copper coral cotton "
+    "cradle crystal daisy desert dolphin dragon eagle ember engine falcon feather fennel fiddle "
+    "finch forest fossil "
+    "garden garnet ginger glacier goose granite guitar hammer harbor hazel helmet heron hollow "
+    "honey horizon iris "
+    "ivory jacket jasper jungle kettle kiwi ladder lantern lemon lichen lily linen lizard lotus "
+    "magnet mango maple "
+    "marble meadow mirror monkey mosaic needle nickel ocean olive onyx opal orange orchid otter "
+    "owl paddle panther "
+    "parrot pebble pepper pigeon pine plum pocket pollen prairie prism puzzle quartz rabbit raven "
+    "ribbon river rocket "
+    "saddle saffron salmon sandal sapphire shadow silver sparrow spiral spruce summit sunset "
+    "thistle thunder tiger "
+    "timber topaz tulip tunnel turtle valley velvet violet walnut willow winter wizard wolf yarrow "
+    "zebra zephyr"
 )
 WORDS = _WORDS.split()
 
@@ -54,7 +65,9 @@ def words(random: Random, most: int = 9) -> list[str]:
 
 def sentence(random: Random, most: int = 9) -> str:
     """Return words with single blanks between them, some capitalised."""
-    return " ".join(word.capitalize() if random.random() < 0.25 else word for word in words(random, most))
+    return " ".join(
+        word.capitalize() if random.random() < 0.25 else word for word in words(random, most)
+    )
 
 
 def letters(random: Random, most: int, alphabet: str) -> str:

@@ -1,6 +1,8 @@
-"""Bank: the tasks of `shell`, made from the kinds of chores by a seeded generator. Driven by `Shell.list_tasks`.
+"""Bank: the tasks of `shell`, made from the kinds of chores by a seeded generator. Driven by
+`Shell.list_tasks`.
 
-To add a kind, write a function like those in the `on_` modules and list it in its `KINDS`; that changes all tasks.
+To add a kind, write a function like those in the `on_` modules and list it in its `KINDS`; that
+changes all tasks.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def tasks(split: str) -> list[dict[str, Any]]:
 
 
 def solution_of(spec: Mapping[str, Any]) -> str:
-    """Return the command that solves a task of this bank, found by drawing chores with its seed again.
+    """Return the command that solves a task of this bank, found by drawing chores with its seed
+    again.
 
     Raises: ValueError for a task that is not from this bank.
     """
@@ -54,13 +57,15 @@ def _topic(kind: Kind) -> str:
 
 
 def _split_of(content: str) -> str:
-    """Return the split of a chore, which the checksum of its content determines, so that no chore is in two splits."""
+    """Return the split of a chore, which the checksum of its content determines, so that no chore
+    is in two splits."""
     place = zlib.crc32(content.encode()) % 13
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
 def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
-    """Return the task at `index`: its generator's first draw that belongs to the split and is not in `seen` yet."""
+    """Return the task at `index`: its generator's first draw that belongs to the split and is not
+    in `seen` yet."""
     random, kinds = Random(f"shell/{split}/{index}"), kinds_of(split)
     while True:
         difficulty, kind = random.choice(kinds)
@@ -68,5 +73,9 @@ def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
         content = json.dumps(spec)
         if content not in seen and _split_of(content) == split:
             seen.add(content)
-            more = {"max_steps": _STEPS[difficulty], "topic": _topic(kind), "difficulty": difficulty}
+            more = {
+                "max_steps": _STEPS[difficulty],
+                "topic": _topic(kind),
+                "difficulty": difficulty,
+            }
             return {**spec, **more, "seed": f"{split}/{index}"}

@@ -1,4 +1,5 @@
-"""Chore: something to do in a directory, with what it should look like afterwards. Driven by `bank.py`.
+"""Chore: something to do in a directory, with what it should look like afterwards. Driven by
+`bank.py`.
 
 A kind is a function from a generator of random numbers to one of its many variants.
 """
@@ -46,10 +47,14 @@ class Chore:
 Kind = Callable[[Random], Chore]
 
 _WORDS = (
-    "amber atlas badger basin birch cable cedar cobalt comet copper coral crane delta ember fable falcon fern flint "
-    "garnet glade harbor hazel heron iris ivory jade juniper kestrel lagoon larch lichen linen lotus maple marble "
-    "marsh meadow mesa mint moss nectar nickel oasis olive onyx opal orchid osprey otter pebble pepper pine plover "
-    "poplar prairie quartz raven reed ridge river robin rowan saffron sage salmon sequoia slate sorrel sparrow spruce "
+    "amber atlas badger basin birch cable cedar cobalt comet copper coral crane delta ember fable "
+    "falcon fern flint "
+    "garnet glade harbor hazel heron iris ivory jade juniper kestrel lagoon larch lichen linen "
+    "lotus maple marble "
+    "marsh meadow mesa mint moss nectar nickel oasis olive onyx opal orchid osprey otter pebble "
+    "pepper pine plover "
+    "poplar prairie quartz raven reed ridge river robin rowan saffron sage salmon sequoia slate "
+    "sorrel sparrow spruce "
     "stone summit thistle thrush tide topaz tundra valley velvet walnut willow wren yarrow zephyr"
 )
 WORDS = _WORDS.split()

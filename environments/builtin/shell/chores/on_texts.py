@@ -17,29 +17,47 @@ def _count_lines(random: Random) -> Chore:
         files[f"logs/{name}.log"] = lines([f"{n:03d} {word} {name}" for n, word in enumerate(log)])
         goals[f"counts/{name}.txt"] = f"{log.count(level)}\n"
     text = (
-        f"For every file logs/NAME.log, write the number of its lines that contain {level} (in capitals) to "
+        f"For every file logs/NAME.log, write the number of its lines that contain {level} (in "
+        "capitals) to "
         f"counts/NAME.txt."
     )
     command = (
-        f"mkdir -p counts; for f in logs/*.log; do grep -c {level} $f > counts/$(basename $f .log).txt; done; true"
+        f"mkdir -p counts; for f in logs/*.log; do grep -c {level} $f > counts/$(basename $f "
+        ".log).txt; done; true"
     )
     return Chore(text, files, goals, command, keep=list(files))
 
 
 def _sum_csv(random: Random) -> Chore:
-    regions, money = names(random, random.randint(3, 4)), random.choice(["amount", "price", "sum", "paid"])
-    rows = [(random.choice(regions), random.choice(names(random, 3)), random.randint(1, 400)) for _ in range(40)]
-    table = lines([f"region,item,{money}", *(f"{region},{item},{value}" for region, item, value in rows)])
-    totals = {region: sum(value for where, _, value in rows if where == region) for region in regions}
+    regions, money = (
+        names(random, random.randint(3, 4)),
+        random.choice(["amount", "price", "sum", "paid"]),
+    )
+    rows = [
+        (random.choice(regions), random.choice(names(random, 3)), random.randint(1, 400))
+        for _ in range(40)
+    ]
+    table = lines(
+        [f"region,item,{money}", *(f"{region},{item},{value}" for region, item, value in rows)]
+    )
+    totals = {
+        region: sum(value for where, _, value in rows if where == region) for region in regions
+    }
     goals = {f"totals/{region}.txt": f"{total}\n" for region, total in totals.items()}
-    goals |= {"total.txt": f"{sum(totals.values())}\n", "best.txt": f"{max(regions, key=lambda one: totals[one])}\n"}
+    goals |= {
+        "total.txt": f"{sum(totals.values())}\n",
+        "best.txt": f"{max(regions, key=lambda one: totals[one])}\n",
+    }
     text = (
-        f"sales.csv has the columns region, item and {money}. For every region, write the sum of {money} to "
-        f"totals/REGION.txt ({', '.join(regions)}). Write the sum over all regions to total.txt, and the name of the "
+        f"sales.csv has the columns region, item and {money}. For every region, write the sum of "
+        f"{money} to "
+        f"totals/REGION.txt ({', '.join(regions)}). Write the sum over all regions to total.txt, "
+        "and the name of the "
         f"region with the largest sum to best.txt."
     )
     command = (
-        'mkdir -p totals; awk -F, \'NR>1{s[$1]+=$3;t+=$3}END{for(r in s){print s[r]>"totals/"r".txt";'
+        "mkdir -p totals; awk -F, 'NR>1{s[$1]+=$3;t+=$3}END{for(r in s){print "
+        's[r]>"totals/"r".txt";'
         'if(s[r]>m){m=s[r];b=r}}print t>"total.txt";print b>"best.txt"}\' sales.csv'
     )
     return Chore(text, {"sales.csv": table}, goals, command, keep=["sales.csv"])
@@ -50,13 +68,23 @@ def _settings(random: Random) -> Chore:
     unwanted = random.choice(["debug", "legacy", "verbose"])
     files, goals = {}, {}
     for name in names(random, random.randint(3, 5)):
-        entries = [f"name = {name}", f"{key} = {random.randint(100, 999)}", f"{unwanted} = yes", "path = /srv"]
+        entries = [
+            f"name = {name}",
+            f"{key} = {random.randint(100, 999)}",
+            f"{unwanted} = yes",
+            "path = /srv",
+        ]
         random.shuffle(entries)
         files[f"conf/{name}.ini"] = lines(["[main]", *entries])
-        right = [f"{key} = {value}" if line.startswith(f"{key} ") else line for line in entries if unwanted not in line]
+        right = [
+            f"{key} = {value}" if line.startswith(f"{key} ") else line
+            for line in entries
+            if unwanted not in line
+        ]
         goals[f"conf/{name}.ini"] = lines(["[main]", *right])
     text = (
-        f"In every .ini file in conf/, set {key} to {value} (the line reads '{key} = {value}') and delete the line "
+        f"In every .ini file in conf/, set {key} to {value} (the line reads '{key} = {value}') and "
+        "delete the line "
         f"that sets {unwanted}. Leave everything else as it is, the order of the lines too."
     )
     command = f"sed -i -e 's/^{key} = .*/{key} = {value}/' -e '/^{unwanted} =/d' conf/*.ini"
@@ -73,11 +101,14 @@ def _unique(random: Random) -> Chore:
         goals[f"clean/{name}.txt"] = lines(sorted(set(items)))
     goals |= {"all.txt": lines(sorted(everything)), "count.txt": f"{len(everything)}\n"}
     text = (
-        "For every file lists/NAME.txt, write its different lines in alphabetical order to clean/NAME.txt. Write the "
-        "different lines of all these files together, in alphabetical order, to all.txt, and their number to count.txt."
+        "For every file lists/NAME.txt, write its different lines in alphabetical order to "
+        "clean/NAME.txt. Write the "
+        "different lines of all these files together, in alphabetical order, to all.txt, and their "
+        "number to count.txt."
     )
     command = (
-        "mkdir -p clean; for f in lists/*; do sort -u $f > clean/$(basename $f); done; sort -u lists/* > all.txt; "
+        "mkdir -p clean; for f in lists/*; do sort -u $f > clean/$(basename $f); done; sort -u "
+        "lists/* > all.txt; "
         "wc -l < all.txt > count.txt"
     )
     return Chore(text, files, goals, command, keep=list(files))
@@ -100,13 +131,17 @@ def _access(random: Random) -> Chore:
         "failures.txt": f"{sum(code == status for *_, code in log)}\n",
     }
     text = (
-        f"Every line of access.log is HOST PAGE STATUS. Write the three hosts with the most lines to busiest.txt, one "
-        f"a line, the busiest first; the different pages that were answered with status {status} to failing.txt, in "
+        "Every line of access.log is HOST PAGE STATUS. Write the three hosts with the most lines "
+        "to busiest.txt, one "
+        f"a line, the busiest first; the different pages that were answered with status {status} "
+        "to failing.txt, in "
         f"alphabetical order; and the number of lines with status {status} to failures.txt."
     )
     command = (
-        "cut -d' ' -f1 access.log | sort | uniq -c | sort -rn | head -3 | awk '{print $2}' > busiest.txt; "
-        f"awk '$3=={status}{{print $2}}' access.log | LC_ALL=C sort -u > failing.txt; grep -c ' {status}$' access.log "
+        "cut -d' ' -f1 access.log | sort | uniq -c | sort -rn | head -3 | awk '{print $2}' > "
+        "busiest.txt; "
+        f"awk '$3=={status}{{print $2}}' access.log | LC_ALL=C sort -u > failing.txt; grep -c ' "
+        f"{status}$' access.log "
         f"> failures.txt; true"
     )
     files = {"access.log": lines([" ".join(map(str, line)) for line in log])}
@@ -120,14 +155,21 @@ def _replace(random: Random) -> Chore:
         words = names(random, 4)
         kind = "md" if n < 3 or random.random() < 0.6 else "txt"
         path = f"docs/{random.choice(['', 'guide/', 'guide/deep/'])}{name}.{kind}"
-        files[path] = f"# {name}\n{words[0]} {old} {words[1]}\n{old}, {words[2]} {old}s {words[3]}\n"
+        files[path] = (
+            f"# {name}\n{words[0]} {old} {words[1]}\n{old}, {words[2]} {old}s {words[3]}\n"
+        )
         if kind == "md":
             goals[path] = files[path].replace(old, new)
     text = (
-        f"In all .md files in docs/ and in the folders within it, replace {old!r} by {new!r} everywhere, within words "
-        f"too ({old}s becomes {new}s). Leave files of other kinds alone. Write the number of .md files to count.txt."
+        f"In all .md files in docs/ and in the folders within it, replace {old!r} by {new!r} "
+        "everywhere, within words "
+        f"too ({old}s becomes {new}s). Leave files of other kinds alone. Write the number of .md "
+        "files to count.txt."
     )
-    command = f"find docs -name '*.md' -exec sed -i s/{old}/{new}/g {{}} +; find docs -name '*.md' | wc -l > count.txt"
+    command = (
+        f"find docs -name '*.md' -exec sed -i s/{old}/{new}/g {{}} +; find docs -name '*.md' | wc "
+        "-l > count.txt"
+    )
     keep = [path for path in files if path not in goals]
     return Chore(text, files, {**goals, "count.txt": f"{len(goals)}\n"}, command, keep=keep)
 
@@ -141,19 +183,26 @@ def _join(random: Random) -> Chore:
         "payments.csv": lines(["id,paid", *(f"{key},{value}" for key, value in paid.items())]),
     }
     goals = {
-        "joined.csv": lines(["id,name,paid", *(f"{key},{known[key]},{value}" for key, value in paid.items())]),
+        "joined.csv": lines(
+            ["id,name,paid", *(f"{key},{known[key]},{value}" for key, value in paid.items())]
+        ),
         "missing.txt": lines([name for key, name in known.items() if key not in paid]),
         "paid.txt": f"{sum(paid.values())}\n",
     }
     text = (
-        "people.csv has the columns id and name, payments.csv id and paid; both are sorted by id. Write joined.csv "
-        "with the columns id, name and paid, with a header, for everybody who paid, sorted by id. Write the names of "
-        "those who did not pay to missing.txt, one a line in the order of people.csv, and the sum of what was paid to "
+        "people.csv has the columns id and name, payments.csv id and paid; both are sorted by id. "
+        "Write joined.csv "
+        "with the columns id, name and paid, with a header, for everybody who paid, sorted by id. "
+        "Write the names of "
+        "those who did not pay to missing.txt, one a line in the order of people.csv, and the sum "
+        "of what was paid to "
         "paid.txt."
     )
     command = (
-        "tail -n +2 people.csv > /tmp/a; tail -n +2 payments.csv > /tmp/b; (echo id,name,paid; join -t, /tmp/a /tmp/b) "
-        "> joined.csv; join -t, -v1 /tmp/a /tmp/b | cut -d, -f2 > missing.txt; awk -F, '{s+=$2}END{print s}' /tmp/b > "
+        "tail -n +2 people.csv > /tmp/a; tail -n +2 payments.csv > /tmp/b; (echo id,name,paid; "
+        "join -t, /tmp/a /tmp/b) "
+        "> joined.csv; join -t, -v1 /tmp/a /tmp/b | cut -d, -f2 > missing.txt; awk -F, "
+        "'{s+=$2}END{print s}' /tmp/b > "
         "paid.txt"
     )
     return Chore(text, files, goals, command, keep=list(files))
@@ -169,11 +218,13 @@ def _parts(random: Random) -> Chore:
     goals = {f"parts/part-{n}.txt": lines(chunk) for n, chunk in enumerate(chunks, 1)}
     goals["last.txt"] = f"{items[-1]}\n"
     text = (
-        f"Cut list.txt into files of {size} lines each, in order: parts/part-1.txt, parts/part-2.txt and so on; the "
+        f"Cut list.txt into files of {size} lines each, in order: parts/part-1.txt, "
+        "parts/part-2.txt and so on; the "
         f"last one may be shorter. Write the last line of list.txt to last.txt."
     )
     command = (
-        f'mkdir -p parts; awk \'{{print > "parts/part-" int((NR-1)/{size})+1 ".txt"}}\' list.txt; tail -1 list.txt > '
+        f'mkdir -p parts; awk \'{{print > "parts/part-" int((NR-1)/{size})+1 ".txt"}}\' list.txt; '
+        "tail -1 list.txt > "
         f"last.txt"
     )
     return Chore(text, {"list.txt": lines(items)}, goals, command, keep=["list.txt"])

@@ -1,4 +1,5 @@
-"""Which hooks of DRF's `APIView` a protocol view has, as docs/decisions/0001-lean-handler.md lists them."""
+"""Which hooks of DRF's `APIView` a protocol view has, as docs/decisions/0001-lean-handler.md lists
+them."""
 
 from __future__ import annotations
 
@@ -48,7 +49,12 @@ def service(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request_of(method: str = "GET") -> HttpRequest:
-    scope = {"method": method, "path": "/trial", "headers": [(b"accept", b"text/html")], "query_string": b"format=api"}
+    scope = {
+        "method": method,
+        "path": "/trial",
+        "headers": [(b"accept", b"text/html")],
+        "query_string": b"format=api",
+    }
     return HttpRequest(scope, None)  # type: ignore[arg-type]
 
 
@@ -62,7 +68,9 @@ async def test_an_authenticator_names_the_owner() -> None:
     assert (await answer(Trial))[1]["owner"] == "ada"
 
 
-async def test_the_class_attribute_authenticators_is_read_and_authentication_classes_is_not() -> None:
+async def test_the_class_attribute_authenticators_is_read_and_authentication_classes_is_not() -> (
+    None
+):
     view = type("Settings", (Trial,), {"authentication_classes": [Refusing]})
     assert (await answer(view))[0] == 200
 
@@ -98,7 +106,9 @@ async def test_a_method_without_a_handler_is_refused(method: str) -> None:
     assert (await answer(Trial, method))[0] == 405
 
 
-async def test_an_exception_of_drf_that_is_raised_by_a_view_has_its_status_and_says_when_to_try_again() -> None:
+async def test_an_exception_of_drf_that_is_raised_by_a_view_has_its_status_and_says_when_to_try_again() -> (
+    None
+):
     response = await type("Busy", (Trial,), {"error": Throttled(wait=3)})().dispatch(request_of())
     assert response.status_code == 429
     assert (b"retry-after", b"3") in response.headers

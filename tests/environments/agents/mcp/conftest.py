@@ -1,4 +1,5 @@
-"""One real server for all tests of MCP. It sends comments every 0.2 s and forgets results after 5 s."""
+"""One real server for all tests of MCP. It sends comments every 0.2 s and forgets results after 5
+s."""
 
 from __future__ import annotations
 
@@ -11,16 +12,31 @@ from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
 CLASSES = [
-    *("Conversation", "Echo", "FailingConstructor", "FailingPrompt", "FailingSetup", "Procedural", "Raises"),
+    *(
+        "Conversation",
+        "Echo",
+        "FailingConstructor",
+        "FailingPrompt",
+        "FailingSetup",
+        "Procedural",
+        "Raises",
+    ),
     *("Secretive", "Slow", "TaskTools", "Terminal"),
 ]
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[LiveServer]:
-    settings = {"ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RESULT_LINGER": "5", "ORSWEB_MAX_BODY_BYTES": "100000"}
+    settings = {
+        "ORSWEB_KEEPALIVE": "0.2",
+        "ORSWEB_RESULT_LINGER": "5",
+        "ORSWEB_MAX_BODY_BYTES": "100000",
+    }
     classes = [f"tests.envs:{name}" for name in CLASSES]
-    classes += ["tests.conformance.envs:Pictures", "tests.environments.agents.mcp.odd_tools:OddTools"]
+    classes += [
+        "tests.conformance.envs:Pictures",
+        "tests.environments.agents.mcp.odd_tools:OddTools",
+    ]
     with LiveServer(*classes, env=settings) as running:
         yield running
 

@@ -24,8 +24,14 @@ class Find(RootModel[Pebble | Shell]):
     """A root that is a union."""
 
 
-LISTED_TYPES = {"type": "object", "properties": {"k": {"type": ["integer", "null"], "enum": [1, None]}}}
-UNUSUAL = {"type": "object", "anyOf": [LISTED_TYPES, {"properties": {"k": {"type": ["string"], "const": "x"}}}]}
+LISTED_TYPES = {
+    "type": "object",
+    "properties": {"k": {"type": ["integer", "null"], "enum": [1, None]}},
+}
+UNUSUAL = {
+    "type": "object",
+    "anyOf": [LISTED_TYPES, {"properties": {"k": {"type": ["string"], "const": "x"}}}],
+}
 CIRCULAR = {"type": "object", "anyOf": [{"$ref": "#"}] * 60, "oneOf": [{"$ref": "#"}] * 2}
 
 

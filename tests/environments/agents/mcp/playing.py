@@ -1,4 +1,5 @@
-"""Two clients of MCP: that of the package `mcp`, unmodified, and one that sends single HTTP requests."""
+"""Two clients of MCP: that of the package `mcp`, unmodified, and one that sends single HTTP
+requests."""
 
 from __future__ import annotations
 
@@ -35,8 +36,11 @@ class Player:
 
 
 @asynccontextmanager
-async def playing(url: str, headers: dict[str, str] | None = None, *, ends: bool = True) -> AsyncIterator[Player]:
-    """Yield a session of the package's client. `ends=False`: the client leaves without ending it."""
+async def playing(
+    url: str, headers: dict[str, str] | None = None, *, ends: bool = True
+) -> AsyncIterator[Player]:
+    """Yield a session of the package's client. `ends=False`: the client leaves without ending
+    it."""
     seen: list[str] = []
 
     async def note(response: httpx2.Response) -> None:
@@ -66,7 +70,10 @@ class Raw:
     """Sends single requests to one address, so that tests see statuses and bytes."""
 
     def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
-        self.url, self.headers = url, {"Accept": ACCEPT, "Content-Type": "application/json", **(headers or {})}
+        self.url, self.headers = (
+            url,
+            {"Accept": ACCEPT, "Content-Type": "application/json", **(headers or {})},
+        )
         self._numbers = itertools.count(1)
 
     @property
@@ -90,9 +97,14 @@ class Raw:
     def initialize(self, version: str = VERSION) -> httpx.Response:
         """Open a session, which further requests use."""
         client = {"name": "raw", "version": "1"}
-        answer = self.request("initialize", protocolVersion=version, capabilities={}, clientInfo=client)
+        answer = self.request(
+            "initialize", protocolVersion=version, capabilities={}, clientInfo=client
+        )
         if "mcp-session-id" in answer.headers:
-            self.headers |= {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": version}
+            self.headers |= {
+                "Mcp-Session-Id": answer.headers["mcp-session-id"],
+                "MCP-Protocol-Version": version,
+            }
         return answer
 
     def opened(self, version: str = VERSION) -> Raw:

@@ -58,8 +58,12 @@ def test_a_lost_stream_is_resumed(raw: Raw, record: Recorded) -> None:
     assert [step.status for step in record.steps(raw.sid)] == ["ok"]
 
 
-async def test_the_packages_client_resumes_a_lost_stream(server: LiveServer, record: Recorded) -> None:
-    with cutting_proxy(server.port, "after the task_id", call=b'"tools/call"', task_id=b"id: ") as proxy:
+async def test_the_packages_client_resumes_a_lost_stream(
+    server: LiveServer, record: Recorded
+) -> None:
+    with cutting_proxy(
+        server.port, "after the task_id", call=b'"tools/call"', task_id=b"id: "
+    ) as proxy:
         async with playing(f"{proxy.url}/mcp/slow") as player:
             assert await player.text("wait", seconds=1.5) == "waited"
     assert proxy.cuts == 1
@@ -74,7 +78,9 @@ def test_a_stream_that_is_over_or_unknown_is_not_resumed(raw: Raw, event: str) -
     assert refusal(answer)[0] == 400 and "is unknown" in refusal(answer)[1]
 
 
-def test_a_call_that_is_repeated_after_a_lost_connection_runs_once(raw: Raw, record: Recorded) -> None:
+def test_a_call_that_is_repeated_after_a_lost_connection_runs_once(
+    raw: Raw, record: Recorded
+) -> None:
     with raw.stream(raw.call("wait", seconds=3.0)) as answer:
         events(answer.iter_lines(), 1)
     raw.headers["Accept"] = "application/json"
@@ -99,19 +105,32 @@ def test_a_call_that_was_answered_runs_again(raw: Raw, record: Recorded) -> None
 def test_a_client_reconnects_with_the_id_of_its_session(raw: Raw, record: Recorded) -> None:
     raw.post(raw.call("echo", text="before"))
     other = Raw(raw.url, {"Mcp-Session-Id": raw.sid})
-    assert other.post(other.call("echo", text="after")).json()["result"]["content"][0]["text"] == "after"
-    assert [json.loads(step.input_json)["text"] for step in record.steps(raw.sid)] == ["before", "after"]
+    assert (
+        other.post(other.call("echo", text="after")).json()["result"]["content"][0]["text"]
+        == "after"
+    )
+    assert [json.loads(step.input_json)["text"] for step in record.steps(raw.sid)] == [
+        "before",
+        "after",
+    ]
 
 
 def test_a_cancelled_request_is_answered_and_its_tool_goes_on(raw: Raw, record: Recorded) -> None:
     message = raw.call("wait", seconds=3.0)
-    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": message["id"]}}
+    cancel = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": message["id"]},
+    }
     with raw.stream(message) as answer:
         lines = answer.iter_lines()
         events(lines, 1)
         assert raw.post(cancel).status_code == 202
         last = [line for line in lines if line][-1]
-    assert json.loads(last.removeprefix("data: "))["error"] == {"code": -32800, "message": "Request cancelled"}
+    assert json.loads(last.removeprefix("data: "))["error"] == {
+        "code": -32800,
+        "message": "Request cancelled",
+    }
     eventually(lambda: len(record.steps(raw.sid)) == 1)
     assert record.steps(raw.sid)[0].status == "ok"
 
@@ -124,7 +143,9 @@ def test_delete_ends_the_episode(raw: Raw, record: Recorded) -> None:
     assert raw.delete().status_code == 404
 
 
-def test_a_call_that_runs_when_the_session_is_deleted_is_answered(raw: Raw, record: Recorded) -> None:
+def test_a_call_that_runs_when_the_session_is_deleted_is_answered(
+    raw: Raw, record: Recorded
+) -> None:
     with raw.stream(raw.call("wait", seconds=20)) as answer:
         lines = answer.iter_lines()
         events(lines, 1)
@@ -134,16 +155,19 @@ def test_a_call_that_runs_when_the_session_is_deleted_is_answered(raw: Raw, reco
     assert record.steps(raw.sid)[0].status == "failed"
 
 
-def test_the_session_can_be_used_by_the_open_reward_standard_too(raw: Raw, server: LiveServer) -> None:
+def test_the_session_can_be_used_by_the_open_reward_standard_too(
+    raw: Raw, server: LiveServer
+) -> None:
     answer = httpx.post(f"{server.url}/ping", headers={"X-Session-ID": raw.sid})
     assert answer.status_code == 200
 
 
-# --- with a server whose sessions expire soon ------------------------------------------------------------------------
+# --- with a server whose sessions expire soon -----------------------------------------------------
 
 
 IDLE_SECONDS = 4
-"""After this the sessions below expire. A machine that stands still for a moment ends none of those that are in use."""
+"""After this the sessions below expire. A machine that stands still for a moment ends none of those
+that are in use."""
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +178,12 @@ def hasty() -> Iterator[LiveServer]:
 
 
 def is_live(raw: Raw) -> bool:
-    return httpx.get(raw.url.replace("/mcp/slow", "/task_tools"), headers={"X-Session-ID": raw.sid}).status_code == 200
+    return (
+        httpx.get(
+            raw.url.replace("/mcp/slow", "/task_tools"), headers={"X-Session-ID": raw.sid}
+        ).status_code
+        == 200
+    )
 
 
 def test_an_idle_session_expires(hasty: LiveServer) -> None:
@@ -201,11 +230,13 @@ async def test_the_packages_client_keeps_its_session_alive(hasty: LiveServer) ->
         assert await player.text("echo", text="still here") == "still here"
 
 
-# --- the end of the server -------------------------------------------------------------------------------------------
+# --- the end of the server ------------------------------------------------------------------------
 
 
 def test_the_server_stops_at_once_though_clients_listen() -> None:
-    with LiveServer("tests.envs:Slow", env={"ORSWEB_KEEPALIVE": "60", "ORSWEB_SHUTDOWN_TIMEOUT": "600"}) as server:
+    with LiveServer(
+        "tests.envs:Slow", env={"ORSWEB_KEEPALIVE": "60", "ORSWEB_SHUTDOWN_TIMEOUT": "600"}
+    ) as server:
         raw = Raw(f"{server.url}/mcp/slow").opened()
         with raw.get() as answer:
             events(answer.iter_lines(), 1)
@@ -218,5 +249,7 @@ def test_after_a_restart_sessions_are_not_found() -> None:
         server.kill()
         server.start()
         status, text = refusal(raw.request("ping"))
-        assert status == 404 and text.startswith("Active environment not found: the episode was interrupted. ")
+        assert status == 404 and text.startswith(
+            "Active environment not found: the episode was interrupted. "
+        )
         assert raw.opened().request("ping").status_code == 200

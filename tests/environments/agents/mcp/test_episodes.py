@@ -17,7 +17,17 @@ from tests.conformance.record import Recorded
 from tests.environments.agents.mcp.playing import playing
 from tests.server import LiveServer
 
-THEIR_OWN = {"id", "number", "session_id", "user_agent", "created", "ready", "first_acted", "last_acted", "ended"} | {
+THEIR_OWN = {
+    "id",
+    "number",
+    "session_id",
+    "user_agent",
+    "created",
+    "ready",
+    "first_acted",
+    "last_acted",
+    "ended",
+} | {
     *("duration_seconds", "end_number"),
 }
 """Columns of an episode in which any two differ."""
@@ -31,7 +41,11 @@ async def test_it_offers_tools_prompt_and_resource(server: LiveServer) -> None:
         [resource] = (await player.client.list_resources()).resources
         assert [content.text for content in await player.prompt()] == ["Task train-1."]
         [contents] = (await player.client.read_resource(resource.uri)).contents
-    assert (prompt.name, contents.text, contents.mime_type) == ("task", "Task train-1.", "text/plain")
+    assert (prompt.name, contents.text, contents.mime_type) == (
+        "task",
+        "Task train-1.",
+        "text/plain",
+    )
     assert tools["echo"].description == "Say it again."
     assert tools["echo"].input_schema["properties"]["text"]["type"] == "string"
     assert tools["finish"].input_schema == {"type": "object", "properties": {}}
@@ -42,7 +56,10 @@ async def test_it_plays_to_the_end_and_then_refuses_calls(server: LiveServer) ->
         assert await player.text("echo", text="hello") == "hello"
         last = await player.call("finish")
         late = await player.call("echo", text="more")
-    assert [block.text for block in last.content] == ["bye", "The episode is over; further tool calls will be refused."]
+    assert [block.text for block in last.content] == [
+        "bye",
+        "The episode is over; further tool calls will be refused.",
+    ]
     assert (last.is_error, last.meta) == (False, {"orsweb/finished": True})
     assert late.is_error and "the episode has finished" in late.content[0].text
 
@@ -71,11 +88,17 @@ async def test_it_introduces_the_episode(server: LiveServer) -> None:
 
 
 def columns(row: Episode | Step, without: set[str]) -> dict[str, Any]:
-    return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields} | dict.fromkeys(without)
+    return {
+        field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields
+    } | dict.fromkeys(without)
 
 
-async def test_the_record_equals_that_of_an_ors_client(server: LiveServer, record: Recorded) -> None:
-    async with playing(f"{server.url}/mcp/echo?split=train&index=1&run=same&model=tiny&step=3") as player:
+async def test_the_record_equals_that_of_an_ors_client(
+    server: LiveServer, record: Recorded
+) -> None:
+    async with playing(
+        f"{server.url}/mcp/echo?split=train&index=1&run=same&model=tiny&step=3"
+    ) as player:
         await player.client.list_tools()
         await player.prompt()
         await player.call("echo", text="one two")
@@ -86,8 +109,12 @@ async def test_the_record_equals_that_of_an_ors_client(server: LiveServer, recor
     sid = await asyncio.to_thread(play_by_ors, server)
     theirs, ours = [await asyncio.to_thread(record.episode, one) for one in (sid, player.sid)]
     assert columns(ours, THEIR_OWN) == columns(theirs, THEIR_OWN)
-    their_steps, our_steps = [await asyncio.to_thread(record.steps, one) for one in (sid, player.sid)]
-    assert [columns(one, OF_A_STEP) for one in our_steps] == [columns(one, OF_A_STEP) for one in their_steps]
+    their_steps, our_steps = [
+        await asyncio.to_thread(record.steps, one) for one in (sid, player.sid)
+    ]
+    assert [columns(one, OF_A_STEP) for one in our_steps] == [
+        columns(one, OF_A_STEP) for one in their_steps
+    ]
     assert len(our_steps) == 4
 
 
@@ -111,18 +138,26 @@ async def test_the_record_names_the_client(server: LiveServer, record: Recorded)
     async with playing(f"{server.url}/mcp/echo", {"User-Agent": "tests"}) as player:
         pass
     episode = await asyncio.to_thread(record.episode, player.sid)
-    assert episode.user_agent.startswith("mcp/") and episode.user_agent.endswith(" tests MCP/2025-11-25")
+    assert episode.user_agent.startswith("mcp/") and episode.user_agent.endswith(
+        " tests MCP/2025-11-25"
+    )
 
 
 @pytest.mark.parametrize("reads", ["prompt", "resource"])
-async def test_reading_the_prompt_is_recorded(server: LiveServer, record: Recorded, reads: str) -> None:
+async def test_reading_the_prompt_is_recorded(
+    server: LiveServer, record: Recorded, reads: str
+) -> None:
     async with playing(f"{server.url}/mcp/echo") as player:
-        await (player.prompt() if reads == "prompt" else player.client.read_resource("task://prompt"))
+        await (
+            player.prompt() if reads == "prompt" else player.client.read_resource("task://prompt")
+        )
     episode = await asyncio.to_thread(record.episode, player.sid)
     assert json.loads(episode.prompt.text)[0]["text"] == "Task train-0."
 
 
-async def test_without_reading_it_no_prompt_is_recorded(server: LiveServer, record: Recorded) -> None:
+async def test_without_reading_it_no_prompt_is_recorded(
+    server: LiveServer, record: Recorded
+) -> None:
     async with playing(f"{server.url}/mcp/echo") as player:
         await player.client.list_tools()
         await player.client.list_prompts()
@@ -144,7 +179,9 @@ async def test_it_shows_images(server: LiveServer) -> None:
 async def test_it_offers_a_conversation_as_messages(server: LiveServer) -> None:
     async with playing(f"{server.url}/mcp/conversation") as player:
         messages = (await player.client.get_prompt("task")).messages
-    messages_shown = [(message.role, getattr(message.content, "text", "image")) for message in messages]
+    messages_shown = [
+        (message.role, getattr(message.content, "text", "image")) for message in messages
+    ]
     assert messages_shown == [
         ("user", "Be brief."),
         ("assistant", "I must look."),
@@ -171,14 +208,18 @@ async def test_rewards_are_recorded_and_not_shown(server: LiveServer, record: Re
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?rewards=1", {}), ("", {"X-Rewards": "yes"})])
-async def test_rewards_are_shown_on_request(server: LiveServer, query: str, headers: dict[str, str]) -> None:
+async def test_rewards_are_shown_on_request(
+    server: LiveServer, query: str, headers: dict[str, str]
+) -> None:
     async with playing(f"{server.url}/mcp/echo{query}", headers) as player:
         result = await player.call("echo", text="hello")
     assert [block.text for block in result.content] == ["hello", "Reward: 0.1"]
     assert result.meta == {"orsweb/finished": False, "orsweb/reward": 0.1}
 
 
-async def test_what_a_tool_raised_is_a_result_that_the_agent_reads(server: LiveServer, record: Recorded) -> None:
+async def test_what_a_tool_raised_is_a_result_that_the_agent_reads(
+    server: LiveServer, record: Recorded
+) -> None:
     async with playing(f"{server.url}/mcp/raises") as player:
         results = [await player.call(tool) for tool in ("fault", "recoverable", "surrogate")]
     assert [(one.is_error, one.content[0].text) for one in results][:2] == [
@@ -200,7 +241,9 @@ async def test_invalid_input_is_a_result_that_the_agent_reads(server: LiveServer
     ("environment", "message"),
     [("failingprompt", "RuntimeError"), ("failingsetup", "RuntimeError")],
 )
-async def test_a_prompt_that_fails_is_an_error(server: LiveServer, environment: str, message: str) -> None:
+async def test_a_prompt_that_fails_is_an_error(
+    server: LiveServer, environment: str, message: str
+) -> None:
     async with playing(f"{server.url}/mcp/{environment}") as player:
         with pytest.raises(MCPError, match=message):
             await player.prompt()
@@ -227,5 +270,8 @@ async def test_sessions_do_not_see_each_other(server: LiveServer, record: Record
     played = await asyncio.gather(*map(one, range(6)))
     assert [prompt for _, prompt in played] == [f"Task train-{index % 3}." for index in range(6)]
     for index, (sid, _) in enumerate(played):
-        texts = [json.loads(step.input_json)["text"] for step in await asyncio.to_thread(record.steps, sid)]
+        texts = [
+            json.loads(step.input_json)["text"]
+            for step in await asyncio.to_thread(record.steps, sid)
+        ]
         assert texts == [f"{index}-{number}" for number in range(3)]

@@ -14,7 +14,10 @@ LAB, GUEST = {"X-API-Key": "lab-key-0123"}, {"X-API-Key": "guest-key-4567"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    settings = {"ORSWEB_API_KEYS": "lab:lab-key-0123,guest:guest-key-4567", "ORSWEB_MAX_SESSIONS": "3"}
+    settings = {
+        "ORSWEB_API_KEYS": "lab:lab-key-0123,guest:guest-key-4567",
+        "ORSWEB_MAX_SESSIONS": "3",
+    }
     with LiveServer("tests.envs:Echo", env=settings) as running:
         yield running
 
@@ -33,7 +36,9 @@ def opened(address: str) -> Iterator[Raw]:
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-API-Key": "wrong-key-999"}])
-def test_without_a_key_of_the_server_nothing_is_opened(address: str, headers: dict[str, str]) -> None:
+def test_without_a_key_of_the_server_nothing_is_opened(
+    address: str, headers: dict[str, str]
+) -> None:
     answer = Raw(address, headers).initialize()
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "X-API-Key")
     assert refusal(answer)[1].endswith("; keys are set by ORSWEB_API_KEYS or made in the admin")

@@ -1,4 +1,5 @@
-"""Single requests: what is no correct use of MCP is refused with a sentence, and nothing becomes a 500."""
+"""Single requests: what is no correct use of MCP is refused with a sentence, and nothing becomes a
+500."""
 
 from __future__ import annotations
 
@@ -31,11 +32,17 @@ def raw(server: LiveServer) -> Raw:
             "params.a.0 is NaN, an infinity",
         ),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', "params.a is NaN"),
-        (b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b"}", "a number in it has more than 4,300 digits"),
+        (
+            b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b"}",
+            "a number in it has more than 4,300 digits",
+        ),
         (b"[]", "not one message of JSON-RPC 2.0"),
         (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', "not one message of JSON-RPC 2.0"),
         (b'{"id": 1, "method": "ping"}', "not one message of JSON-RPC 2.0"),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "initialize"}', "Invalid parameters of initialize"),
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "initialize"}',
+            "Invalid parameters of initialize",
+        ),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "Mcp-Session-Id header is required"),
     ],
 )
@@ -48,7 +55,9 @@ def test_a_refusal_carries_the_id_of_its_request(raw: Raw) -> None:
     assert raw.post({"jsonrpc": "2.0", "id": "seven", "method": "ping"}).json()["id"] == "seven"
 
 
-@pytest.mark.parametrize(("headers", "status"), [({"Content-Type": "text/plain"}, 415), ({"Accept": "text/html"}, 406)])
+@pytest.mark.parametrize(
+    ("headers", "status"), [({"Content-Type": "text/plain"}, 415), ({"Accept": "text/html"}, 406)]
+)
 def test_other_types_are_refused(raw: Raw, headers: dict[str, str], status: int) -> None:
     assert raw.post(raw.message("ping"), **headers).status_code == status
 
@@ -98,7 +107,12 @@ def test_a_session_belongs_to_one_environment(raw: Raw, server: LiveServer) -> N
         ("nope", {}, -32601, "Method not found"),
         ("tools/call", {}, -32602, ""),
         ("tools/call", {"name": "echo", "arguments": [1]}, -32602, ""),
-        ("prompts/get", {"name": "other"}, -32602, "Unknown prompt 'other'; this server has 'task'"),
+        (
+            "prompts/get",
+            {"name": "other"},
+            -32602,
+            "Unknown prompt 'other'; this server has 'task'",
+        ),
         (
             "resources/read",
             {"uri": "file:///etc"},
@@ -107,7 +121,9 @@ def test_a_session_belongs_to_one_environment(raw: Raw, server: LiveServer) -> N
         ),
     ],
 )
-def test_a_request_that_no_handler_takes_is_an_error(raw: Raw, method: str, params: Any, code: int, text: str) -> None:
+def test_a_request_that_no_handler_takes_is_an_error(
+    raw: Raw, method: str, params: Any, code: int, text: str
+) -> None:
     answer = raw.opened().request(method, **params)
     assert answer.status_code == 200
     error = answer.json()["error"]
@@ -143,4 +159,7 @@ def test_a_client_that_reads_only_streams_gets_a_stream(raw: Raw) -> None:
     answer = raw.request("ping")
     assert answer.headers["content-type"] == "text/event-stream"
     first, last = answer.text.strip().split("\n\n")
-    assert first.startswith("id: 1-0\ndata:") and json.loads(last.partition("data: ")[2])["result"] == {}
+    assert (
+        first.startswith("id: 1-0\ndata:")
+        and json.loads(last.partition("data: ")[2])["result"] == {}
+    )

@@ -23,12 +23,20 @@ NO_ENVIRONMENT = "The address names no environment; this server has /mcp/convers
         ("/echo?index=first", 400, "index is 'first'; it must be a whole number or 'random'"),
         ("/echo?index=%2B1", 400, "index is '+1'; it must be a whole number or 'random'"),
         ("/echo?index=01", 400, "index is '01'; it must be a whole number or 'random'"),
-        ("/echo?indx=1", 400, "Unknown parameter 'indx' in the address; allowed are split, index, run, step, model"),
+        (
+            "/echo?indx=1",
+            400,
+            "Unknown parameter 'indx' in the address; allowed are split, index, run, step, model",
+        ),
         ("/echo?index=1&index=2", 400, "The address has the parameter 'index' more than once"),
         ("/echo?rewards=maybe", 400, "rewards is 'maybe'; it must be 1 or 0"),
         ("/echo?step=late", 400, "the training step is 'late'; it must be a whole number"),
         ("/echo?toolset=x", 400, "unknown toolset 'x'"),
-        (f"/echo?run={'r' * 201}", 400, "The run's name has 201 characters; at most 200 are allowed"),
+        (
+            f"/echo?run={'r' * 201}",
+            400,
+            "The run's name has 201 characters; at most 200 are allowed",
+        ),
         ("/echo?run=%ff", 400, "The address has parameters that are not UTF-8"),
         ("/failingconstructor", 500, "RuntimeError"),
     ],
@@ -42,7 +50,10 @@ def test_a_session_that_cannot_be_opened_is_refused(
 
 
 async def test_the_package_raises_the_sentence(server: LiveServer) -> None:
-    assert await refused(f"{server.url}/mcp/echo?split=dev") == "Invalid split 'dev': 'echo' has 'train', 'test'"
+    assert (
+        await refused(f"{server.url}/mcp/echo?split=dev")
+        == "Invalid split 'dev': 'echo' has 'train', 'test'"
+    )
 
 
 @each(
@@ -56,7 +67,12 @@ async def test_the_package_raises_the_sentence(server: LiveServer) -> None:
     ],
 )
 def test_it_plays_the_task_that_was_named(
-    server: LiveServer, record: Recorded, query: str, headers: dict[str, str], split: str, index: int
+    server: LiveServer,
+    record: Recorded,
+    query: str,
+    headers: dict[str, str],
+    split: str,
+    index: int,
 ) -> None:
     raw = Raw(f"{server.url}/mcp/echo{query}", headers).opened()
     episode = record.episode(raw.sid)
@@ -74,6 +90,8 @@ def test_names_of_environments_ignore_case(server: LiveServer) -> None:
 
 
 def test_it_records_run_model_and_step(server: LiveServer, record: Recorded) -> None:
-    raw = Raw(f"{server.url}/mcp/echo?run=R%C3%BCbe&step=7", {"X-Model": "tiny", "X-Run": "other"}).opened()
+    raw = Raw(
+        f"{server.url}/mcp/echo?run=R%C3%BCbe&step=7", {"X-Model": "tiny", "X-Run": "other"}
+    ).opened()
     episode = record.episode(raw.sid)
     assert (episode.run.name, episode.run_step, episode.model) == ("Rübe", 7, "tiny")

@@ -14,7 +14,8 @@ from tests.environments.agents.ors.serving import serving
 
 @pytest.fixture(scope="module")
 def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Replaces pytest-django's fixture: the test database for a whole file, whose tests share a server."""
+    """Replaces pytest-django's fixture: the test database for a whole file, whose tests share a
+    server."""
     with django_db_blocker.unblock():
         yield
         empty_database()

@@ -1,4 +1,5 @@
-"""Requests to the ASGI application, event by event, for tests of streams and of clients that disconnect."""
+"""Requests to the ASGI application, event by event, for tests of streams and of clients that
+disconnect."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ class Connection:
     """A POST of `body` to `path`. With `more_body`, the test sends further pieces with `feed`."""
 
     def __init__(
-        self, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, more_body: bool = False
+        self,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] = {},
+        *,
+        more_body: bool = False,
     ) -> None:
         pairs = {"Host": "localhost", "Content-Type": "application/json", **headers}
         self._scope = {
@@ -31,7 +37,9 @@ class Connection:
         self._outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.feed(content, more_body=more_body)
-        self.answer = asyncio.ensure_future(asgi.application(self._scope, self._incoming.get, self._outgoing.put))
+        self.answer = asyncio.ensure_future(
+            asgi.application(self._scope, self._incoming.get, self._outgoing.put)
+        )
 
     def feed(self, content: bytes, *, more_body: bool = False) -> None:
         self._incoming.put_nowait({"type": "http.request", "body": content, "more_body": more_body})

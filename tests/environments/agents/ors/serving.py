@@ -3,8 +3,8 @@
     async with serving("tests.envs:Echo") as client:
         answer = await client.post("/create", ...)
 
-Every answer is compared with the OpenAPI document of the protocol. Tests use sessions with different ids, so all tests
-of a file may share one `serving`.
+Every answer is compared with the OpenAPI document of the protocol. Tests use sessions with
+different ids, so all tests of a file may share one `serving`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
     """Yield a client of a server that hosts `specifications`; `settings` override Django's."""
     with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
         asgi.protocol, before = ProtocolHandler("orsweb.agent_urls"), asgi.protocol
-        await close_service(5.0)  # an outer one has other settings; its next request opens the service again
+        # an outer one has other settings; its next request opens the service again
+        await close_service(5.0)
         await open_service()
         try:
             transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]
@@ -54,7 +55,17 @@ async def _compare(response: httpx.Response) -> None:
     if is_described(request.method, request.url.path):
         await response.aread()
         path, answer_headers = request.url.path, dict(response.headers)
-        check_answer(Exchange(request.method, path, {}, b"", response.status_code, answer_headers, response.content))
+        check_answer(
+            Exchange(
+                request.method,
+                path,
+                {},
+                b"",
+                response.status_code,
+                answer_headers,
+                response.content,
+            )
+        )
 
 
 async def in_database(read: Callable[[], T]) -> T:
@@ -70,7 +81,8 @@ async def in_database(read: Callable[[], T]) -> T:
 
 
 def as_json(value: Any) -> dict[str, Any]:
-    """Return httpx arguments with `value` as ASCII JSON, which, unlike httpx's own, may contain lone surrogates."""
+    """Return httpx arguments with `value` as ASCII JSON, which, unlike httpx's own, may contain
+    lone surrogates."""
     return raw(json.dumps(value))
 
 
@@ -82,10 +94,16 @@ def fresh_id() -> str:
     return f"session-{next(_numbers)}"
 
 
-async def opened(client: httpx.AsyncClient, environment: str | None = None, **body: Any) -> dict[str, str]:
+async def opened(
+    client: httpx.AsyncClient, environment: str | None = None, **body: Any
+) -> dict[str, str]:
     """Open a session; return its header."""
     header = {"X-Session-ID": fresh_id()}
-    body = {"env_name": environment, **({"task_spec": {"id": "x"}} if "split" not in body else {}), **body}
+    body = {
+        "env_name": environment,
+        **({"task_spec": {"id": "x"}} if "split" not in body else {}),
+        **body,
+    }
     answer = await client.post("/create", json=body, headers=header)
     assert answer.status_code == 200, answer.text
     return header
@@ -95,7 +113,9 @@ def events(text: str) -> list[tuple[str, str]]:
     """Return the (event, data) pairs of a whole stream, without comments."""
     found = []
     for block in text.split("\n\n"):
-        lines = [line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")]
+        lines = [
+            line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")
+        ]
         if lines:
             data = "\n".join(value for name, _, value in lines if name == "data")
             found.append((lines[0][2], data))

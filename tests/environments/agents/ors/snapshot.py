@@ -1,4 +1,5 @@
-"""Write the snapshot of the protocol's OpenAPI document: python -m tests.environments.agents.ors.snapshot"""
+"""Write the snapshot of the protocol's OpenAPI document: python -m
+tests.environments.agents.ors.snapshot"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ def main() -> None:
     from environments.agents.ors import openapi
     from tests.environments.agents.ors.test_openapi import SNAPSHOT
 
-    SNAPSHOT.write_text(yaml.safe_dump(openapi.openapi(), sort_keys=False, width=120), encoding="utf-8")
+    SNAPSHOT.write_text(
+        yaml.safe_dump(openapi.openapi(), sort_keys=False, width=120), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ async def test_splits(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).json() == expected
 
 
-@pytest.mark.parametrize(("path", "name"), [("/tasks", "echo"), ("/echo/tasks", "echo"), ("/ECHO/tasks", "ECHO")])
+@pytest.mark.parametrize(
+    ("path", "name"), [("/tasks", "echo"), ("/echo/tasks", "echo"), ("/ECHO/tasks", "ECHO")]
+)
 async def test_tasks(client: httpx.AsyncClient, path: str, name: str) -> None:
     answer = await client.post(path, json={"split": "train"})
     assert (answer.status_code, answer.json()) == (200, {"tasks": TRAIN, "env_name": name})
@@ -60,7 +62,9 @@ async def test_task(client: httpx.AsyncClient, path: str, index: Any) -> None:
 
 
 async def test_true_is_the_index_one(client: httpx.AsyncClient) -> None:
-    assert (await client.post("/task", json={"split": "train", "index": True})).json()["task"] == TRAIN[1]
+    assert (await client.post("/task", json={"split": "train", "index": True})).json()[
+        "task"
+    ] == TRAIN[1]
 
 
 @each("index", [3, -4, 10**30, -(10**30), int("9" * 4000)])
@@ -91,7 +95,9 @@ async def test_an_index_that_is_no_number_is_refused(client: httpx.AsyncClient, 
         ("1", 2.0, TRAIN[1:2]),
     ],
 )
-async def test_task_range(client: httpx.AsyncClient, path: str, start: Any, stop: Any, expected: Any) -> None:
+async def test_task_range(
+    client: httpx.AsyncClient, path: str, start: Any, stop: Any, expected: Any
+) -> None:
     answer = await client.post(path, json={"split": "train", "start": start, "stop": stop})
     assert (answer.status_code, answer.json()) == (200, {"tasks": expected, "env_name": "echo"})
 
@@ -101,13 +107,19 @@ async def test_task_range(client: httpx.AsyncClient, path: str, start: Any, stop
 async def test_an_unknown_split_is_refused_naming_those_there_are(
     client: httpx.AsyncClient, path: str, split: str
 ) -> None:
-    answer = await client.post(path, **as_json({"split": split, **({"index": 0} if path == "/task" else {})}))
+    answer = await client.post(
+        path, **as_json({"split": split, **({"index": 0} if path == "/task" else {})})
+    )
     assert answer.status_code == 400 and answer.json()["detail"].startswith("Invalid split '")
     assert "'echo' has 'train', 'test'" in answer.json()["detail"] and len(answer.text) < 3000
 
 
 @each("word", ["tools", "splits", "tasks", "prompt", "call"])
-async def test_an_unknown_environment_is_refused_with_the_nearest_name(client: httpx.AsyncClient, word: str) -> None:
+async def test_an_unknown_environment_is_refused_with_the_nearest_name(
+    client: httpx.AsyncClient, word: str
+) -> None:
     answer = await client.get(f"/ehco/{word}")
     assert answer.status_code == 404
-    assert answer.json() == {"detail": "unknown environment 'ehco'; this server hosts 'echo'; did you mean 'echo'?"}
+    assert answer.json() == {
+        "detail": "unknown environment 'ehco'; this server hosts 'echo'; did you mean 'echo'?"
+    }

@@ -17,7 +17,9 @@ BY_CONTENT = {"env_name": "echo", "task_spec": {"id": 1}}
 
 
 @pytest_asyncio.fixture
-async def client(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+async def client(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx.AsyncClient]:
     monkeypatch.setattr(listed_tasks, "FRESH_SECONDS", -1.0)  # ask each time
     async with serving("tests.envs:Echo") as running:
         yield running
@@ -32,12 +34,15 @@ async def create(client: httpx.AsyncClient, body: dict[str, object]) -> httpx.Re
 
 
 @pytest.mark.parametrize("body", [BY_INDEX, BY_CONTENT])
-async def test_it_refuses_sessions_while_it_is_switched_off(client: httpx.AsyncClient, body: dict[str, object]) -> None:
+async def test_it_refuses_sessions_while_it_is_switched_off(
+    client: httpx.AsyncClient, body: dict[str, object]
+) -> None:
     await switch(is_enabled=False)
     refused = await create(client, body)
     assert refused.status_code == 400
     sentence = (
-        "Environment 'echo' is unavailable. It is disabled; an administrator can enable it on its page in the admin."
+        "Environment 'echo' is unavailable. It is disabled; an administrator can enable it on its "
+        "page in the admin."
     )
     assert refused.json() == {"detail": sentence}
 

@@ -35,7 +35,10 @@ def test_it_says_that_the_database_is_not_migrated() -> None:
 
 def test_it_says_what_is_wrong_with_a_class() -> None:
     response = respond(Unhostable("Chess has no tools; mark one."), ["GET"])
-    assert (response.status_code, response.body) == (500, b'{"detail":"Chess has no tools; mark one."}')
+    assert (response.status_code, response.body) == (
+        500,
+        b'{"detail":"Chess has no tools; mark one."}',
+    )
 
 
 def test_it_tells_nothing_of_any_other_error() -> None:

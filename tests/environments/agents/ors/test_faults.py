@@ -1,4 +1,5 @@
-"""Exceptions of an environment are reported to the agent, the log and the record without secrets."""
+"""Exceptions of an environment are reported to the agent, the log and the record without
+secrets."""
 
 from __future__ import annotations
 
@@ -31,9 +32,14 @@ async def leaky(client: httpx.AsyncClient, *fails: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("what", ["prompt", "messages", "task_tools"])
-async def test_what_is_raised_is_reported_without_the_secret(client: httpx.AsyncClient, what: str) -> None:
+async def test_what_is_raised_is_reported_without_the_secret(
+    client: httpx.AsyncClient, what: str
+) -> None:
     answer = await client.get(f"/{what}", headers=await leaky(client, what))
-    assert (answer.status_code, answer.json()) == (500, {"detail": f"RuntimeError: {what} refused ********"})
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"detail": f"RuntimeError: {what} refused ********"},
+    )
 
 
 async def test_a_listing_that_is_none_is_reported_without_the_secret(
@@ -41,7 +47,9 @@ async def test_a_listing_that_is_none_is_reported_without_the_secret(
 ) -> None:
     answer = await client.get("/task_tools", headers=await leaky(client, "listing"))
     assert answer.status_code == 500
-    assert answer.json()["detail"].startswith("AttributeError: list_task_tools did not return a ListToolsOutput: ")
+    assert answer.json()["detail"].startswith(
+        "AttributeError: list_task_tools did not return a ListToolsOutput: "
+    )
     assert SECRET not in caplog.text + "".join(capsys.readouterr()) + answer.text
 
 
@@ -50,20 +58,26 @@ LONG_SECRET = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 
 @each("secret", [SECRET, LONG_SECRET])
 @each("what", ["content", "model", "cut"])
-async def test_no_part_of_the_secret_is_reported(client: httpx.AsyncClient, what: str, secret: str) -> None:
+async def test_no_part_of_the_secret_is_reported(
+    client: httpx.AsyncClient, what: str, secret: str
+) -> None:
     """Neither where pydantic quotes a part of a value, nor where a long text is truncated."""
     header = await opened(client, task_spec={"fails": [what]}, secrets={"token": secret})
     with capture_logs() as logged:
         answer = await client.get("/prompt", headers=header)
     await client.post("/delete", headers=header)
-    detail = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]).detail)
+    detail = await in_database(
+        lambda: Episode.objects.get(session_id=header["X-Session-ID"]).detail
+    )
     assert answer.status_code == 500
     for message in (answer.text, str(logged), detail):
         assert "Error" in message and len(message) < 2.5 * MAX_ERROR_CHARACTERS
         assert secret[:12] not in message and secret[-12:] not in message
 
 
-async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
+async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(
+    client: httpx.AsyncClient,
+) -> None:
     header = await opened(client, task_spec={}, secrets={"token": LONG_SECRET})
     answer = await client.post("/call", json={"name": "check", "input": {}}, headers=header)
     step = await in_database(lambda: Step.objects.get(episode__session_id=header["X-Session-ID"]))
@@ -74,14 +88,19 @@ async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(clien
 
 
 @pytest.mark.parametrize(
-    ("path", "what"), [("/prompt", "prompt"), ("/messages", "messages"), ("/task_tools", "task_tools")]
+    ("path", "what"),
+    [("/prompt", "prompt"), ("/messages", "messages"), ("/task_tools", "task_tools")],
 )
-async def test_what_is_raised_is_logged_without_the_secret(client: httpx.AsyncClient, path: str, what: str) -> None:
+async def test_what_is_raised_is_logged_without_the_secret(
+    client: httpx.AsyncClient, path: str, what: str
+) -> None:
     header = await leaky(client, what)
     with capture_logs() as logged:
         await client.get(path, headers=header)
     [line] = logged
-    assert (line["session"], line["environment"]) == (header["X-Session-ID"], "leaky") and line["episode"] > 0
+    assert (line["session"], line["environment"]) == (header["X-Session-ID"], "leaky") and line[
+        "episode"
+    ] > 0
     assert line["event"] == ("task tools failed" if what == "task_tools" else "prompt failed")
     assert line["error"] == f"RuntimeError: {what} refused ********"
     assert "_maybe_fail" in line["trace"] and SECRET not in str(line)
@@ -102,25 +121,35 @@ async def test_of_many_faults_some_are_logged_and_the_others_counted(
 
 
 async def score(client: httpx.AsyncClient, header: dict[str, str]) -> str:
-    return (await client.post("/score_group", json={"candidates": [{"messages": []}]}, headers=header)).text
+    return (
+        await client.post("/score_group", json={"candidates": [{"messages": []}]}, headers=header)
+    ).text
 
 
-async def test_a_group_that_was_not_scored_is_logged_without_the_secret(client: httpx.AsyncClient) -> None:
+async def test_a_group_that_was_not_scored_is_logged_without_the_secret(
+    client: httpx.AsyncClient,
+) -> None:
     header = await leaky(client, "score_group")
     with capture_logs() as logged:
         message = await score(client, header)
-    assert [line["event"] for line in logged] == ["group score failed"] and SECRET not in f"{logged} {message}"
+    assert [line["event"] for line in logged] == [
+        "group score failed"
+    ] and SECRET not in f"{logged} {message}"
 
 
-@pytest.mark.parametrize("said", [{"orsweb_model": SECRET}, {"orsweb_run": "r", "orsweb_model": SECRET}])
-async def test_a_models_name_is_recorded_without_the_secret(client: httpx.AsyncClient, said: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "said", [{"orsweb_model": SECRET}, {"orsweb_run": "r", "orsweb_model": SECRET}]
+)
+async def test_a_models_name_is_recorded_without_the_secret(
+    client: httpx.AsyncClient, said: dict[str, str]
+) -> None:
     header = await opened(client, secrets={"token": SECRET, **said})
     await client.post("/delete", headers=header)
     episode = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]))
     assert episode.model == "********"
 
 
-# --- the ending ------------------------------------------------------------------------------------------------------
+# --- the ending -----------------------------------------------------------------------------------
 
 
 async def ending(client: httpx.AsyncClient, header: dict[str, str]) -> tuple[str, str, bool]:
@@ -132,7 +161,11 @@ async def ending(client: httpx.AsyncClient, header: dict[str, str]) -> tuple[str
 
 @pytest.mark.parametrize(
     ("what", "detail"),
-    [("prompt", "prompt failed"), ("messages", "prompt failed"), ("task_tools", "task tools failed")],
+    [
+        ("prompt", "prompt failed"),
+        ("messages", "prompt failed"),
+        ("task_tools", "task tools failed"),
+    ],
 )
 async def test_an_agent_that_leaves_after_it_did_so_by_the_environments_fault(
     client: httpx.AsyncClient, what: str, detail: str
@@ -147,7 +180,10 @@ async def test_one_that_leaves_after_a_group_was_not_scored_too(client: httpx.As
     header = await leaky(client, "score_group")
     await score(client, header)
     cause, detail, _ = await ending(client, header)
-    assert (cause, detail) == ("env_error", "group score failed: RuntimeError: score_group refused ********")
+    assert (cause, detail) == (
+        "env_error",
+        "group score failed: RuntimeError: score_group refused ********",
+    )
 
 
 async def test_other_readings_do_not_make_up_for_it(client: httpx.AsyncClient) -> None:
@@ -160,12 +196,19 @@ async def test_other_readings_do_not_make_up_for_it(client: httpx.AsyncClient) -
 
 async def test_a_second_reading_that_goes_well_does(client: httpx.AsyncClient) -> None:
     header = await leaky(client, "prompt")
-    assert [(await client.get("/prompt", headers=header)).status_code for _ in range(2)] == [500, 200]
+    assert [(await client.get("/prompt", headers=header)).status_code for _ in range(2)] == [
+        500,
+        200,
+    ]
     assert await ending(client, header) == ("no_call", "Abandoned without a tool call.", False)
 
 
-@pytest.mark.parametrize(("tool", "cause"), [("finish", "finished"), ("rest", "abandoned"), ("unknown", "env_error")])
-async def test_a_session_that_plays_on_ends_as_it_plays(client: httpx.AsyncClient, tool: str, cause: str) -> None:
+@pytest.mark.parametrize(
+    ("tool", "cause"), [("finish", "finished"), ("rest", "abandoned"), ("unknown", "env_error")]
+)
+async def test_a_session_that_plays_on_ends_as_it_plays(
+    client: httpx.AsyncClient, tool: str, cause: str
+) -> None:
     header = await leaky(client, "prompt")
     await client.get("/prompt", headers=header)
     await client.post("/call", json={"name": tool, "input": {}}, headers=header)

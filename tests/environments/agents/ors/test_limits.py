@@ -39,7 +39,9 @@ async def test_a_body_of_unknown_length_is_refused_once_it_is_too_long(pieces: l
 @pytest.mark.parametrize("headers", [{}, {"Content-Length": "2001"}])
 async def test_a_foreign_host_is_refused_before_its_body_comes(headers: dict[str, str]) -> None:
     async with serving("tests.envs:Echo", ORSWEB_MAX_BODY_BYTES=2000):
-        connection = Connection("/num_tasks", b"x", {"Host": "evil.example", **headers}, more_body=True)
+        connection = Connection(
+            "/num_tasks", b"x", {"Host": "evil.example", **headers}, more_body=True
+        )
         assert (await connection.next())["status"] == 400
 
 
@@ -47,15 +49,21 @@ async def test_a_foreign_host_is_refused_before_its_body_comes(headers: dict[str
 async def test_an_odd_content_length_is_no_fault(length: str) -> None:
     async with serving("tests.envs:Echo"):
         connection = Connection("/num_tasks", {"split": "train"}, {"Content-Length": length})
-        assert (await connection.next())["status"] == (413 if length.isdecimal() and len(length) > 9 else 200)
+        assert (await connection.next())["status"] == (
+            413 if length.isdecimal() and len(length) > 9 else 200
+        )
 
 
 async def test_more_sessions_than_allowed_are_refused_for_now() -> None:
     async with serving("tests.envs:Echo", ORSWEB_MAX_SESSIONS=1) as client:
         header = await opened(client)
-        refused = await client.post("/create", json={"task_spec": {}}, headers={"X-Session-ID": fresh_id()})
+        refused = await client.post(
+            "/create", json={"task_spec": {}}, headers={"X-Session-ID": fresh_id()}
+        )
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
-        assert refused.json()["detail"].startswith("1 sessions are live, the most that ORSWEB_MAX_SESSIONS allows")
+        assert refused.json()["detail"].startswith(
+            "1 sessions are live, the most that ORSWEB_MAX_SESSIONS allows"
+        )
         await client.post("/delete", headers=header)
         await opened(client)
 
@@ -64,8 +72,14 @@ async def test_setup_that_takes_too_long_is_reported_as_starting() -> None:
     async with serving("tests.envs:SlowSetup", ORSWEB_SETUP_WAIT=0.02) as client:
         header = await opened(client, task_spec={"seconds": 30})
         answer = await client.get("/prompt", headers=header)
-        assert (answer.status_code, answer.json()) == (503, {"detail": "Environment still starting."})
-        assert (answer.headers["x-backend-state"], answer.headers["retry-after"]) == ("starting", "2")
+        assert (answer.status_code, answer.json()) == (
+            503,
+            {"detail": "Environment still starting."},
+        )
+        assert (answer.headers["x-backend-state"], answer.headers["retry-after"]) == (
+            "starting",
+            "2",
+        )
         assert (await client.get("/task_tools", headers=header)).status_code == 200
 
 
@@ -95,7 +109,11 @@ async def test_a_fault_is_reported_as_the_mode_says(mode: str, message: str) -> 
 
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [("none", "Internal Server Error"), ("exception", "the valve is stuck"), ("stacktrace", "Traceback (")],
+    [
+        ("none", "Internal Server Error"),
+        ("exception", "the valve is stuck"),
+        ("stacktrace", "Traceback ("),
+    ],
 )
 async def test_a_tools_fault_is_reported_as_the_mode_says(mode: str, message: str) -> None:
     async with serving("tests.envs:Raises", ORSWEB_RETURN_ERRORS=mode) as client:
@@ -120,7 +138,9 @@ async def test_a_result_over_the_limit_is_refused() -> None:
 
 async def test_another_host_can_be_allowed() -> None:
     async with serving("tests.envs:Echo", ALLOWED_HOSTS=["lab.example.org"]) as client:
-        assert (await client.get("/health", headers={"Host": "lab.example.org:8080"})).status_code == 200
+        assert (
+            await client.get("/health", headers={"Host": "lab.example.org:8080"})
+        ).status_code == 200
         assert (await client.get("/health")).status_code == 400
 
 
@@ -128,10 +148,16 @@ async def test_a_large_body_of_unknown_fields_is_refused_quickly() -> None:
     async with serving("tests.envs:Echo") as client:
         body = "{" + ",".join(f'"k{n}":{n}' for n in range(500_000)) + "}"
         answer: httpx.Response = await client.post("/num_tasks", **raw(body))
-        assert answer.status_code == 422 and answer.elapsed.total_seconds() < 10 and len(answer.text) < 20_000
+        assert (
+            answer.status_code == 422
+            and answer.elapsed.total_seconds() < 10
+            and len(answer.text) < 20_000
+        )
 
 
 @pytest.mark.parametrize(("given", "message"), [("", None), ("8d4f505", "8d4f505")])
-async def test_the_version_names_the_build_that_the_operator_names(given: str, message: str | None) -> None:
+async def test_the_version_names_the_build_that_the_operator_names(
+    given: str, message: str | None
+) -> None:
     async with serving("tests.envs:Echo", ORSWEB_BUILD_SHA=given) as client:
         assert (await client.get("/version")).json()["build_sha"] == message

@@ -1,4 +1,5 @@
-"""Tests of /openapi.json and /schema.json. `serving` compares every answer to the tests in this folder with them."""
+"""Tests of /openapi.json and /schema.json. `serving` compares every answer to the tests in this
+folder with them."""
 
 from __future__ import annotations
 
@@ -23,14 +24,21 @@ SNAPSHOT = Path(__file__).parents[3] / "snapshots" / "protocol.yaml"
 
 
 async def test_both_documents_need_no_key(db: None) -> None:
-    async with serving("tests.envs:Echo", ORSWEB_API_KEYS={"trainer": "0123456789abcdef"}) as client:
-        found = [await client.get("/openapi.json"), await client.get("/schema.json"), await client.get("/tools")]
+    async with serving(
+        "tests.envs:Echo", ORSWEB_API_KEYS={"trainer": "0123456789abcdef"}
+    ) as client:
+        found = [
+            await client.get("/openapi.json"),
+            await client.get("/schema.json"),
+            await client.get("/tools"),
+        ]
     assert [answer.status_code for answer in found] == [200, 200, 401]
     assert found[0].json() == document() and found[1].json() == openapi.json_schema()
 
 
 def test_the_document_equals_its_snapshot() -> None:
-    """After an intended change, update the snapshot: python -m tests.environments.agents.ors.snapshot"""
+    """After an intended change, update the snapshot: python -m
+    tests.environments.agents.ors.snapshot"""
     assert document() == yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
 
 
@@ -39,7 +47,8 @@ def test_the_document_is_valid_openapi() -> None:
 
 
 @pytest.mark.parametrize(
-    ("described", "served"), [(ROOT_OPERATIONS, ROOT_PATHS), (ENVIRONMENT_OPERATIONS, ENVIRONMENT_PATHS)]
+    ("described", "served"),
+    [(ROOT_OPERATIONS, ROOT_PATHS), (ENVIRONMENT_OPERATIONS, ENVIRONMENT_PATHS)],
 )
 def test_every_path_is_described(described: dict[str, Any], served: dict[str, Any]) -> None:
     assert {word: {one.method} for word, one in described.items()} == {
@@ -71,7 +80,12 @@ def test_the_json_schema_describes_messages() -> None:
     schema = {**openapi.json_schema(), "$ref": "#/$defs/RunToolOutput"}
     validator: Any = Draft202012Validator(schema)
     validator.check_schema(schema)
-    output = {"blocks": [{"type": "text", "text": "4"}], "metadata": None, "reward": 1.0, "finished": True}
+    output = {
+        "blocks": [{"type": "text", "text": "4"}],
+        "metadata": None,
+        "reward": 1.0,
+        "finished": True,
+    }
     validator.validate({"ok": True, "output": output})
     with pytest.raises(ValidationError):
         validator.validate({"ok": True, "error": "no"})

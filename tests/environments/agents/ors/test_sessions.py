@@ -31,15 +31,21 @@ async def test_create_session_answers_json(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "accept", ["text/event-stream", "text/event-stream, */*", "application/json, text/event-stream"]
 )
-async def test_create_session_streams_to_clients_that_accept_it(client: httpx.AsyncClient, accept: str) -> None:
-    answer = await client.post("/create_session", json={"env": {"x": 1}}, headers={"Accept": accept})
+async def test_create_session_streams_to_clients_that_accept_it(
+    client: httpx.AsyncClient, accept: str
+) -> None:
+    answer = await client.post(
+        "/create_session", json={"env": {"x": 1}}, headers={"Accept": accept}
+    )
     (first, sid), (last, data) = events(answer.text)
     assert (first, last, json.loads(data)) == ("task_id", "end", {"sid": sid})
 
 
 async def test_a_whole_episode(client: httpx.AsyncClient) -> None:
     header = {"X-Session-ID": (await client.post("/create_session")).json()["sid"]}
-    created = await client.post("/create", json={"env_name": "Echo", "split": "train", "index": 1}, headers=header)
+    created = await client.post(
+        "/create", json={"env_name": "Echo", "split": "train", "index": 1}, headers=header
+    )
     assert created.json() == {"sid": header["X-Session-ID"]}
     [block] = (await client.get("/echo/prompt", headers=header)).json()
     assert block == {"text": "Task train-1.", "detail": None, "type": "text"}
@@ -59,13 +65,17 @@ async def test_the_episode_is_on_record(client: httpx.AsyncClient) -> None:
     await client.post("/call", json={"name": "finish", "input": {}}, headers=header)
     await client.post("/delete", headers=header)
     episode = await in_database(
-        lambda: Episode.objects.select_related("environment", "task").get(session_id=header["X-Session-ID"])
+        lambda: Episode.objects.select_related("environment", "task").get(
+            session_id=header["X-Session-ID"]
+        )
     )
     assert (episode.environment.name, episode.cause, episode.steps_count) == ("echo", "finished", 1)
     assert json.loads(episode.task.spec) == {"id": "train-2"}
 
 
-@pytest.mark.parametrize("body", [{"task_spec": {}}, {"task_spec": {"id": 1}, "env_name": None, "split": None}])
+@pytest.mark.parametrize(
+    "body", [{"task_spec": {}}, {"task_spec": {"id": 1}, "env_name": None, "split": None}]
+)
 async def test_a_task_may_be_sent(client: httpx.AsyncClient, body: Any) -> None:
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
     assert answer.status_code == 200
@@ -82,18 +92,32 @@ async def test_a_task_may_be_sent(client: httpx.AsyncClient, body: Any) -> None:
 )
 async def test_half_a_task_is_refused(client: httpx.AsyncClient, body: Any, detail: str) -> None:
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
-    assert answer.status_code == 422 and answer.json()["detail"][0]["msg"].startswith(f"Value error, {detail}")
+    assert answer.status_code == 422 and answer.json()["detail"][0]["msg"].startswith(
+        f"Value error, {detail}"
+    )
 
 
 @each(
     ("body", "status", "detail"),
     [
-        ({"env_name": "ehco", "task_spec": {}}, 404, "unknown environment 'ehco'; this server hosts 'echo'; did you"),
+        (
+            {"env_name": "ehco", "task_spec": {}},
+            404,
+            "unknown environment 'ehco'; this server hosts 'echo'; did you",
+        ),
         ({"env_name": "x" * 10**6, "task_spec": {}}, 404, "unknown environment 'xxx"),
         ({"split": "nope", "index": 0}, 400, "Invalid split 'nope': 'echo' has 'train', 'test'"),
-        ({"split": "train", "index": 3}, 400, "Invalid index 3: split 'train' has 3 tasks, so -3 to 2 are valid"),
+        (
+            {"split": "train", "index": 3},
+            400,
+            "Invalid index 3: split 'train' has 3 tasks, so -3 to 2 are valid",
+        ),
         ({"split": "nul\x00", "index": 0}, 400, "Invalid split 'nul\\x00'"),
-        ({"task_spec": {}, "toolset_name": "zz"}, 400, "unknown toolset 'zz'; valid options are []"),
+        (
+            {"task_spec": {}, "toolset_name": "zz"},
+            400,
+            "unknown toolset 'zz'; valid options are []",
+        ),
     ],
 )
 async def test_what_is_not_there_is_refused_and_the_id_stays_free(
@@ -101,7 +125,11 @@ async def test_what_is_not_there_is_refused_and_the_id_stays_free(
 ) -> None:
     header = {"X-Session-ID": fresh_id()}
     answer = await client.post("/create", json=body, headers=header)
-    assert answer.status_code == status and answer.json()["detail"].startswith(detail) and len(answer.text) < 3000
+    assert (
+        answer.status_code == status
+        and answer.json()["detail"].startswith(detail)
+        and len(answer.text) < 3000
+    )
     assert (await client.post("/create", json={"task_spec": {}}, headers=header)).status_code == 200
 
 
@@ -146,7 +174,11 @@ async def test_any_text_is_an_id(client: httpx.AsyncClient, sid: str) -> None:
 @pytest.mark.parametrize("path", ["/messages", "/echo/messages"])
 async def test_messages(client: httpx.AsyncClient, path: str) -> None:
     [message] = (await client.get(path, headers=await opened(client))).json()
-    assert (message["role"], message["detail"], message["blocks"][0]["text"]) == ("user", None, "Task x.")
+    assert (message["role"], message["detail"], message["blocks"][0]["text"]) == (
+        "user",
+        None,
+        "Task x.",
+    )
 
 
 @pytest.mark.parametrize("path", ["/task_tools", "/echo/task_tools"])
@@ -155,7 +187,7 @@ async def test_task_tools(client: httpx.AsyncClient, path: str) -> None:
     assert [tool["name"] for tool in body["tools"]] == ["echo", "finish"]
 
 
-# --- secrets and runs ------------------------------------------------------------------------------------------------
+# --- secrets and runs -----------------------------------------------------------------------------
 
 
 def packed(value: Any) -> str:
@@ -178,7 +210,9 @@ WRONG_SECRETS = [
 
 
 @each("header", WRONG_SECRETS, ids=range(len(WRONG_SECRETS)))
-async def test_malformed_secrets_are_refused_without_repeating_them(client: httpx.AsyncClient, header: str) -> None:
+async def test_malformed_secrets_are_refused_without_repeating_them(
+    client: httpx.AsyncClient, header: str
+) -> None:
     headers: Any = {"X-Session-ID": fresh_id(), "X-Secrets": header.encode()}
     answer = await client.post("/create", json={"task_spec": {}}, headers=headers)
     assert (answer.status_code, answer.json()["detail"]) == (
@@ -187,14 +221,20 @@ async def test_malformed_secrets_are_refused_without_repeating_them(client: http
     )
 
 
-@pytest.mark.parametrize("header", [packed({}), packed({"a": {"value": "b", "allowed_domains": ["*"]}}), ""])
+@pytest.mark.parametrize(
+    "header", [packed({}), packed({"a": {"value": "b", "allowed_domains": ["*"]}}), ""]
+)
 async def test_well_formed_secrets_are_taken(client: httpx.AsyncClient, header: str) -> None:
     headers = {"X-Session-ID": fresh_id(), "X-Secrets": header}
-    assert (await client.post("/create", json={"task_spec": {}, "secrets": {}}, headers=headers)).status_code == 200
+    assert (
+        await client.post("/create", json={"task_spec": {}, "secrets": {}}, headers=headers)
+    ).status_code == 200
 
 
 @each("secrets", [{"a": 5}, {"a": None}, ["a"], "a", {"a": {"value": "b"}}])
-async def test_mistyped_secrets_are_refused_without_repeating_them(client: httpx.AsyncClient, secrets: Any) -> None:
+async def test_mistyped_secrets_are_refused_without_repeating_them(
+    client: httpx.AsyncClient, secrets: Any
+) -> None:
     body = {"task_spec": {}, "secrets": secrets}
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
     assert answer.status_code == 422
@@ -202,10 +242,17 @@ async def test_mistyped_secrets_are_refused_without_repeating_them(client: httpx
 
 
 async def test_a_run_is_named_by_reserved_secrets(client: httpx.AsyncClient) -> None:
-    secrets = {"orsweb_run": "grpo-7", "orsweb_step": "12", "orsweb_model": "small", "orsweb_seed": "3"}
+    secrets = {
+        "orsweb_run": "grpo-7",
+        "orsweb_step": "12",
+        "orsweb_model": "small",
+        "orsweb_seed": "3",
+    }
     header = await opened(client, secrets=secrets)
     await client.post("/delete", headers=header)
-    episode = await in_database(lambda: Episode.objects.select_related("run").get(session_id=header["X-Session-ID"]))
+    episode = await in_database(
+        lambda: Episode.objects.select_related("run").get(session_id=header["X-Session-ID"])
+    )
     assert episode.run is not None
     assert (episode.run.name, episode.run_step, episode.model) == ("grpo-7", 12, "small")
 
@@ -214,12 +261,21 @@ async def test_a_run_is_named_by_its_header(client: httpx.AsyncClient) -> None:
     headers = {"X-Session-ID": fresh_id(), "X-Run": "eval-1"}
     await client.post("/create", json={"task_spec": {}}, headers=headers)
     await client.post("/delete", headers=headers)
-    episode = await in_database(lambda: Episode.objects.select_related("run").get(session_id=headers["X-Session-ID"]))
+    episode = await in_database(
+        lambda: Episode.objects.select_related("run").get(session_id=headers["X-Session-ID"])
+    )
     assert episode.run is not None and episode.run.name == "eval-1"
 
 
-async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwise(client: httpx.AsyncClient) -> None:
-    headers = {"X-Session-ID": fresh_id(), "X-Run": "eval-2", "X-Step": "3", "X-Model": "klein-ä".encode()}
+async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwise(
+    client: httpx.AsyncClient,
+) -> None:
+    headers = {
+        "X-Session-ID": fresh_id(),
+        "X-Run": "eval-2",
+        "X-Step": "3",
+        "X-Model": "klein-ä".encode(),
+    }
     body = {"task_spec": {}, "secrets": {"orsweb_step": "4"}}
     assert (await client.post("/create", json=body, headers=headers)).status_code == 200
     await client.post("/delete", headers=headers)
@@ -227,7 +283,10 @@ async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwis
     assert (episode.run_step, episode.model) == (4, "klein-ä")
     headers = {"X-Session-ID": fresh_id(), "X-Step": "soon"}
     answer = await client.post("/create", json={"task_spec": {}}, headers=headers)
-    assert (answer.status_code, answer.json()["detail"]) == (400, f"the training step is 'soon'; {WHOLE}")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        400,
+        f"the training step is 'soon'; {WHOLE}",
+    )
 
 
 @each(
@@ -241,13 +300,24 @@ async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwis
         ({"orsweb_step": "9" * 30}, f"the training step is '{'9' * 30}'; {WHOLE}"),
         ({"orsweb_step": "9" * 5000}, f"the training step is '{'9' * 40}'; {WHOLE}"),
         ({"orsweb_run": "x" * 201}, "The run's name has 201 characters; at most 200 are allowed"),
-        ({"orsweb_model": "x" * 201}, "The model's name has 201 characters; at most 200 are allowed"),
-        ({"ORSWEB_RUN": "x"}, "The secret 'ORSWEB_RUN' has to be named 'orsweb_run' to describe the run"),
-        ({"orsweb-step": "1"}, "The secret 'orsweb-step' has to be named 'orsweb_step' to describe the run"),
+        (
+            {"orsweb_model": "x" * 201},
+            "The model's name has 201 characters; at most 200 are allowed",
+        ),
+        (
+            {"ORSWEB_RUN": "x"},
+            "The secret 'ORSWEB_RUN' has to be named 'orsweb_run' to describe the run",
+        ),
+        (
+            {"orsweb-step": "1"},
+            "The secret 'orsweb-step' has to be named 'orsweb_step' to describe the run",
+        ),
     ],
     ids=range(13),
 )
-async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str, str], detail: str) -> None:
+async def test_a_bad_run_is_refused(
+    client: httpx.AsyncClient, secrets: dict[str, str], detail: str
+) -> None:
     body = {"task_spec": {}, "secrets": secrets}
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
     assert (answer.status_code, answer.json()["detail"]) == (400, detail)
@@ -256,14 +326,21 @@ async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str
 async def test_a_label_that_looks_like_a_field_of_the_run_is_noted(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    secrets = {"orsweb_run": "grpo-8", "orsweb_run_step": "12", "orsweb_modle": "small", "orsweb_seed": "3"}
+    secrets = {
+        "orsweb_run": "grpo-8",
+        "orsweb_run_step": "12",
+        "orsweb_modle": "small",
+        "orsweb_seed": "3",
+    }
     sessions = [await opened(client, secrets=secrets) for _ in range(3)]
     episode = await in_database(lambda: Episode.objects.get(session_id=sessions[0]["X-Session-ID"]))
     await written()
     for field in ("orsweb_step", "orsweb_model"):
         assert caplog.text.count(field) == 1
     pages = [f"/episodes/{episode.pk}/", f"/runs/{episode.run_id}/"]
-    shown = [(await in_database(lambda url=url: Client().get(url))).content.decode() for url in pages]
+    shown = [
+        (await in_database(lambda url=url: Client().get(url))).content.decode() for url in pages
+    ]
     assert all("Did you mean <code>orsweb_step</code>?" in page for page in shown)
 
 
@@ -280,10 +357,19 @@ async def test_labels_that_look_like_fields_of_the_run_make_few_lines(
     caplog.clear()
     for number in range(12):
         await opened(
-            client, secrets={"orsweb_run": "grpo-9", f"orsweb_model_{number}": "x", f"orsweb_{number}_step": "1"}
+            client,
+            secrets={
+                "orsweb_run": "grpo-9",
+                f"orsweb_model_{number}": "x",
+                f"orsweb_{number}_step": "1",
+            },
         )
     await written()
-    lines = [record.getMessage() for record in caplog.records if "secret_is_no_field_of_the_run" in record.getMessage()]
+    lines = [
+        record.getMessage()
+        for record in caplog.records
+        if "secret_is_no_field_of_the_run" in record.getMessage()
+    ]
     assert len(lines) == 2 and "orsweb_model_0 (did you mean orsweb_model?)" in lines[0]
     assert "'count': 11" in lines[1] and "orsweb_1_step (did you mean orsweb_step?)" in lines[1]
 

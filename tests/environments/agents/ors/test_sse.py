@@ -1,4 +1,5 @@
-"""Tests of how a result is split: clients that strip, split or decode it piece by piece must get it unchanged."""
+"""Tests of how a result is split: clients that strip, split or decode it piece by piece must get it
+unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def as_result(text: str) -> str:
 def test_pieces_are_short_and_neither_begin_nor_end_with_a_blank(text: str) -> None:
     for piece in pieces(as_result(text)):
         assert (
-            0 < len(piece) <= MAX_PIECE_CHARACTERS and piece == piece.strip() and piece.isascii() and "\n" not in piece
+            0 < len(piece) <= MAX_PIECE_CHARACTERS
+            and piece == piece.strip()
+            and piece.isascii()
+            and "\n" not in piece
         )
 
 
@@ -54,7 +58,10 @@ def test_pieces_make_the_same_json(text: str) -> None:
 @each("seed", range(20))
 def test_any_mixture_survives(seed: int) -> None:
     dice = random.Random(seed)
-    text = "".join(dice.choice(["a", " ", "  ", "\\", '"', "\n", "é", " " * 300, "b" * 200]) for _ in range(2000))
+    text = "".join(
+        dice.choice(["a", " ", "  ", "\\", '"', "\n", "é", " " * 300, "b" * 200])
+        for _ in range(2000)
+    )
     cut = pieces(as_result(text))
     assert json.loads("".join(cut))["output"]["blocks"][0]["text"] == text
     assert all(len(piece) <= MAX_PIECE_CHARACTERS and piece == piece.strip() for piece in cut)
@@ -62,20 +69,29 @@ def test_any_mixture_survives(seed: int) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None, database=None)
 @given(
-    runs=st.lists(st.tuples(st.text(min_size=1, max_size=4) | st.sampled_from(EDGES), st.integers(1, 3000)), max_size=8)
+    runs=st.lists(
+        st.tuples(st.text(min_size=1, max_size=4) | st.sampled_from(EDGES), st.integers(1, 3000)),
+        max_size=8,
+    )
 )
 def test_clients_that_strip_lines_read_every_result(runs: list[tuple[str, int]]) -> None:
     """Both SDK clients strip the white space of every data line before they join the pieces."""
     text = as_result("".join(part * times for part, times in runs))
     encoded = b"".join(events(CallResult("end", text)))
-    data = [line.removeprefix("data:").strip() for line in encoded.decode().splitlines() if line.startswith("data:")]
+    data = [
+        line.removeprefix("data:").strip()
+        for line in encoded.decode().splitlines()
+        if line.startswith("data:")
+    ]
     assert json.loads("".join(data)) == json.loads(text)
     assert all(0 < len(one) <= MAX_PIECE_CHARACTERS for one in data)
 
 
 @pytest.mark.parametrize("length", [MAX_PIECE_CHARACTERS, MAX_PIECE_CHARACTERS + 1])
 def test_up_to_the_limit_it_is_one_event(length: int) -> None:
-    assert len(events(CallResult("end", "x" * length))) == (1 if length == MAX_PIECE_CHARACTERS else 2)
+    assert len(events(CallResult("end", "x" * length))) == (
+        1 if length == MAX_PIECE_CHARACTERS else 2
+    )
 
 
 @each("count", [1, 2, 3, 4, 5, 6, 7])
@@ -83,9 +99,9 @@ def test_events_that_are_sent_together_are_the_same(count: int) -> None:
     result = CallResult("end", "x" * (MAX_PIECE_CHARACTERS - 6) * count)
     alone, together = events(result), events(result, 3)
     assert b"".join(together) == b"".join(alone)
-    assert [group.count(b"data: ") for group in together] == [3] * (len(alone) // 3) + [len(alone) % 3] * (
-        len(alone) % 3 > 0
-    )
+    assert [group.count(b"data: ") for group in together] == [3] * (len(alone) // 3) + [
+        len(alone) % 3
+    ] * (len(alone) % 3 > 0)
 
 
 def test_the_bytes_of_a_short_result() -> None:

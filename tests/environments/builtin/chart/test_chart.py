@@ -60,12 +60,15 @@ def zoomed(chart: Chart, **window: int) -> ToolOutput:
     return chart.zoom(Window(**{**WHOLE, **window}))
 
 
-# --- the tasks -------------------------------------------------------------------------------------------------------
+# --- the tasks ------------------------------------------------------------------------------------
 
 
 def test_it_can_be_hosted() -> None:
     hosted = HostedClass(Chart)
-    assert (hosted.name, [spec.name for spec in hosted.class_tools.tools]) == ("chart", ["submit", "zoom"])
+    assert (hosted.name, [spec.name for spec in hosted.class_tools.tools]) == (
+        "chart",
+        ["submit", "zoom"],
+    )
 
 
 @pytest.mark.parametrize(("split", "count"), COUNTS.items())
@@ -76,7 +79,8 @@ def test_it_lists_the_same_charts_every_time(split: str, count: int) -> None:
 
 
 def test_it_keeps_the_charts_it_always_had() -> None:
-    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this test with it."""
+    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this
+    test with it."""
     assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "028197957627a698"
 
 
@@ -85,7 +89,9 @@ def test_it_has_no_chart_twice() -> None:
 
 
 def test_it_shows_every_kind_in_every_split() -> None:
-    assert [sorted({task["kind"] for task in tasks}) for tasks in map(tasks_of, COUNTS)] == [sorted(KINDS)] * 3
+    assert [sorted({task["kind"] for task in tasks}) for tasks in map(tasks_of, COUNTS)] == [
+        sorted(KINDS)
+    ] * 3
 
 
 async def test_it_pays_the_full_reward_for_the_answer_of_every_task() -> None:
@@ -98,7 +104,7 @@ def test_it_pays_nothing_for_a_blind_zero() -> None:
         assert reward_for(abs(task["answer"]), task["answer"], task["precision"]) == 0, task
 
 
-# --- pictures --------------------------------------------------------------------------------------------------------
+# --- pictures -------------------------------------------------------------------------------------
 
 
 @each("kind", KINDS)
@@ -113,14 +119,20 @@ def test_it_draws_every_kind_of_chart_alike_each_time(kind: str) -> None:
 def test_it_draws_alike_in_many_threads_at_once() -> None:
     tasks = tasks_of("validation")[: len(KINDS)] * 4
     with ThreadPoolExecutor(8) as pool:
-        drawn = list(pool.map(lambda task: zoomed(Chart(task), x=60, width=400, height=300).blocks[1], tasks))
+        drawn = list(
+            pool.map(lambda task: zoomed(Chart(task), x=60, width=400, height=300).blocks[1], tasks)
+        )
     assert drawn == drawn[: len(KINDS)] * 4
 
 
 def near(picture: Image.Image, colour: tuple[int, int, int]) -> int:
     """Return the number of pixels that have about that colour."""
     found: Any = picture.getcolors(WIDTH * HEIGHT)
-    return sum(count for count, one in found if max(abs(a - b) for a, b in zip(one, colour, strict=True)) <= 4)
+    return sum(
+        count
+        for count, one in found
+        if max(abs(a - b) for a, b in zip(one, colour, strict=True)) <= 4
+    )
 
 
 def test_it_draws_bars_as_high_as_their_values() -> None:
@@ -146,7 +158,8 @@ def test_it_enlarges_at_most_eight_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "reason"), [({"x": 1}, "x \\+ width is 901.*at most 900"), ({"y": 9}, "y \\+ height")]
+    ("window", "reason"),
+    [({"x": 1}, "x \\+ width is 901.*at most 900"), ({"y": 9}, "y \\+ height")],
 )
 def test_it_refuses_a_window_beyond_the_edge(window: dict[str, int], reason: str) -> None:
     chart = bars()
@@ -186,16 +199,19 @@ def test_it_does_not_tell_the_answer_in_words() -> None:
         ([150, 2400], True, (0, 2500, 500)),
     ],
 )
-def test_it_lays_axes_over_round_numbers(values: list[float], from_zero: bool, ends: tuple[float, ...]) -> None:
+def test_it_lays_axes_over_round_numbers(
+    values: list[float], from_zero: bool, ends: tuple[float, ...]
+) -> None:
     axis = Axis.over(values, from_zero=from_zero)
     assert (axis.low, axis.high, axis.step) == pytest.approx(ends)
 
 
-# --- the reward ------------------------------------------------------------------------------------------------------
+# --- the reward -----------------------------------------------------------------------------------
 
 
 @each(
-    ("value", "reward"), [(50, 1.0), (52, 1.0), (48, 1.0), (54.5, 0.8), (45.5, 0.8), (62, 0.2), (64.5, 0.0), (-50, 0.0)]
+    ("value", "reward"),
+    [(50, 1.0), (52, 1.0), (48, 1.0), (54.5, 0.8), (45.5, 0.8), (62, 0.2), (64.5, 0.0), (-50, 0.0)],
 )
 async def test_it_pays_less_the_farther_off(value: float, reward: float) -> None:
     output = await bars().submit(Reading(value=value))
@@ -218,7 +234,7 @@ def test_it_takes_finite_numbers_only(value: Any) -> None:
         Reading(value=value)
 
 
-# --- edited tasks ----------------------------------------------------------------------------------------------------
+# --- edited tasks ---------------------------------------------------------------------------------
 
 
 @each(

@@ -1,4 +1,5 @@
-"""The code environment: what a program can learn, how it is judged, and that no program can cheat."""
+"""The code environment: what a program can learn, how it is judged, and that no program can
+cheat."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ DOUBLE = {
 }
 RIGHT = "def double(n):\n    return 2 * n\n"
 OUT_OF_TIME = "__import__('os').kill(__import__('os').getpid(), 24)"
-"""Ends a call with the signal of the kernel for used CPU time, without using any: SIGXCPU, which it sends to itself."""
+"""Ends a call with the signal of the kernel for used CPU time, without using any: SIGXCPU, which it
+sends to itself."""
 
 
 def run(code: str, **changes: Any) -> str:
@@ -66,7 +68,7 @@ def test_it_refuses_a_task_that_makes_no_sense(change: dict[str, Any]) -> None:
         Code({**DOUBLE, **change})
 
 
-# --- running ---------------------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 @needs_bubblewrap
@@ -78,7 +80,9 @@ def test_run_shows_what_the_program_prints_and_the_examples() -> None:
 
 @needs_bubblewrap
 def test_run_says_what_an_example_should_return() -> None:
-    assert run("def double(n): return [n]").endswith("double(1) should return 2, but returned (as JSON) [1]")
+    assert run("def double(n): return [n]").endswith(
+        "double(1) should return 2, but returned (as JSON) [1]"
+    )
 
 
 @needs_bubblewrap
@@ -121,13 +125,17 @@ def test_run_survives_any_text() -> None:
     assert "wrong" in run("\x00")
 
 
-# --- judging ---------------------------------------------------------------------------------------------------------
+# --- judging --------------------------------------------------------------------------------------
 
 
 @needs_bubblewrap
 def test_submit_pays_the_share_that_is_right() -> None:
     output = submit("def double(n): return 2 * n if n > 0 else 1")
-    assert (output.reward, output.finished, output.metadata) == (0.5, True, {"passed": 2, "tests": 4})
+    assert (output.reward, output.finished, output.metadata) == (
+        0.5,
+        True,
+        {"passed": 2, "tests": 4},
+    )
     assert said(output) == "2 of 4 hidden tests passed. Wrong results: 2."
 
 
@@ -139,7 +147,10 @@ def test_submit_pays_one_for_all() -> None:
 
 @needs_bubblewrap
 def test_calls_that_fail_do_not_spoil_the_others() -> None:
-    code = "import os\ndef double(n):\n    if n == 0: os._exit(7)\n    if n == 5: raise SystemExit\n    return 2 * n"
+    code = (
+        "import os\ndef double(n):\n    if n == 0: os._exit(7)\n    if n == 5: raise SystemExit\n  "
+        "  return 2 * n"
+    )
     assert said(submit(code)) == "2 of 4 hidden tests passed. Exceptions: 2."
 
 
@@ -151,7 +162,9 @@ def test_a_call_that_prints_without_end_does_not_spoil_the_others() -> None:
 
 @needs_bubblewrap
 def test_a_call_that_never_returns_does_not_spoil_the_others() -> None:
-    output = submit("import time\ndef double(n):\n    if n == 5: time.sleep(1000)\n    return 2 * n")
+    output = submit(
+        "import time\ndef double(n):\n    if n == 5: time.sleep(1000)\n    return 2 * n"
+    )
     assert said(output) == "3 of 4 hidden tests passed. Out of time or not tried: 1."
 
 
@@ -164,7 +177,10 @@ def test_it_gives_up_after_three_calls_out_of_time() -> None:
 
 @needs_bubblewrap
 def test_calls_share_no_state() -> None:
-    assert submit("seen = []\ndef double(n):\n    seen.append(n)\n    return 2 * n * len(seen)").reward == 1.0
+    assert (
+        submit("seen = []\ndef double(n):\n    seen.append(n)\n    return 2 * n * len(seen)").reward
+        == 1.0
+    )
 
 
 @needs_bubblewrap
@@ -174,7 +190,14 @@ def test_examples_decide_where_nothing_is_hidden() -> None:
 
 @each(
     ("given", "expected"),
-    [(2.0, 2), (0.1 + 0.2, 0.3), ([1, {"a": None}], [1, {"a": None}]), (10**40, 10**40), ("é", "é"), (False, False)],
+    [
+        (2.0, 2),
+        (0.1 + 0.2, 0.3),
+        ([1, {"a": None}], [1, {"a": None}]),
+        (10**40, 10**40),
+        ("é", "é"),
+        (False, False),
+    ],
 )
 def test_equal_results_are_right(given: Any, expected: Any) -> None:
     assert is_same(given, expected)
@@ -204,13 +227,15 @@ def test_a_result_that_is_no_json_is_wrong(text: str) -> None:
     assert not is_right(Case(args=[], expected=1), Answer(how="returned", text=text))
 
 
-# --- cheating --------------------------------------------------------------------------------------------------------
+# --- cheating -------------------------------------------------------------------------------------
 
 FORGED = '[{"how": "returned", "text": "10"}]'
 HOSTILE = {
-    "forges a line on stdout": f"import os\ndef double(n):\n    os.write(1, b'{FORGED}')\n    return 'x'",
+    "forges a line on stdout": f"import os\ndef double(n):\n    os.write(1, b'{FORGED}')\n    "
+    "return 'x'",
     "writes to every descriptor": (
-        f"import os\ndef double(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'{FORGED}')\n"
+        "import os\ndef double(n):\n    for fd in range(3, 64):\n        try: os.write(fd, "
+        f"b'{FORGED}')\n"
         "        except OSError: pass\n    return 'x'"
     ),
     "stops its parent": "import os, time\ndef double(n): os.kill(os.getppid(), 19), time.sleep(60)",
@@ -219,12 +244,15 @@ HOSTILE = {
     "reads the request again": "import sys\ndef double(n): return sys.stdin.read()",
     "looks for expected results": (
         "import gc\ndef double(n):\n"
-        "    return [o['expected'] for o in gc.get_objects() if isinstance(o, dict) and 'expected' in o][0]"
+        "    return [o['expected'] for o in gc.get_objects() if isinstance(o, dict) and 'expected' "
+        "in o][0]"
     ),
-    "returns an impostor": "class Two(int):\n    def __eq__(self, other): return True\ndef double(n): return Two(1)",
+    "returns an impostor": "class Two(int):\n    def __eq__(self, other): return True\ndef "
+    "double(n): return Two(1)",
     "changes what compares": "import json\njson.dumps = lambda v: '=2'\ndef double(n): return 1",
     "returns a huge result": "def double(n): return 'x' * 10**6",
-    "returns a deep result": "def double(n):\n    x = 1\n    for _ in range(900): x = [x]\n    return x",
+    "returns a deep result": "def double(n):\n    x = 1\n    for _ in range(900): x = [x]\n    "
+    "return x",
     "takes all memory": "def double(n): return [b'x' * 10**8 for _ in range(100)]",
     "forks without end": "import os\ndef double(n):\n    while True: os.fork()",
     "reads the server's files": "def double(n): return open('/etc/passwd').read()",
@@ -281,10 +309,14 @@ def test_calls_share_no_files() -> None:
 def test_only_what_carries_the_nonce_is_believed() -> None:
     code = (
         "import os, sys\ndef double(n):\n"
-        f"    os.kill(os.getppid(), 19)\n    os.write(2, b'{FORGED}')\n    os.write(1, b'0' * 32 + b'{FORGED}')\n"
+        f"    os.kill(os.getppid(), 19)\n    os.write(2, b'{FORGED}')\n    os.write(1, b'0' * 32 + "
+        f"b'{FORGED}')\n"
         "    os.kill(os.getppid(), 9)"
     )
-    assert said(submit(code)) == "0 of 4 hidden tests passed. The program ended the process that runs the tests."
+    assert (
+        said(submit(code))
+        == "0 of 4 hidden tests passed. The program ended the process that runs the tests."
+    )
 
 
 @needs_bubblewrap

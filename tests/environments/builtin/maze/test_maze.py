@@ -1,4 +1,5 @@
-"""The maze environment: its mazes, its levels, what is seen, and rewards that no detour can raise."""
+"""The maze environment: its mazes, its levels, what is seen, and rewards that no detour can
+raise."""
 
 import base64
 import hashlib
@@ -71,13 +72,19 @@ def returned(outputs: list[ToolOutput]) -> float:
     return sum(output.reward or 0.0 for output in outputs)
 
 
-# --- the tasks -------------------------------------------------------------------------------------------------------
+# --- the tasks ------------------------------------------------------------------------------------
 
 
 def test_it_can_be_hosted_with_the_tools_of_its_levels() -> None:
     hosted = HostedClass(Maze)
     assert (hosted.name, [spec.name for spec in hosted.class_tools.tools]) == ("maze", ["move"])
-    assert {spec.name for spec in hosted.tools.task_specific} == {"look", "pick_up", "unlock", "light", "map"}
+    assert {spec.name for spec in hosted.tools.task_specific} == {
+        "look",
+        "pick_up",
+        "unlock",
+        "light",
+        "map",
+    }
 
 
 def test_it_has_no_maze_twice() -> None:
@@ -85,7 +92,8 @@ def test_it_has_no_maze_twice() -> None:
 
 
 def test_it_keeps_the_mazes_it_always_had() -> None:
-    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this test with it."""
+    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this
+    test with it."""
     assert {split: len(tasks_of(split)) for split in COUNTS} == COUNTS
     assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "6d855721f8e786fc"
 
@@ -111,7 +119,7 @@ def test_it_puts_doors_where_they_have_to_be_opened(level: int) -> None:
             Maze({**task, "rows": walled})
 
 
-# --- rewards ---------------------------------------------------------------------------------------------------------
+# --- rewards --------------------------------------------------------------------------------------
 
 
 def test_it_pays_for_coming_closer_and_takes_it_back_for_turning_round() -> None:
@@ -153,7 +161,7 @@ def test_it_ends_when_no_step_is_left() -> None:
     assert last.finished and "No step is left." in said(last)
 
 
-# --- what is seen and said -------------------------------------------------------------------------------------------
+# --- what is seen and said ------------------------------------------------------------------------
 
 
 def test_it_bumps_into_walls_at_the_price_of_a_step() -> None:
@@ -201,14 +209,23 @@ def test_it_has_as_many_matches_as_the_task_says() -> None:
 
 @each(
     ("level", "tools"),
-    [(1, []), (2, ["look"]), (3, ["pick_up", "unlock"]), (4, ["pick_up", "unlock", "light", "map"])],
+    [
+        (1, []),
+        (2, ["look"]),
+        (3, ["pick_up", "unlock"]),
+        (4, ["pick_up", "unlock", "light", "map"]),
+    ],
 )
 def test_it_offers_the_tools_of_the_level(level: int, tools: list[str]) -> None:
     assert [spec.name for spec in maze(level=level).list_task_tools().tools] == tools
 
 
 def test_it_refuses_what_the_level_does_not_have() -> None:
-    with pytest.raises(ToolError, match=r"light is not possible in this maze; use one of: move, look\."):
+    with pytest.raises(
+        ToolError,
+        match=r"light is not possible in this maze; use one of: move, "
+        r"look\.",
+    ):
         maze(level=2).light()
 
 
@@ -224,7 +241,9 @@ def test_it_refuses_what_cannot_be_done_without_taking_a_step() -> None:
 def test_it_shows_a_picture_of_the_same_map_that_changes_with_every_move() -> None:
     episode = maze()
     prompt, told = list(episode.get_prompt()), go(episode, "right").blocks
-    pictures = [Image.open(io.BytesIO(base64.b64decode(block.data))) for block in (prompt[-1], told[-1])]  # type: ignore[union-attr]
+    pictures = [
+        Image.open(io.BytesIO(base64.b64decode(block.data))) for block in (prompt[-1], told[-1])
+    ]  # type: ignore[union-attr]
     assert [one.size for one in pictures] == [(7 * 32, 5 * 32)] * 2
     assert pictures[0].tobytes() != pictures[1].tobytes()
 
@@ -234,7 +253,7 @@ def test_it_hides_in_the_picture_what_the_text_hides() -> None:
     assert list(one.get_prompt())[1:] == list(other.get_prompt())[1:]
 
 
-# --- edited tasks ----------------------------------------------------------------------------------------------------
+# --- edited tasks ---------------------------------------------------------------------------------
 
 
 @each(

@@ -47,7 +47,10 @@ def test_it_knows_modes_folders_and_links() -> None:
             entry("./pipe", tarfile.FIFOTYPE),
         )
     )
-    assert found.files == {"run": File(b"xxx", is_executable=True), "hard": File(b"xxx", is_executable=True)}
+    assert found.files == {
+        "run": File(b"xxx", is_executable=True),
+        "hard": File(b"xxx", is_executable=True),
+    }
     assert (found.folders, found.links) == ({"sub"}, {"soft": "/etc/passwd"})
 
 

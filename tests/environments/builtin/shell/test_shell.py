@@ -1,4 +1,5 @@
-"""The shell environment: what commands do, what they earn and cost, and what a hostile one cannot do."""
+"""The shell environment: what commands do, what they earn and cost, and what a hostile one cannot
+do."""
 
 from __future__ import annotations
 
@@ -51,19 +52,26 @@ def test_it_can_be_hosted() -> None:
 
 def test_the_prompt_tells_the_chore_and_the_steps_but_no_goal() -> None:
     [block] = chore(goals=[{"path": "x.txt", "text": "4711"}]).get_prompt()  # type: ignore[misc]
-    assert block.text.startswith("Copy a.txt") and "8 times" in block.text and "4711" not in block.text
+    assert (
+        block.text.startswith("Copy a.txt") and "8 times" in block.text and "4711" not in block.text
+    )
 
 
 @each(
     "change",
-    [{"goals": []}, {"files": {"/etc/passwd": "x"}}, {"goals": [{"path": "/x", "text": ""}]}, {"max_steps": 0}],
+    [
+        {"goals": []},
+        {"files": {"/etc/passwd": "x"}},
+        {"goals": [{"path": "/x", "text": ""}]},
+        {"max_steps": 0},
+    ],
 )
 def test_it_refuses_a_task_that_makes_no_sense(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         chore(**change)
 
 
-# --- commands --------------------------------------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------
 
 
 @needs_bubblewrap
@@ -80,10 +88,15 @@ def test_it_says_when_there_is_no_output() -> None:
 def test_files_stay_from_one_command_to_the_next() -> None:
     episode = chore()
     bash(
-        episode, "mkdir -p new/deep; echo hi > 'new/deep/a b.txt'; chmod +x new/deep/*; ln -s a.txt link", "rm old.txt"
+        episode,
+        "mkdir -p new/deep; echo hi > 'new/deep/a b.txt'; chmod +x new/deep/*; ln -s a.txt link",
+        "rm old.txt",
     )
-    assert told("find . | sort; cat new/*/*; test -x new/deep/a* && echo can run; readlink link", episode) == (
-        ".\n./a.txt\n./data\n./data/keep.txt\n./link\n./new\n./new/deep\n./new/deep/a b.txt\nhi\ncan run\na.txt"
+    assert told(
+        "find . | sort; cat new/*/*; test -x new/deep/a* && echo can run; readlink link", episode
+    ) == (
+        ".\n./a.txt\n./data\n./data/keep.txt\n./link\n./new\n./new/deep\n./new/deep/a "
+        "b.txt\nhi\ncan run\na.txt"
     )
 
 
@@ -114,7 +127,9 @@ def test_rewards_are_round_and_add_up() -> None:
 def test_read_file_shows_a_file() -> None:
     episode = chore()
     for path in ("a.txt", "/work/a.txt", "./data/../a.txt"):
-        assert said(episode.read_file(FilePath(path=path))).startswith("hello\n\n[Sub-goals reached: 0 of 2.")
+        assert said(episode.read_file(FilePath(path=path))).startswith(
+            "hello\n\n[Sub-goals reached: 0 of 2."
+        )
 
 
 @each("path", ["nope", "data", "", "\x00", "a.txt/b"])
@@ -131,12 +146,14 @@ def test_read_file_follows_no_link() -> None:
         episode.read_file(FilePath(path="evil"))
 
 
-# --- rewards ---------------------------------------------------------------------------------------------------------
+# --- rewards --------------------------------------------------------------------------------------
 
 
 @needs_bubblewrap
 def test_sub_goals_are_paid_when_reached_and_taken_back_when_undone() -> None:
-    outputs = bash(chore(), "cp a.txt b.txt", "rm b.txt", "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt")
+    outputs = bash(
+        chore(), "cp a.txt b.txt", "rm b.txt", "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt"
+    )
     assert [output.reward for output in outputs] == pytest.approx([0.35, -0.35, 0.7])
     assert said(outputs[0]).endswith("[Sub-goals reached: 1 of 2. Steps left: 7.]")
 
@@ -144,7 +161,10 @@ def test_sub_goals_are_paid_when_reached_and_taken_back_when_undone() -> None:
 @needs_bubblewrap
 def test_a_chore_that_is_done_returns_one() -> None:
     episode = chore()
-    outputs = [*bash(episode, "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt; rm old.txt"), episode.submit()]
+    outputs = [
+        *bash(episode, "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt; rm old.txt"),
+        episode.submit(),
+    ]
     assert sum(output.reward or 0 for output in outputs) == pytest.approx(1.0)
     assert (said(outputs[-1]), outputs[-1].finished) == ("Done, all of it.", True)
 
@@ -156,7 +176,8 @@ def test_submit_pays_nothing_for_a_chore_that_is_not_done() -> None:
     output = episode.submit()
     assert (output.reward, output.finished) == (0.0, True)
     assert said(output) == (
-        "Not done. Not right: sub/c.txt; changed, but had to stay: data/keep.txt; still there: old.txt."
+        "Not done. Not right: sub/c.txt; changed, but had to stay: data/keep.txt; still there: "
+        "old.txt."
     )
 
 
@@ -169,7 +190,9 @@ def test_the_last_step_ends_the_episode_below_success_if_something_is_left_to_do
 
 @needs_bubblewrap
 def test_a_chore_that_is_done_with_the_last_step_earns_the_full_reward() -> None:
-    [first, last] = bash(chore(max_steps=2), "ls", "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt; rm old.txt")
+    [first, last] = bash(
+        chore(max_steps=2), "ls", "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt; rm old.txt"
+    )
     assert (first.reward, last.reward, last.finished) == (0.0, 1.0, True)
     assert said(last).endswith("No step is left; the episode is over. Done, all of it.]")
 
@@ -228,13 +251,14 @@ def test_an_empty_command_takes_no_step() -> None:
     assert episode.steps_left == 8
 
 
-# --- hostile commands ------------------------------------------------------------------------------------------------
+# --- hostile commands -----------------------------------------------------------------------------
 
 UNDONE = {
     "an endless loop of output": "rm a.txt; yes",
     "too many files": "rm a.txt; for n in 1 2 3; do head -c 1000000 /dev/urandom > $n; done",
     "too much memory": (
-        "rm a.txt; for n in 1 2 3 4 5; do (x=$(head -c 60000000 /dev/zero | tr '\\0' x); sleep 20) & done; wait"
+        "rm a.txt; for n in 1 2 3 4 5; do (x=$(head -c 60000000 /dev/zero | tr '\\0' x); sleep 20) "
+        "& done; wait"
     ),
     "killing the shell": "rm a.txt; kill -9 $PPID; sleep 20",
     "killing everything": "rm a.txt; kill -9 -1; sleep 20",
@@ -270,7 +294,11 @@ def test_it_cannot_write_the_archive_itself() -> None:
 @needs_bubblewrap
 def test_the_next_command_is_safe_from_odd_files() -> None:
     episode = chore()
-    bash(episode, "touch -- -rf $'new\\nline' $'\\xff'; mkfifo pipe; ln a.txt hard; ln -s / root; mkdir empty")
+    bash(
+        episode,
+        "touch -- -rf $'new\\nline' $'\\xff'; mkfifo pipe; ln a.txt hard; ln -s / root; "
+        "mkdir empty",
+    )
     assert told("cat hard; ls | wc -l", episode) == "hello\n11"  # one name has two lines
 
 
@@ -280,9 +308,13 @@ def test_a_session_goes_on_in_a_new_instance_without_its_commands() -> None:
     before = bash(episode, "cp a.txt b.txt; chmod +x b.txt; ln -s b.txt link", "nonsense", "ls")
     loaded = chore()
     loaded.load(episode.save())
-    after = bash(loaded, "ls", "ls -l b.txt link | cut -c1-10; rm old.txt; mkdir sub; cp a.txt sub/c.txt")
+    after = bash(
+        loaded, "ls", "ls -l b.txt link | cut -c1-10; rm old.txt; mkdir sub; cp a.txt sub/c.txt"
+    )
     assert "You have just run this" in said(after[0])
     assert said(after[1]).startswith("-rwxr-xr-x\nlrwxrwxrwx\n")
     assert after[1].metadata == {"goals": 2, "reached": 2, "steps_left": 3}
-    assert sum(output.reward or 0.0 for output in [*before, *after]) == pytest.approx(0.7 - 0.02 - 0.02)
+    assert sum(output.reward or 0.0 for output in [*before, *after]) == pytest.approx(
+        0.7 - 0.02 - 0.02
+    )
     assert loaded.submit().reward == 0.3

@@ -1,4 +1,5 @@
-"""The web environment: its site, its pages as text, its milestones, and goals that can all be reached."""
+"""The web environment: its site, its pages as text, its milestones, and goals that can all be
+reached."""
 
 import hashlib
 import json
@@ -27,7 +28,9 @@ def every_task() -> list[dict[str, Any]]:
 
 
 def web(**changes: Any) -> Web:
-    return Web({"goal": "Look around.", "max_steps": 50, "milestones": ["opened /nowhere"], **changes})
+    return Web(
+        {"goal": "Look around.", "max_steps": 50, "milestones": ["opened /nowhere"], **changes}
+    )
 
 
 def said(output: ToolOutput) -> str:
@@ -73,7 +76,7 @@ def some_item(episode: Web) -> Item:
     return next(item for item in episode.site.stock.items.values() if item.stock)
 
 
-# --- every task can be solved, within its steps ----------------------------------------------------------------------
+# --- every task can be solved, within its steps ---------------------------------------------------
 
 
 async def solve(episode: Web) -> Visitor:
@@ -82,7 +85,9 @@ async def solve(episode: Web) -> Visitor:
     for milestone in episode.task.milestones:
         await reach(visitor, milestone)
     if episode.task.answer:
-        visitor.outputs.append(await episode.answer(Answer(text=f" {episode.task.answer.upper()}. ")))
+        visitor.outputs.append(
+            await episode.answer(Answer(text=f" {episode.task.answer.upper()}. "))
+        )
     return visitor
 
 
@@ -115,7 +120,9 @@ async def order(visitor: Visitor, rest: str) -> None:
 
 async def sign_in(visitor: Visitor, rest: str) -> None:
     await visitor.click("Account")
-    await visitor.fill(user=visitor.episode.site.stock.user, password=visitor.episode.site.stock.password)
+    await visitor.fill(
+        user=visitor.episode.site.stock.user, password=visitor.episode.site.stock.password
+    )
     await visitor.click("Sign in")
 
 
@@ -150,13 +157,19 @@ async def test_it_can_reach_every_goal_with_the_full_return(kind: Any) -> None:
         assert sum(output.finished for output in visitor.outputs) == 1, task
 
 
-# --- the tasks -------------------------------------------------------------------------------------------------------
+# --- the tasks ------------------------------------------------------------------------------------
 
 
 def test_it_can_be_hosted_with_its_task_specific_tool() -> None:
     hosted = HostedClass(Web)
     assert hosted.name == "web"
-    assert [spec.name for spec in hosted.class_tools.tools] == ["back", "click", "open", "read", "type"]
+    assert [spec.name for spec in hosted.class_tools.tools] == [
+        "back",
+        "click",
+        "open",
+        "read",
+        "type",
+    ]
     assert [spec.name for spec in hosted.tools.task_specific] == ["answer"]
 
 
@@ -168,7 +181,8 @@ def test_it_lists_the_same_goals_every_time(split: str, count: int) -> None:
 
 
 def test_it_keeps_the_goals_it_always_had() -> None:
-    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this test with it."""
+    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this
+    test with it."""
     assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "efa6ae26c4b0ca95"
 
 
@@ -196,7 +210,7 @@ def test_it_states_the_goal_and_shows_the_first_page_without_the_answer() -> Non
     assert "secret" not in goal + page and "nowhere" not in goal + page
 
 
-# --- browsing --------------------------------------------------------------------------------------------------------
+# --- browsing -------------------------------------------------------------------------------------
 
 
 async def test_it_numbers_what_can_be_used_in_the_order_of_the_page() -> None:
@@ -235,7 +249,11 @@ async def test_it_says_what_the_page_has_instead(target: str, reason: str) -> No
 @pytest.mark.parametrize(
     ("field", "text", "reason"),
     [
-        ("Colour", "red", "There is no 'Colour' on this page. It has: {7} Search the shop, {9} Topic"),
+        (
+            "Colour",
+            "red",
+            "There is no 'Colour' on this page. It has: {7} Search the shop, {9} Topic",
+        ),
         ("12", "red", "'Send message' isn't a field; use `click`"),
         ("Topic", "Complaints", "Topic cannot be 'Complaints'; choose one of: Delivery, Returns"),
     ],
@@ -246,13 +264,19 @@ async def test_it_says_what_can_be_filled_in_instead(field: str, text: str, reas
         await episode.type(Typing(field=field, text=text))
 
 
-@each("url", ["http://example.org/", "//example.org/shop", "http://[", "mailto:me", "file:///etc/passwd"])
+@each(
+    "url",
+    ["http://example.org/", "//example.org/shop", "http://[", "mailto:me", "file:///etc/passwd"],
+)
 async def test_it_opens_no_other_site(url: str) -> None:
     with pytest.raises(ToolError, match="is not on this site; open an address below"):
         await Visitor(web()).open(url)
 
 
-@each("path", ["/attic", "/shop/cars", "/item/unicorn", "/help/me", "/account/orders/1", "/%00", "/item/"])
+@each(
+    "path",
+    ["/attic", "/shop/cars", "/item/unicorn", "/help/me", "/account/orders/1", "/%00", "/item/"],
+)
 async def test_it_has_a_page_for_what_it_does_not_have(path: str) -> None:
     visitor = Visitor(web())
     await sign_in(visitor, "")
@@ -300,7 +324,7 @@ async def test_it_ends_when_no_step_is_left() -> None:
     assert output.finished and said(output).endswith("No step is left.")
 
 
-# --- the shop --------------------------------------------------------------------------------------------------------
+# --- the shop -------------------------------------------------------------------------------------
 
 
 @each("quantity", ["0", "-1", "many", "", "1.5", "9" * 1999])
@@ -345,11 +369,13 @@ async def test_it_shares_nothing_between_two_visitors_of_one_site() -> None:
 
 def test_it_gives_every_field_of_a_page_a_name_of_its_own() -> None:
     for path in ("/", "/contact", "/account", "/checkout", "/cart"):
-        names = [field.name for field in web(start_url=path).page.controls if isinstance(field, Field)]
+        names = [
+            field.name for field in web(start_url=path).page.controls if isinstance(field, Field)
+        ]
         assert len(names) == len(set(names))
 
 
-# --- rewards ---------------------------------------------------------------------------------------------------------
+# --- rewards --------------------------------------------------------------------------------------
 
 
 async def test_it_pays_a_milestone_once() -> None:
@@ -360,7 +386,9 @@ async def test_it_pays_a_milestone_once() -> None:
 
 
 async def test_it_pays_all_that_is_missing_for_the_goal() -> None:
-    output = await Visitor(web(milestones=["opened /help", "opened /help/returns"])).open("/help/returns")
+    output = await Visitor(web(milestones=["opened /help", "opened /help/returns"])).open(
+        "/help/returns"
+    )
     assert (output.reward, output.finished) == (1.0, True)
     assert said(output).endswith("The goal is reached.")
 
@@ -368,7 +396,11 @@ async def test_it_pays_all_that_is_missing_for_the_goal() -> None:
 @each(("text", "reward"), [("14", 1.0), ("14 days.", 1.0), ("15", 0.0), ("", 0.0)])
 async def test_it_pays_for_the_right_answer_and_ends(text: str, reward: float) -> None:
     output = await web(answer="14").answer(Answer(text=text))
-    assert (output.reward, output.finished, said(output)) == (reward, True, "Right." if reward else "Wrong.")
+    assert (output.reward, output.finished, said(output)) == (
+        reward,
+        True,
+        "Right." if reward else "Wrong.",
+    )
 
 
 async def test_it_takes_no_answer_where_nothing_is_asked() -> None:
@@ -393,7 +425,11 @@ def test_it_compares_answers_without_what_does_not_matter(text: str, same: str) 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"milestones": []}, "neither milestones nor an answer"), ({"max_steps": 0}, "max_steps"), ({"site": -1}, "site")],
+    [
+        ({"milestones": []}, "neither milestones nor an answer"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"site": -1}, "site"),
+    ],
 )
 def test_it_says_what_is_wrong_with_a_task(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

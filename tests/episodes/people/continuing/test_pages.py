@@ -1,4 +1,5 @@
-"""Continuing a recorded episode from a step: its prefix is run again, and differences are shown before play goes on."""
+"""Continuing a recorded episode from a step: its prefix is run again, and differences are shown
+before play goes on."""
 
 from __future__ import annotations
 
@@ -35,11 +36,15 @@ def world() -> Iterator[dict[str, ToolOutput | Exception]]:
     WORLD.clear()
 
 
-async def recorded(agent: httpx.AsyncClient, calls: Calls, environment: str = "drifting", **body: Any) -> int:
+async def recorded(
+    agent: httpx.AsyncClient, calls: Calls, environment: str = "drifting", **body: Any
+) -> int:
     """Return the number of an agent's episode of these calls, which has ended."""
     header = await opened(agent, environment, **body)
     for name, arguments in calls:
-        await agent.post(f"/{environment}/call", json={"name": name, "input": arguments}, headers=header)
+        await agent.post(
+            f"/{environment}/call", json={"name": name, "input": arguments}, headers=header
+        )
     await agent.post("/delete", headers=header)
     return (await in_database(lambda: Episode.objects.latest("pk"))).pk
 
@@ -49,11 +54,15 @@ async def question(browser: httpx.AsyncClient, pk: int, step: object) -> httpx.R
 
 
 async def send(browser: httpx.AsyncClient, address: str, **form: str) -> httpx.Response:
-    token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', (await browser.get("/play/")).text)[0]
+    token = re.findall(
+        r'name="csrfmiddlewaretoken" value="(\w+)"', (await browser.get("/play/")).text
+    )[0]
     return await browser.post(address, data={"csrfmiddlewaretoken": token, **form})
 
 
-async def start_rerun(browser: httpx.AsyncClient, pk: int, step: int, **form: str) -> httpx.Response:
+async def start_rerun(
+    browser: httpx.AsyncClient, pk: int, step: int, **form: str
+) -> httpx.Response:
     return await send(browser, f"/play/continue/{pk}/", step=str(step), **form)
 
 
@@ -68,13 +77,15 @@ async def newest() -> Play:
     return await in_database(lambda: Play.objects.select_related("episode__task").latest("pk"))
 
 
-# --- the prefix ------------------------------------------------------------------------------------------------------
+# --- the prefix -----------------------------------------------------------------------------------
 
 
 async def test_a_form_that_is_submitted_twice_continues_once() -> None:
     async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
-        answers = await asyncio.gather(*[start_rerun(browser, parent, 1, once="a" * 32) for _ in range(2)])
+        answers = await asyncio.gather(
+            *[start_rerun(browser, parent, 1, once="a" * 32) for _ in range(2)]
+        )
         assert {answer.status_code for answer in answers} == {302}
         assert await in_database(Play.objects.count) == 1
         assert len(await steps_of((await newest()).episode_id)) == 2
@@ -88,7 +99,10 @@ async def test_the_steps_up_to_the_chosen_one_are_run_again_and_the_rest_is_play
         assert answer.headers["Location"] == f"/play/{play.pk}/"
         assert (play.parent_id, play.parent_step, play.differs_at) == (parent, 1, None)
         assert "All results match the recording." in (await browser.get(f"/play/{play.pk}/")).text
-        assert [step.input for step in await steps_of(play.pk)] == ['{"text":"left"}', '{"text":"right"}']
+        assert [step.input for step in await steps_of(play.pk)] == [
+            '{"text":"left"}',
+            '{"text":"right"}',
+        ]
         async with open_tab(browser, play.pk) as tab:
             await tab.call("look", text="down")
             assert (await tab.receive("step"))["index"] == 2
@@ -100,12 +114,21 @@ async def test_the_new_episode_is_a_humans_of_the_same_task_and_of_no_run() -> N
         await start_rerun(browser, parent, 0)
         episode = (await newest()).episode
         assert episode.task.spec == '{"id":"new","weight":1.0}'
-        assert (episode.player, episode.run_id, episode.key_label) == ("human", None, "@local operator")
+        assert (episode.player, episode.run_id, episode.key_label) == (
+            "human",
+            None,
+            "@local operator",
+        )
 
 
 async def test_refused_and_failed_steps_are_run_again_too() -> None:
     WORLD["wall"] = RuntimeError("no way")
-    calls: Calls = [("look", {"text": "wall"}), ("lok", {}), ("look", {}), ("look", {"text": "left"})]
+    calls: Calls = [
+        ("look", {"text": "wall"}),
+        ("lok", {}),
+        ("look", {}),
+        ("look", {"text": "left"}),
+    ]
     async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, calls)
         await start_rerun(browser, parent, 3)
@@ -125,7 +148,9 @@ async def test_a_large_input_is_sent_unchanged() -> None:
         parent = await recorded(browser, [("echo", {"text": "é" * 20_000})], "echo")
         await start_rerun(browser, parent, 0)
         play = await newest()
-        [step] = await in_database(lambda: list(Step.objects.filter(episode=play.pk).select_related("input_blob")))
+        [step] = await in_database(
+            lambda: list(Step.objects.filter(episode=play.pk).select_related("input_blob"))
+        )
         assert step.input_json.count("\\u00e9") == 20_000 and play.differs_at is None
 
 
@@ -144,7 +169,7 @@ async def test_a_tab_gets_all_of_many_steps() -> None:
             assert (step["steps"], round(step["returned"], 6)) == (250, 25.0)
 
 
-# --- differences -----------------------------------------------------------------------------------------------------
+# --- differences ----------------------------------------------------------------------------------
 
 
 async def test_a_difference_is_reported_before_anything_else_is_called(
@@ -181,7 +206,10 @@ async def test_the_rest_is_run_despite_further_differences() -> None:
         assert len(await steps_of(play.pk)) == 5
         play = await newest()
         assert (play.parent_step, play.differs_at) == (4, 0)
-        assert "3 results differ from the recording, the first at" in (await browser.get(f"/play/{play.pk}/")).text
+        assert (
+            "3 results differ from the recording, the first at"
+            in (await browser.get(f"/play/{play.pk}/")).text
+        )
 
 
 async def test_play_can_continue_from_the_difference() -> None:
@@ -218,7 +246,10 @@ async def test_nothing_can_be_called_before_the_player_has_chosen() -> None:
         await start_rerun(browser, parent, 2)
         async with open_tab(browser, (await newest()).pk) as tab:
             await tab.call("look", text="down")
-            assert "recorded steps are still being run again" in (await tab.receive("error"))["message"]
+            assert (
+                "recorded steps are still being run again"
+                in (await tab.receive("error"))["message"]
+            )
 
 
 async def test_a_difference_in_metadata_does_not_stop_the_rerun() -> None:
@@ -241,7 +272,11 @@ async def test_an_episode_that_ends_too_soon_cannot_be_continued() -> None:
         WORLD["left"] = said("as ever", 0.1, finished=True)
         await start_rerun(browser, parent, 2)
         page = (await browser.get(f"/play/{(await newest()).pk}/again/")).text
-        assert "The episode is over now" in page and 'value="rest"' not in page and 'value="here"' not in page
+        assert (
+            "The episode is over now" in page
+            and 'value="rest"' not in page
+            and 'value="here"' not in page
+        )
 
 
 async def test_a_blind_player_sees_a_difference_without_rewards() -> None:
@@ -253,13 +288,15 @@ async def test_a_blind_player_sees_a_difference_without_rewards() -> None:
         assert page.count("hidden until the end") == 4 and "+0.10" not in page and "0.4" not in page
 
 
-# --- progress --------------------------------------------------------------------------------------------------------
+# --- progress -------------------------------------------------------------------------------------
 
 
 async def test_a_long_prefix_shows_how_far_it_is_and_may_be_left() -> None:
     GATES["prefix"].set()
     async with hosting(DRIFTING) as browser:
-        parent = await recorded(browser, [("look", {"text": "left"}), ("hold", {"gate": "prefix"}), *LOOKS])
+        parent = await recorded(
+            browser, [("look", {"text": "left"}), ("hold", {"gate": "prefix"}), *LOOKS]
+        )
         GATES["prefix"].clear()
         answer = await start_rerun(browser, parent, 4)
         play = await newest()
@@ -296,7 +333,7 @@ async def test_an_environment_that_is_disabled_is_reported() -> None:
         assert "drifting is disabled. You can enable it on its page in the admin." in answer.text
 
 
-# --- what cannot be continued ----------------------------------------------------------------------------------------
+# --- what cannot be continued ---------------------------------------------------------------------
 
 
 async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
@@ -304,7 +341,12 @@ async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
         parent = await recorded(browser, LOOKS)
         answer = await question(browser, parent, 1)
         assert answer.status_code == 200
-        for shown in (f"Continue episode {parent} from step 1", "steps 0 to 1", "right", "Continue from here"):
+        for shown in (
+            f"Continue episode {parent} from step 1",
+            "steps 0 to 1",
+            "right",
+            "Continue from here",
+        ):
             assert shown in answer.text
 
 
@@ -324,12 +366,19 @@ async def test_an_impossible_step_is_explained_with_a_possible_one(step: str, to
     async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, [LOOKS[0], ("finish", {}), LOOKS[1]])
         answer = await question(browser, parent, step)
-        assert answer.status_code == 422 and told in answer.text.replace("&#x27;", "'") and "?step=" in answer.text
+        assert (
+            answer.status_code == 422
+            and told in answer.text.replace("&#x27;", "'")
+            and "?step=" in answer.text
+        )
 
 
 async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> None:
     async with hosting("tests.envs:Echo") as browser:
-        calls: Calls = [("echo", {"text": "hi"}), ("echo", {"text": "the password is hunter2-hunter2"})]
+        calls: Calls = [
+            ("echo", {"text": "hi"}),
+            ("echo", {"text": "the password is hunter2-hunter2"}),
+        ]
         parent = await recorded(browser, calls, "echo", secrets={"password": "hunter2-hunter2"})
         assert "The input of step 1 contains" in (await question(browser, parent, 1)).text
         assert (await start_rerun(browser, parent, 1)).status_code == 422
@@ -346,7 +395,9 @@ async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> Non
         ({"task__spec": '{"key": "********"}'}, "a secret in it was replaced by stars"),
     ],
 )
-async def test_an_episode_that_cannot_be_continued_is_explained(change: dict[str, Any], told: str) -> None:
+async def test_an_episode_that_cannot_be_continued_is_explained(
+    change: dict[str, Any], told: str
+) -> None:
     async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         await in_database(lambda: changed(Episode.objects.get(pk=parent), **change))
@@ -360,7 +411,10 @@ async def test_an_input_that_was_not_recorded_is_reported() -> None:
         lost = '{"not recorded":"nested too deeply"}'
         await in_database(lambda: Step.objects.filter(episode=parent, index=1).update(input=lost))
         answer = await question(browser, parent, 2)
-        assert "The input of step 1 couldn&#x27;t be recorded" in answer.text and "step=0" in answer.text
+        assert (
+            "The input of step 1 couldn&#x27;t be recorded" in answer.text
+            and "step=0" in answer.text
+        )
 
 
 @pytest.mark.parametrize("number", [999_999, 2**63, 10**30])
@@ -372,7 +426,10 @@ async def test_an_episode_that_is_not_there_is_not_found(number: int) -> None:
 def prolong(episode: int, count: int) -> None:
     """Copy the last step until there are `count`."""
     last = Step.objects.filter(episode=episode).latest("index")
-    facts = {name: getattr(last, name) for name in ("episode_id", "tool", "input", "output", "reward", "status")}
+    facts = {
+        name: getattr(last, name)
+        for name in ("episode_id", "tool", "input", "output", "reward", "status")
+    }
     rows = [
         Step(**facts, index=n, task_id=f"copy-{n}", started=last.started, duration_ms=1.0)
         for n in range(last.index + 1, count)

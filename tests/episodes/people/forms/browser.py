@@ -1,4 +1,5 @@
-"""A browser that knows what HTML says of forms, and nothing else: what the elements of a form would send."""
+"""A browser that knows what HTML says of forms, and nothing else: what the elements of a form would
+send."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class _Elements(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea":
-            self.state[self._textarea] = "".join(self._text).removeprefix("\n")  # as the standard has it
+            # as the standard has it
+            self.state[self._textarea] = "".join(self._text).removeprefix("\n")
             self._textarea = ""
 
 
@@ -65,7 +67,15 @@ class Page:
 
     def do(self, do: str, at: str = "", **more: Any) -> dict[str, Any]:
         """An operation; the form is as the answer has it, if it has one."""
-        message = {"type": "form", "id": 1, "tool": "tool", "do": do, "at": at, "state": self.state, **more}
+        message = {
+            "type": "form",
+            "id": 1,
+            "tool": "tool",
+            "do": do,
+            "at": at,
+            "state": self.state,
+            **more,
+        }
         answer = answer_form(self.tools, message)
         if "html" in answer:
             self.html, self.state = answer["html"], state_of(answer["html"])

@@ -19,7 +19,12 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
     ({"minimum": 1}, 0, ["a"], "0 is too small; the minimum is 1."),
     ({"exclusiveMaximum": 5}, 5, ["a"], "5 is too large; it has to be less than 5."),
     ({"multipleOf": 3}, 4, ["a"], "4 is not a multiple of 3; the nearest are 3 and 6."),
-    ({"multipleOf": 3}, 1_999_999, ["a"], "1999999 is not a multiple of 3; the nearest are 1999998 and 2000001."),
+    (
+        {"multipleOf": 3},
+        1_999_999,
+        ["a"],
+        "1999999 is not a multiple of 3; the nearest are 1999998 and 2000001.",
+    ),
     ({"minLength": 2}, "x", ["a"], "1 character is too few; at least 2 are needed."),
     ({"maxItems": 1}, [1, 2], ["a"], "2 items are too many; at most 1 is allowed."),
     ({"pattern": "^x"}, "y", ["a"], '"y" does not have the expected form: "^x".'),
@@ -27,12 +32,23 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
         {"pattern": r"^[A-Z]{3}-\d+$"},
         "zz",
         ["a"],
-        '"zz" does not have the expected form: 3 capital letters, then "-", then one or more digits.',
+        '"zz" does not have the expected form: 3 capital letters, then "-", then one or more '
+        "digits.",
     ),
-    ({"pattern": "^(a|b)$", "examples": ["a"]}, "zz", ["a"], '"zz" does not have the expected form: such as "a".'),
+    (
+        {"pattern": "^(a|b)$", "examples": ["a"]},
+        "zz",
+        ["a"],
+        '"zz" does not have the expected form: such as "a".',
+    ),
     ({"format": "date"}, "31.5.", ["a"], '"31.5." is not a date, such as 2024-05-31.'),
     ({"format": "email"}, "me", ["a"], '"me" is not an email address, such as name@example.org.'),
-    ({"format": "uri"}, "example", ["a"], '"example" is not an address, such as https://example.org.'),
+    (
+        {"format": "uri"},
+        "example",
+        ["a"],
+        '"example" is not an address, such as https://example.org.',
+    ),
     ({"enum": ["x", 1]}, "y", ["a"], '"y" is not one of "x", 1.'),
     ({"const": "v1"}, "v2", ["a"], 'Expected "v1", not "v2".'),
     ({"uniqueItems": True}, [1, 1], ["a"], "Two items are equal; each item has to be unique."),
@@ -60,7 +76,10 @@ def test_a_problem_is_at_its_member(schema: Any, value: Any, path: list[Any], me
 
 
 def test_an_input_that_fits_has_no_problems() -> None:
-    assert check_input({"type": "object", "properties": {"a": WHOLE}, "required": ["a"]}, {"a": 5}) == []
+    assert (
+        check_input({"type": "object", "properties": {"a": WHOLE}, "required": ["a"]}, {"a": 5})
+        == []
+    )
 
 
 def test_every_missing_member_is_reported_once() -> None:

@@ -1,4 +1,5 @@
-"""Schemas and states that mean harm, or were written without care: always a form, at least one text field of JSON."""
+"""Schemas and states that mean harm, or were written without care: always a form, at least one text
+field of JSON."""
 
 from __future__ import annotations
 
@@ -33,9 +34,14 @@ ODD: dict[str, Any] = {
     "many options": {"enum": list(range(10_000))},
     "many ways": {"anyOf": [{"const": n} for n in range(1000)]},
     "many items": {"type": "array", "items": {"type": "string"}, "minItems": 10**9},
-    "ways in circles": {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "string"}]}}, "$ref": "#/$defs/a"},
+    "ways in circles": {
+        "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "string"}]}},
+        "$ref": "#/$defs/a",
+    },
     "required in circles": {
-        "$defs": {"a": {"type": "object", "properties": {"b": {"$ref": "#/$defs/a"}}, "required": ["b"]}},
+        "$defs": {
+            "a": {"type": "object", "properties": {"b": {"$ref": "#/$defs/a"}}, "required": ["b"]}
+        },
         "$ref": "#/$defs/a",
     },
     "keywords of other types": {
@@ -47,7 +53,11 @@ ODD: dict[str, Any] = {
         "anyOf": {},
         "allOf": 1,
     },
-    "members of other types": {"type": "object", "properties": {"a": 1, "b": None, "c": []}, "required": [1, None, {}]},
+    "members of other types": {
+        "type": "object",
+        "properties": {"a": 1, "b": None, "c": []},
+        "required": [1, None, {}],
+    },
     "limits of other types": {
         "type": "string",
         "maxLength": "x",
@@ -58,9 +68,21 @@ ODD: dict[str, Any] = {
     },
     "a far reference": {"$ref": "https://example.org/schema.json"},
     "a reference of another type": {"$ref": {"a": 1}},
-    "names that no page can carry": {"type": "object", "properties": {"a\r\0\ud800": {"type": "string"}}},
-    "bad patterns": {"type": "object", "patternProperties": {"(": {"type": "string"}, "a": True}, "pattern": "("},
-    "numbers": {"type": "number", "minimum": float("inf"), "multipleOf": 0, "default": float("nan")},
+    "names that no page can carry": {
+        "type": "object",
+        "properties": {"a\r\0\ud800": {"type": "string"}},
+    },
+    "bad patterns": {
+        "type": "object",
+        "patternProperties": {"(": {"type": "string"}, "a": True},
+        "pattern": "(",
+    },
+    "numbers": {
+        "type": "number",
+        "minimum": float("inf"),
+        "multipleOf": 0,
+        "default": float("nan"),
+    },
     "an impossible type": {"allOf": [{"type": "string"}, {"type": "integer"}]},
     "markup": {
         "type": "object",
@@ -75,7 +97,9 @@ ODD: dict[str, Any] = {
 
 @each("name", ODD)
 def test_every_schema_makes_a_form_of_bounded_size(name: str) -> None:
-    page = Page({"type": "object", "properties": {"a": ODD[name]}, "required": ["a"], **_defs(ODD[name])})
+    page = Page(
+        {"type": "object", "properties": {"a": ODD[name]}, "required": ["a"], **_defs(ODD[name])}
+    )
     assert 0 < len(page.html) < 2_000_000
     assert "<script>" not in page.html
 
@@ -100,7 +124,8 @@ def test_every_schema_can_be_checked_against(name: str) -> None:
 
 def test_a_check_whose_cost_grows_with_every_level_is_given_up() -> None:
     ways = [
-        {"properties": {"is": {"const": n}, "l": {"$ref": "#/$defs/E"}, "r": {"$ref": "#/$defs/E"}}} for n in range(6)
+        {"properties": {"is": {"const": n}, "l": {"$ref": "#/$defs/E"}, "r": {"$ref": "#/$defs/E"}}}
+        for n in range(6)
     ]
     value: Any = {"is": 9}
     for _ in range(12):

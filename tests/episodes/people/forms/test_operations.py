@@ -1,4 +1,5 @@
-"""Operations in a form: adding, removing and moving items, choosing branches, leaving out, JSON view."""
+"""Operations in a form: adding, removing and moving items, choosing branches, leaving out, JSON
+view."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ from tests.episodes.people.forms.browser import Page
 from tests.rows import each
 
 STRING, WHOLE = {"type": "string"}, {"type": "integer"}
-WORDS = {"type": "object", "properties": {"words": {"type": "array", "items": STRING}}, "required": ["words"]}
+WORDS = {
+    "type": "object",
+    "properties": {"words": {"type": "array", "items": STRING}},
+    "required": ["words"],
+}
 TREE = {
     "$defs": {
         "T": {
@@ -22,8 +27,16 @@ TREE = {
     },
     "$ref": "#/$defs/T",
 }
-CIRCLE = {"type": "object", "title": "Circle", "properties": {"is": {"const": "circle"}, "r": WHOLE, "at": WHOLE}}
-BOX = {"type": "object", "title": "Box", "properties": {"is": {"const": "box"}, "w": WHOLE, "at": WHOLE}}
+CIRCLE = {
+    "type": "object",
+    "title": "Circle",
+    "properties": {"is": {"const": "circle"}, "r": WHOLE, "at": WHOLE},
+}
+BOX = {
+    "type": "object",
+    "title": "Box",
+    "properties": {"is": {"const": "box"}, "w": WHOLE, "at": WHOLE},
+}
 for shape in (CIRCLE, BOX):
     shape["required"] = list(shape["properties"])  # type: ignore[call-overload]
 SHAPE = {"type": "object", "properties": {"shape": {"oneOf": [CIRCLE, BOX]}}, "required": ["shape"]}
@@ -47,7 +60,12 @@ def test_an_item_is_added_at_the_end_and_gets_the_focus() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [{"type": "object"}, {"type": "object", "properties": {}}, member({"type": "object", "properties": {}})]
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {}},
+        member({"type": "object", "properties": {}}),
+    ],
 )
 def test_an_object_without_fields_offers_none(schema: Any) -> None:
     page = Page(schema)
@@ -81,7 +99,8 @@ def test_items_are_removed_and_moved(do: str, at: str, left: list[str], focus: s
 
 def test_a_removed_item_is_removed_with_its_content() -> None:
     page = page_with(
-        {"type": "object", "properties": {"rows": {"items": {"items": STRING}}}}, {"rows": [["a"], ["b", "c"]]}
+        {"type": "object", "properties": {"rows": {"items": {"items": STRING}}}},
+        {"rows": [["a"], ["b", "c"]]},
     )
     page.do("remove", "/prows/i0")
     assert page.read() == '{"rows": [["b", "c"]]}'
@@ -98,10 +117,15 @@ def test_text_that_is_not_a_number_moves_with_its_item() -> None:
     page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
     page.state["v/pa/i0"] = "one"
     page.do("down", "/pa/i0")
-    assert page.problems() == [(["a", 1], '"one" is not a number. Enter digits, such as 42 or 0.75.')]
+    assert page.problems() == [
+        (["a", 1], '"one" is not a number. Enter digits, such as 42 or 0.75.')
+    ]
 
 
-@each(("do", "at"), [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")])
+@each(
+    ("do", "at"),
+    [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")],
+)
 def test_impossible_moves_change_nothing(do: str, at: str) -> None:
     page = page_with(WORDS, {"words": ["a"]})
     assert "error" in page.do(do, at)
@@ -146,10 +170,23 @@ def test_another_branch_keeps_common_members() -> None:
 
 
 def test_another_branch_keeps_texts_as_numbers_and_members_within_members() -> None:
-    inner = {"type": "object", "properties": {"x": {"type": "integer"}, "y": STRING}, "required": ["x", "y"]}
+    inner = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "y": STRING},
+        "required": ["x", "y"],
+    }
     other = {"type": "object", "properties": {"x": STRING, "z": STRING}, "required": ["x", "z"]}
-    branches = [{"type": "object", "properties": {"n": STRING, "in": inner}, "required": ["n", "in"], "title": "one"}]
-    branches.append({**branches[0], "properties": {"n": {"type": "integer"}, "in": other}, "title": "two"})
+    branches = [
+        {
+            "type": "object",
+            "properties": {"n": STRING, "in": inner},
+            "required": ["n", "in"],
+            "title": "one",
+        }
+    ]
+    branches.append(
+        {**branches[0], "properties": {"n": {"type": "integer"}, "in": other}, "title": "two"}
+    )
     page = page_with(member({"anyOf": branches}), {"a": {"n": "12", "in": {"x": 5, "y": "b"}}})
     page.do("choose", "/pa", choice=1)
     assert (page.state["v/pa/b1/pn"], page.state["v/pa/b1/pin/px"]) == ("12", "5")
@@ -162,7 +199,9 @@ def test_an_optional_member_is_left_out_until_it_is_included() -> None:
     assert page.read() == '{"a": []}'
 
 
-@pytest.mark.parametrize(("presence", "value"), [("given", '{"a": ""}'), ("null", '{"a": null}'), ("absent", "{}")])
+@pytest.mark.parametrize(
+    ("presence", "value"), [("given", '{"a": ""}'), ("null", '{"a": null}'), ("absent", "{}")]
+)
 def test_absent_null_and_empty_are_three_things(presence: str, value: str) -> None:
     page = Page(member({"type": ["string", "null"]}, required=False))
     page.state["s/pa"] = presence
@@ -177,7 +216,10 @@ def test_absent_null_and_empty_are_three_things(presence: str, value: str) -> No
         ({"type": "boolean", "default": True}, '{"a": true}'),
         ({"enum": ["x", "y"], "default": "y"}, '{"a": "y"}'),
         ({"anyOf": [STRING, {"type": "null"}], "default": None}, "{}"),
-        ({"oneOf": [CIRCLE, BOX], "default": {"is": "box", "w": 1, "at": 2}}, '{"a": {"is": "box", "w": 1, "at": 2}}'),
+        (
+            {"oneOf": [CIRCLE, BOX], "default": {"is": "box", "w": 1, "at": 2}},
+            '{"a": {"is": "box", "w": 1, "at": 2}}',
+        ),
         ({"type": "integer", "default": "no number"}, "{}"),
     ],
 )
@@ -198,7 +240,9 @@ def test_faulty_json_stays_in_its_view_with_line_and_column() -> None:
     page.do("raw")
     page.state["r"] = '{"words":\n  ["a",]}'
     [problem] = page.do("form")["errors"]
-    assert problem["path"] == [] and problem["message"].startswith("This is not JSON: line 2, column ")
+    assert problem["path"] == [] and problem["message"].startswith(
+        "This is not JSON: line 2, column "
+    )
     assert page.state["r"] == '{"words":\n  ["a",]}'
 
 

@@ -24,12 +24,20 @@ DAY = timedelta(days=1)
 
 def form(**changes: Any) -> dict[str, Any]:
     """Return the form of an invite for the environment `math`."""
-    return {"place": str(make_environment().pk), "name": "pilot", "lasts": "7", "unit": "days", **changes}
+    return {
+        "place": str(make_environment().pk),
+        "name": "pilot",
+        "lasts": "7",
+        "unit": "days",
+        **changes,
+    }
 
 
 def make_link(lasts: timedelta = DAY, **values: Any) -> str:
     """Return the path of a new invite's link."""
-    invite = Invite(**{"name": "pilot", "environment": make_environment(), "author": "ada", **values})
+    invite = Invite(
+        **{"name": "pilot", "environment": make_environment(), "author": "ada", **values}
+    )
     return f"/play/invite/{save_invite(invite, lasts)}/"
 
 
@@ -68,7 +76,9 @@ def test_the_form_sets_split_time_and_blindness(client: Client) -> None:
         ({"unit": "years"}, "not one of the available choices"),
     ],
 )
-def test_a_faulty_form_shows_errors_at_its_fields(client: Client, changes: dict[str, str], told: str) -> None:
+def test_a_faulty_form_shows_errors_at_its_fields(
+    client: Client, changes: dict[str, str], told: str
+) -> None:
     answer = client.post("/play/invites/", form(**changes))
     assert answer.status_code == 422 and told in answer.content.decode()
     assert not Invite.objects.exists()
@@ -90,7 +100,12 @@ def test_only_who_sees_a_private_environment_invites_to_it() -> None:
         and "math" not in stranger.get("/play/invites/").content.decode()
     )
     assert inviter.post("/play/invites/", form()).status_code == 201
-    assert stranger.post(f"/play/invites/{Invite.objects.get().pk}/revoke/", {"confirm": "1"}).status_code == 404
+    assert (
+        stranger.post(
+            f"/play/invites/{Invite.objects.get().pk}/revoke/", {"confirm": "1"}
+        ).status_code
+        == 404
+    )
     environment.members.add(eve)
     assert stranger.post("/play/invites/", form()).status_code == 201
 
@@ -128,7 +143,21 @@ def test_a_stranger_with_the_link_becomes_a_guest(stranger: Client) -> None:
     assert stranger.get("/play/").status_code == 200
 
 
-@each("name", ["", "   ", "x" * 61, "a\u202eb", "P0\t1", "P0\n1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\u31641"])
+@each(
+    "name",
+    [
+        "",
+        "   ",
+        "x" * 61,
+        "a\u202eb",
+        "P0\t1",
+        "P0\n1",
+        "P0\x0b1",
+        "P0\u20281",
+        "P0\u28001",
+        "P0\u31641",
+    ],
+)
 def test_a_guest_needs_a_name_that_can_be_shown(stranger: Client, name: str) -> None:
     answer = stranger.post(make_link(), {"name": name})
     assert answer.status_code == 422 and 'role="alert"' in answer.content.decode()
@@ -160,9 +189,12 @@ def test_an_account_does_not_become_a_guest(stranger: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was revoked")]
+    ("lasts", "revoked", "told"),
+    [(-DAY, None, "has expired"), (DAY, timezone.now(), "was revoked")],
 )
-def test_a_closed_link_says_so_and_nothing_else(stranger: Client, lasts: Any, revoked: Any, told: str) -> None:
+def test_a_closed_link_says_so_and_nothing_else(
+    stranger: Client, lasts: Any, revoked: Any, told: str
+) -> None:
     answer = stranger.get(make_link(lasts, revoked=revoked))
     assert answer.status_code == 410 and told in answer.content.decode()
     assert "math" not in answer.content.decode() and "/episodes/" not in answer.content.decode()
@@ -174,7 +206,9 @@ def test_an_unknown_link_is_not_found(stranger: Client, token: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"revoked": timezone.now()}, {"expires": timezone.now() - DAY}])
-def test_guests_of_a_closed_invite_are_informed_at_their_next_request(stranger: Client, change: Any) -> None:
+def test_guests_of_a_closed_invite_are_informed_at_their_next_request(
+    stranger: Client, change: Any
+) -> None:
     stranger.post(make_link(), {"name": "Zoë"})
     Invite.objects.update(**change)
     answer = stranger.get("/play/")
@@ -204,7 +238,9 @@ def test_the_referrer_does_not_contain_the_link(stranger: Client) -> None:
     assert stranger.get(make_link())["Referrer-Policy"] == "strict-origin"
 
 
-def test_the_log_does_not_contain_the_link(stranger: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_does_not_contain_the_link(
+    stranger: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     from orsweb.logs import WithoutInvites
 
     path = make_link()
@@ -221,7 +257,10 @@ def test_an_account_without_the_permission_has_no_access_to_invites(stranger: Cl
     revoke = f"/play/invites/{Invite.objects.get().pk}/revoke/"
     posts = [stranger.post("/play/invites/", form()), stranger.post(revoke)]
     for answer in (stranger.get("/play/invites/"), *posts):
-        assert answer.status_code == 403 and "Your account, bob, may not invite guests." in answer.content.decode()
+        assert (
+            answer.status_code == 403
+            and "Your account, bob, may not invite guests." in answer.content.decode()
+        )
     assert list(Invite.objects.values_list("name", "revoked")) == [("pilot", None)]
     assert "/play/invites/" not in stranger.get("/play/").content.decode()
     assert "/play/invites/" not in stranger.get("/play/people/").content.decode()

@@ -24,7 +24,9 @@ def study_of(split: Split, name: str = "pilot", *, numbers: str = "", **values: 
 
 def link_of(study: Study, name: str = "link for everybody", *, is_personal: bool = False) -> str:
     """Return the path of a new link."""
-    invite = Invite(name=name, environment=study.environment, study=study, is_personal=is_personal, author="ada")
+    invite = Invite(
+        name=name, environment=study.environment, study=study, is_personal=is_personal, author="ada"
+    )
     return f"/play/invite/{save_invite(invite, timedelta(days=1))}/"
 
 

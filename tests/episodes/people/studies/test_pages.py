@@ -32,7 +32,11 @@ def form(tasks: str, **changes: str) -> dict[str, str]:
 
 
 def tasks_of(study: Study) -> list[int]:
-    return list(SuiteTask.objects.filter(member=study.member).order_by("position").values_list("task", flat=True))
+    return list(
+        SuiteTask.objects.filter(member=study.member)
+        .order_by("position")
+        .values_list("task", flat=True)
+    )
 
 
 @pytest.fixture
@@ -47,7 +51,9 @@ def curator() -> Client:
 
 def test_a_study_freezes_the_chosen_tasks_of_a_split_as_a_suite(curator: Client) -> None:
     split = split_of("math", 10)
-    ids = list(SplitEntry.objects.filter(split=split).order_by("position").values_list("task", flat=True))
+    ids = list(
+        SplitEntry.objects.filter(split=split).order_by("position").values_list("task", flat=True)
+    )
     sent = form(f"split/{split.pk}", numbers="7, 0-2", consent="I agree.", people_per_task="3")
     assert curator.post("/play/studies/new/", sent)["Location"] == "/play/studies/pilot/"
     study = Study.objects.get()
@@ -82,17 +88,31 @@ def test_a_study_takes_the_tasks_of_a_suite(curator: Client) -> None:
         ({"numbers": "one"}, "&#x27;one&#x27; is no number or range of tasks"),
         ({"search": "nowhere"}, "meets all of these conditions"),
         ({"attempts": "0"}, "greater than or equal to 1"),
-        ({"tasks_per_person": "2", "least_finished": "3"}, "A person gets at most 2. Enter 2 or fewer."),
-        ({"least_finished": "5"}, "Nobody can finish 5 tasks of a study that has 4 tasks. Enter fewer."),
+        (
+            {"tasks_per_person": "2", "least_finished": "3"},
+            "A person gets at most 2. Enter 2 or fewer.",
+        ),
+        (
+            {"least_finished": "5"},
+            "Nobody can finish 5 tasks of a study that has 4 tasks. Enter fewer.",
+        ),
         ({"at_random": "5"}, "5 tasks can&#x27;t be drawn of 4. Draw fewer."),
-        ({"completion_code": "\u200b"}, "The code has characters that people can&#x27;t see or copy."),
+        (
+            {"completion_code": "\u200b"},
+            "The code has characters that people can&#x27;t see or copy.",
+        ),
         ({"completion_code": "A", "no_task_code": "A"}, "Another outcome has this code."),
-        ({"completion_code": "Abc-1", "incomplete_code": "ABC1"}, "Another outcome has this code. Only letters"),
+        (
+            {"completion_code": "Abc-1", "incomplete_code": "ABC1"},
+            "Another outcome has this code. Only letters",
+        ),
         ({"incomplete_code": "x\u00e9", "no_task_code": "XE"}, "Another outcome has this code."),
         ({"tasks": "split/999"}, "Select a valid choice"),
     ],
 )
-def test_a_faulty_form_says_what_is_allowed(curator: Client, changes: dict[str, str], words: str) -> None:
+def test_a_faulty_form_says_what_is_allowed(
+    curator: Client, changes: dict[str, str], words: str
+) -> None:
     answer = curator.post("/play/studies/new/", form(f"split/{split_of('math', 4).pk}") | changes)
     assert answer.status_code == 422 and words in answer.content.decode()
     assert not Study.objects.exists()
@@ -111,13 +131,18 @@ def test_making_and_closing_studies_takes_the_permission_of_curators() -> None:
 
 def test_personal_links_are_a_file_and_one_can_be_revoked(curator: Client) -> None:
     study_of(split_of("math", 2))
-    answer = curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": "P01\nP02\n", "days": "3"})
+    answer = curator.post(
+        "/play/studies/pilot/links/", {"kind": "personal", "names": "P01\nP02\n", "days": "3"}
+    )
     rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert [row["name"] for row in rows] == ["P01", "P02"]
     [first, second] = [Client().get(row["link"].partition("testserver")[2]) for row in rows]
     assert (first["Location"], second["Location"]) == ("/play/study/", "/play/study/")
     invite = Invite.objects.get(name="P01")
-    assert curator.post(f"/play/studies/pilot/links/{invite.pk}/revoke/", {"confirm": "1"}).status_code == 302
+    assert (
+        curator.post(f"/play/studies/pilot/links/{invite.pk}/revoke/", {"confirm": "1"}).status_code
+        == 302
+    )
     assert Client().get(rows[0]["link"].partition("testserver")[2]).status_code == 410
     assert "link revoked" in curator.get("/play/studies/pilot/").content.decode()
 
@@ -127,7 +152,9 @@ def test_a_new_personal_link_of_a_name_goes_on_with_its_person(curator: Client) 
     form = {"kind": "personal", "names": "P01", "days": "3"}
 
     def made() -> str:
-        rows = csv.DictReader(io.StringIO(curator.post("/play/studies/pilot/links/", form).content.decode()))
+        rows = csv.DictReader(
+            io.StringIO(curator.post("/play/studies/pilot/links/", form).content.decode())
+        )
         return next(rows)["link"].partition("testserver")[2]
 
     lost = made()
@@ -142,7 +169,10 @@ def test_a_new_personal_link_of_a_name_goes_on_with_its_person(curator: Client) 
 @each(
     "form",
     [
-        *({"kind": kind, "names": "P01", "days": "3"} for kind in ("", "Personal", "zzz", "shared")),
+        *(
+            {"kind": kind, "names": "P01", "days": "3"}
+            for kind in ("", "Personal", "zzz", "shared")
+        ),
         *({"kind": "shared", "days": days} for days in ("0", "366", "1.5", " 3 ", "\uff13", "1_0")),
     ],
 )
@@ -158,7 +188,10 @@ def test_a_reason_for_an_exclusion_can_be_read(curator: Client, pilot: Study, re
     guest = played(pilot).guest
     assert guest is not None
     answer = curator.post(f"/play/studies/pilot/people/{guest.pk}/exclude/", {"reason": reason})
-    assert (answer.status_code, Guest.objects.filter(exclusion="").count()) == (422, Guest.objects.count())
+    assert (answer.status_code, Guest.objects.filter(exclusion="").count()) == (
+        422,
+        Guest.objects.count(),
+    )
 
 
 @each("query", ["tasks=split/999", "tasks=zzz", "bucket=zzz", "numbers=1&numbers=2"])
@@ -192,10 +225,14 @@ def test_a_form_of_a_study_is_filled_in_with_what_it_offers(curator: Client, que
         *("P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"),
     ],
 )
-def test_personal_links_are_for_names_that_differ_and_can_be_seen(curator: Client, pilot: Study, names: str) -> None:
+def test_personal_links_are_for_names_that_differ_and_can_be_seen(
+    curator: Client, pilot: Study, names: str
+) -> None:
     answer = send_names(curator, names)
     text = answer.content.decode()
-    assert answer.status_code == 422 and ("are the same name" in text or "can&#x27;t be seen" in text)
+    assert answer.status_code == 422 and (
+        "are the same name" in text or "can&#x27;t be seen" in text
+    )
 
 
 @each(
@@ -208,20 +245,30 @@ def test_personal_links_are_for_names_that_differ_and_can_be_seen(curator: Clien
         "\u30ab\u30fc\n\u30ab",
     ],
 )
-def test_other_letters_and_digits_are_other_names(curator: Client, pilot: Study, names: str) -> None:
+def test_other_letters_and_digits_are_other_names(
+    curator: Client, pilot: Study, names: str
+) -> None:
     Invite.objects.all().delete()
     assert (send_names(curator, names).status_code, Invite.objects.count()) == (200, 2)
 
 
-def test_a_list_names_nobody_as_an_earlier_one_in_another_spelling(curator: Client, pilot: Study) -> None:
-    assert [send_names(curator, names).status_code for names in ("1\n2", "3\n1", "4\n-1")] == [200, 200, 422]
+def test_a_list_names_nobody_as_an_earlier_one_in_another_spelling(
+    curator: Client, pilot: Study
+) -> None:
+    assert [send_names(curator, names).status_code for names in ("1\n2", "3\n1", "4\n-1")] == [
+        200,
+        200,
+        422,
+    ]
     text = unescape(send_names(curator, "-1").content.decode())
     assert "'-1' is the same name as '1', which has a personal link." in text
     assert Invite.objects.filter(revoked=None).count() == 3
 
 
 def send_names(curator: Client, names: str) -> Any:
-    return curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": names, "days": "3"})
+    return curator.post(
+        "/play/studies/pilot/links/", {"kind": "personal", "names": names, "days": "3"}
+    )
 
 
 def test_who_has_a_name_that_none_can_have_now_stays_who_they_are(curator: Client) -> None:
@@ -232,11 +279,17 @@ def test_who_has_a_name_that_none_can_have_now_stays_who_they_are(curator: Clien
         browser.get(link)
         Guest.objects.filter(name=name).update(consented=timezone.now())
         for task in SuiteTask.objects.filter(member=study.member):
-            DealtTask.objects.create(study=study, guest=Guest.objects.get(name=name), task=task.task)
+            DealtTask.objects.create(
+                study=study, guest=Guest.objects.get(name=name), task=task.task
+            )
             episode = make_episode(task=task.task, player="human")
-            Play.objects.create(episode=episode, guest=Guest.objects.get(name=name), counts_left=False)
+            Play.objects.create(
+                episode=episode, guest=Guest.objects.get(name=name), counts_left=False
+            )
         assert "DONE" in browser.get("/play/study/").content.decode(), name
-    rows = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
+    rows = csv.DictReader(
+        io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode())
+    )
     assert sorted({row["person"] for row in rows}) == sorted(people)
     curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": "P0 1", "days": "3"})
     ended = Invite.objects.exclude(revoked=None).values_list("name", flat=True)
@@ -252,7 +305,12 @@ def test_the_link_for_everybody_is_shown_once(curator: Client) -> None:
 
 
 def test_the_page_of_a_study_shows_what_its_guests_read(curator: Client) -> None:
-    study_of(split_of("math", 2), instructions="Work *alone*.", consent="I am an adult.", completion_code="<C0DE>")
+    study_of(
+        split_of("math", 2),
+        instructions="Work *alone*.",
+        consent="I am an adult.",
+        completion_code="<C0DE>",
+    )
     page = curator.get("/play/studies/pilot/").content.decode()
     assert "Work <em>alone</em>." in page and "I am an adult." in page and "&lt;C0DE&gt;" in page
 
@@ -283,7 +341,12 @@ def test_results_are_on_the_page_and_in_lists(curator: Client) -> None:
     played(study, status="running", cause="")
     make_episode(environment=study.environment, player="human")
     page = curator.get("/play/studies/pilot/").content.decode()
-    assert "task 1</a>" in page and "of 1 played" in page and "30" in page and "</progress> 1 of 2<" in page
+    assert (
+        "task 1</a>" in page
+        and "of 1 played" in page
+        and "30" in page
+        and "</progress> 1 of 2<" in page
+    )
     assert curator.get("/episodes/?study=pilot").context["page"].matches == 2
     assert "No study is named" in curator.get("/episodes/?study=pilo").content.decode()
     assert curator.get("/episodes/?study=pilot&player=agent").status_code == 400
@@ -299,22 +362,37 @@ def test_a_person_is_excluded_with_a_reason(curator: Client) -> None:
         assert answer.status_code == 422 and "Enter why Zoë is excluded" in answer.content.decode()
     assert curator.post(address, {"reason": " a <b>bot</b> "}).status_code == 302
     page = curator.get("/play/studies/pilot/").content.decode()
-    assert 'title="a &lt;b&gt;bot&lt;/b&gt; (ada), ' in page and "of 1 played" in page and ">excluded<" in page
-    [link] = re.findall(
-        'Excluded: <a href="([^"]*)">1 episode of Zo\u00eb</a> \\(a &lt;b&gt;bot&lt;/b&gt; \\(ada\\)\\)', page
+    assert (
+        'title="a &lt;b&gt;bot&lt;/b&gt; (ada), ' in page
+        and "of 1 played" in page
+        and ">excluded<" in page
     )
-    assert f'href="/episodes/{Episode.objects.get().pk}/"' in curator.get(unescape(link)).content.decode()
-    [line] = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
+    [link] = re.findall(
+        'Excluded: <a href="([^"]*)">1 episode of Zo\u00eb</a> \\(a &lt;b&gt;bot&lt;/b&gt; '
+        "\\(ada\\)\\)",
+        page,
+    )
+    assert (
+        f'href="/episodes/{Episode.objects.get().pk}/"'
+        in curator.get(unescape(link)).content.decode()
+    )
+    [line] = csv.DictReader(
+        io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode())
+    )
     assert (line["counts"], line["excluded"]) == ("no", "a <b>bot</b> (ada)")
     assert ">excluded</span>" in curator.get("/episodes/?study=pilot").content.decode()
     curator.post(address, {"include": "on"})
-    [line] = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
+    [line] = csv.DictReader(
+        io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode())
+    )
     assert (line["counts"], line["excluded"]) == ("yes", "")
     for path in ("pilot/people/99999/exclude/", "other/people/1/exclude/"):
         assert curator.post(f"/play/studies/{path}", {"reason": "x"}).status_code == 404
 
 
-@pytest.mark.parametrize(("limit", "pause", "seconds"), [("", "", 3600), ("5", "", 0), ("5", "10", 600), ("", "0", 0)])
+@pytest.mark.parametrize(
+    ("limit", "pause", "seconds"), [("", "", 3600), ("5", "", 0), ("5", "10", 600), ("", "0", 0)]
+)
 def test_a_study_with_a_time_limit_has_no_pause_unless_it_says_so(
     curator: Client, limit: str, pause: str, seconds: int
 ) -> None:
@@ -366,7 +444,9 @@ def place_of(browser: Client, study: Study) -> str:
     return " ".join(re.sub("<[^>]*>", "", f"<td{cells[3]}").split())
 
 
-@pytest.mark.parametrize("values", [{}, {"people_per_task": 1}, {"tasks_per_person": 1}, {"is_shuffled": True}])
+@pytest.mark.parametrize(
+    "values", [{}, {"people_per_task": 1}, {"tasks_per_person": 1}, {"is_shuffled": True}]
+)
 def test_the_page_says_where_each_person_is(curator: Client, values: dict[str, Any]) -> None:
     study = study_of(split_of("math", 2), **values)
     play = played(study, status="running", cause="")
@@ -377,7 +457,9 @@ def test_the_page_says_where_each_person_is(curator: Client, values: dict[str, A
     assert place_of(curator, study) == ("finished" if study.tasks_per_person else "between tasks")
     second = SuiteTask.objects.filter(member=study.member).order_by("position")[1].task
     DealtTask.objects.create(study=study, guest=play.guest, task=second)
-    Play.objects.create(guest=play.guest, episode=make_episode(task=second, player="human", steps_count=1))
+    Play.objects.create(
+        guest=play.guest, episode=make_episode(task=second, player="human", steps_count=1)
+    )
     assert place_of(curator, study) == "finished"
     Episode.objects.filter(task=second).update(cause="abandoned")
     assert place_of(curator, study) == "finished 1 of 2"
@@ -409,12 +491,20 @@ def test_a_study_of_a_private_environment_does_not_exist_for_others(curator: Cli
     assert curator.get("/play/studies/pilot/").status_code == 200
 
 
-def test_a_study_of_tasks_of_a_training_split_is_made_only_once_that_was_read(curator: Client) -> None:
+def test_a_study_of_tasks_of_a_training_split_is_made_only_once_that_was_read(
+    curator: Client,
+) -> None:
     split = split_of("math", 3)
     Split.objects.filter(pk=split.pk).update(type="test")
     make_split(split.entries.all()[1].task, name="other", environment=split.environment)
     sent = form(f"split/{split.pk}", numbers="1, 2", at_random="1")
     page = curator.post("/play/studies/new/", sent).content.decode()
-    assert "1 task is also in the train split &#x27;other&#x27;" in page and not Study.objects.exists()
+    assert (
+        "1 task is also in the train split &#x27;other&#x27;" in page and not Study.objects.exists()
+    )
     seen = re.search(r'name="seen" value="(\w+)"', page)
-    assert seen and curator.post("/play/studies/new/", {**sent, "seen": seen[1]})["Location"] == "/play/studies/pilot/"
+    assert (
+        seen
+        and curator.post("/play/studies/new/", {**sent, "seen": seen[1]})["Location"]
+        == "/play/studies/pilot/"
+    )

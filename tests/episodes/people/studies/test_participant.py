@@ -56,19 +56,28 @@ def _plays() -> list[tuple[int, int, bool]]:
 
 
 async def test_a_guest_reads_the_instructions_plays_every_task_and_gets_the_code() -> None:
-    texts = {"instructions": "Read *carefully*.", "consent": "I am an adult.", "completion_code": "C0DE"}
+    texts = {
+        "instructions": "Read *carefully*.",
+        "consent": "I am an adult.",
+        "completion_code": "C0DE",
+    }
     async with taking_part(**texts) as browser:
         page = (await browser.get("/play/study/")).text
-        assert "Read <em>carefully</em>." in page and "I am an adult." in page and "C0DE" not in page
+        assert (
+            "Read <em>carefully</em>." in page and "I am an adult." in page and "C0DE" not in page
+        )
         assert (await send(browser, "/play/study/", "/play/study/begin/")).status_code == 422
         first = await start(browser, "/play/study/begin/", agrees="on")
         assert "Task 1 of 2" in (await browser.get(f"/play/{first}/")).text
         assert (
-            "1 of 2 done" in await finish(browser, first) and "1 of 2 done" in (await browser.get("/play/study/")).text
+            "1 of 2 done" in await finish(browser, first)
+            and "1 of 2 done" in (await browser.get("/play/study/")).text
         )
         assert "Finish" in await finish(browser, await start(browser))
         assert "C0DE" in (await browser.get("/play/study/")).text
-        assert (await send(browser, "/play/study/", "/play/study/next/")).headers["Location"] == "/play/study/"
+        assert (await send(browser, "/play/study/", "/play/study/next/")).headers[
+            "Location"
+        ] == "/play/study/"
     assert await in_database(_plays) == [(1, 1, True), (2, 1, True)]
 
 
@@ -78,7 +87,9 @@ async def test_only_the_first_attempt_counts() -> None:
         assert "Try again" not in await finish(browser, await start(browser, again="on"))
         await finish(browser, await start(browser))
     assert await in_database(_plays) == [(1, 1, True), (1, 2, False), (2, 1, True)]
-    repeats = await in_database(lambda: list(Play.objects.order_by("pk").values_list("is_repeat", flat=True)))
+    repeats = await in_database(
+        lambda: list(Play.objects.order_by("pk").values_list("is_repeat", flat=True))
+    )
     assert repeats == [False, True, False]
 
 
@@ -87,11 +98,15 @@ async def test_a_guest_of_a_study_chooses_no_task() -> None:
         assert (await browser.get("/play/")).headers["Location"] == "/play/study/"
         form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
         answer = await send(browser, "/play/study/", "/play/", **form)
-        assert answer.headers["Location"] == "/play/study/" and not await in_database(Episode.objects.exists)
+        assert answer.headers["Location"] == "/play/study/" and not await in_database(
+            Episode.objects.exists
+        )
 
 
 @pytest.mark.parametrize("limit_seconds", [None, 600])
-async def test_who_gives_up_without_a_call_goes_on_with_the_next_task(limit_seconds: int | None) -> None:
+async def test_who_gives_up_without_a_call_goes_on_with_the_next_task(
+    limit_seconds: int | None,
+) -> None:
     async with taking_part(limit_seconds=limit_seconds) as browser:
         async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
             await tab.send("leave")
@@ -111,7 +126,12 @@ async def test_a_further_attempt_has_the_number_of_its_task() -> None:
         assert ">Task 2 of 2<" in (await browser.get(f"/play/{await start(browser)}/")).text
 
 
-CODES = {"completion_code": "ALL", "incomplete_code": "FEW", "no_task_code": "NONE", "completion": "Paid."}
+CODES = {
+    "completion_code": "ALL",
+    "incomplete_code": "FEW",
+    "no_task_code": "NONE",
+    "completion": "Paid.",
+}
 
 
 async def ended_code(browser: httpx.AsyncClient, *endings: str) -> str:
@@ -141,7 +161,9 @@ async def ended_code(browser: httpx.AsyncClient, *endings: str) -> str:
         (("finish", "finish"), 5, "ALL"),  # more than there are, in a study of an earlier version
     ],
 )
-async def test_each_outcome_has_its_code(endings: tuple[str, ...], least: int | None, code: str) -> None:
+async def test_each_outcome_has_its_code(
+    endings: tuple[str, ...], least: int | None, code: str
+) -> None:
     async with taking_part(**CODES) as browser:
         await Study.objects.aupdate(least_finished=least)
         assert await ended_code(browser, *endings) == code
@@ -166,7 +188,9 @@ async def test_who_comes_when_others_have_all_tasks_gets_the_code_for_that() -> 
         assert "Others have taken all tasks" in page and "NONE" in page and "ALL" not in page
 
 
-@pytest.mark.parametrize("name", ["Zoë", "Z o\u3000E", "Zo\u0065\u0308", "Z^\u043e+ë", "\uff3a\u03bf\u0435"])
+@pytest.mark.parametrize(
+    "name", ["Zoë", "Z o\u3000E", "Zo\u0065\u0308", "Z^\u043e+ë", "\uff3a\u03bf\u0435"]
+)
 async def test_a_name_joins_a_study_once(name: str) -> None:
     async with taking_part() as browser:
         await finish(browser, await start(browser, "/play/study/begin/"))
@@ -183,7 +207,9 @@ async def test_many_who_join_at_once_by_one_name_are_one_person() -> None:
         link = await in_database(lambda: link_of(_study()))
 
         async def join() -> int:
-            async with httpx.AsyncClient(transport=host._transport, base_url=host.base_url) as browser:
+            async with httpx.AsyncClient(
+                transport=host._transport, base_url=host.base_url
+            ) as browser:
                 return (await send(browser, link, link, name="P01")).status_code
 
         answers = await asyncio.gather(*(join() for _ in range(5)))
@@ -218,14 +244,22 @@ async def test_guests_of_a_closed_study_read_that_it_is_closed() -> None:
             await tab.receive("state")
             await in_database(close)
             ended = (await tab.receive("ended"))["html"]
-            assert "The study is closed" in ended and "The study was closed." in ended and "evoked" not in ended
+            assert (
+                "The study is closed" in ended
+                and "The study was closed." in ended
+                and "evoked" not in ended
+            )
             await tab.send("alive")
             assert (await tab.receive("error"))["message"].startswith("This study is closed.")
         pages = [await browser.get(path) for path in ("/play/study/", f"/play/{pk}/")]
         browser.cookies.clear()
         pages.append(await browser.get(link))
     for page in pages:
-        assert (page.status_code, "This study is closed" in page.text, "evoked" in page.text) == (410, True, False)
+        assert (page.status_code, "This study is closed" in page.text, "evoked" in page.text) == (
+            410,
+            True,
+            False,
+        )
         assert "This study is closed. " not in page.text, "the notice repeats the heading"
         assert "Invalid invite" not in page.text
 
@@ -244,7 +278,9 @@ def returning(page: str) -> str:
 
 @pytest.mark.parametrize("end", [close, expire])
 @pytest.mark.parametrize("keys", [KEYS, {}])
-async def test_who_has_finished_sees_the_code_after_the_end(end: Callable[[], None], keys: dict[str, str]) -> None:
+async def test_who_has_finished_sees_the_code_after_the_end(
+    end: Callable[[], None], keys: dict[str, str]
+) -> None:
     async with taking_part(numbers="0", ORSWEB_API_KEYS=keys, **CODES) as browser:
         await finish(browser, await start(browser, "/play/study/begin/"))
         link = returning((await browser.get("/play/study/")).text)
@@ -267,7 +303,9 @@ async def test_a_link_that_was_revoked_shows_no_code_after_the_close() -> None:
 
 
 @pytest.mark.parametrize(("least", "code"), [(1, "ALL"), (2, ""), (None, "")])
-async def test_a_close_between_two_tasks_completes_where_enough_are_finished(least: int | None, code: str) -> None:
+async def test_a_close_between_two_tasks_completes_where_enough_are_finished(
+    least: int | None, code: str
+) -> None:
     async with taking_part(least_finished=least, **CODES) as browser:
         await finish(browser, await start(browser, "/play/study/begin/"))
         await in_database(close)
@@ -298,13 +336,17 @@ async def test_who_found_no_task_keeps_that_code_after_the_close() -> None:
         assert ">NONE<" in (await browser.get("/play/study/")).text
         await in_database(close)
         await in_database(lambda: Study.objects.update(closed=timezone.now() - timedelta(days=2)))
-        await in_database(lambda: DealtTask.objects.update(created=timezone.now() - timedelta(days=2, minutes=5)))
+        await in_database(
+            lambda: DealtTask.objects.update(created=timezone.now() - timedelta(days=2, minutes=5))
+        )
         await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
         assert ">NONE<" in (await browser.get("/play/study/")).text
 
 
 @pytest.mark.parametrize("path", ["/play/study/", "/play/", "/play/1/"])
-async def test_a_guest_of_a_server_without_keys_reads_that_the_study_is_closed_until_leaving(path: str) -> None:
+async def test_a_guest_of_a_server_without_keys_reads_that_the_study_is_closed_until_leaving(
+    path: str,
+) -> None:
     async with taking_part(ORSWEB_API_KEYS={}) as browser:
         await in_database(close)
         page = await browser.get(path)
@@ -332,9 +374,15 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task(short_pauses:
             async with open_tab(browser, pk) as tab:
                 await tab.receive("state")
                 beside = (await browser.get("/play/study/")).text
-                assert "open on another page, so the clock runs." in beside and "stands still" not in beside
+                assert (
+                    "open on another page, so the clock runs." in beside
+                    and "stands still" not in beside
+                )
             page = (await browser.get("/play/study/")).text
-            assert re.search("The clock stands still. Your task is kept for <b [^>]*>(1 h 00 min|59 min 5. s)<", page)
+            assert re.search(
+                "The clock stands still. Your task is kept for <b [^>]*>(1 h 00 min|59 min 5. s)<",
+                page,
+            )
             assert "has ended" not in page
             await eventually_paused(True)
             async with open_tab(browser, pk) as tab:
@@ -357,7 +405,9 @@ async def eventually_paused(expected: bool) -> None:
             pass
 
 
-async def test_a_pause_after_the_last_answer_is_not_taken_off_the_time_played(short_pauses: None) -> None:
+async def test_a_pause_after_the_last_answer_is_not_taken_off_the_time_played(
+    short_pauses: None,
+) -> None:
     def seconds() -> float | None:
         return plays_of_study()[0].seconds
 
@@ -386,9 +436,15 @@ async def test_a_task_ends_as_abandoned_when_its_pause_is_over() -> None:
         with suppress(SessionNotFound):
             await get_service().until_gone(episode.session_id, episode.key_label)
         ended = await in_database(lambda: Episode.objects.get(pk=pk))
-        assert (ended.cause, ended.detail) == ("abandoned", "The page was closed, and nobody came back in time.")
+        assert (ended.cause, ended.detail) == (
+            "abandoned",
+            "The page was closed, and nobody came back in time.",
+        )
         page = (await browser.get("/play/study/")).text
-        assert "Your last task has ended, because you were away for too long." in page and "1 of 2 done" in page
+        assert (
+            "Your last task has ended, because you were away for too long." in page
+            and "1 of 2 done" in page
+        )
 
 
 async def test_a_study_without_a_pause_says_so() -> None:
@@ -431,7 +487,9 @@ async def test_a_task_that_is_quarantined_meanwhile_is_not_given_any_longer() ->
     async with taking_part() as browser:
         await finish(browser, await start(browser, "/play/study/begin/"))
         await in_database(lambda: Task.objects.exclude(episodes=None).update(state="quarantined"))
-        assert await in_database(lambda: Task.objects.filter(state="active").update(state="quarantined"))
+        assert await in_database(
+            lambda: Task.objects.filter(state="active").update(state="quarantined")
+        )
         page = (await browser.get("/play/study/")).text
         assert "done. Thank you!" in page and "You finished 1 task" in page
     assert await in_database(_plays) == [(1, 1, True)]
@@ -442,7 +500,9 @@ async def test_a_task_that_is_quarantined_while_it_is_played_is_played_to_its_en
         async with open_tab(browser, first := await start(browser, "/play/study/begin/")) as tab:
             await tab.call("echo", text="hello")
             await tab.receive("step")
-            await in_database(lambda: Task.objects.exclude(episodes=None).update(state="quarantined"))
+            await in_database(
+                lambda: Task.objects.exclude(episodes=None).update(state="quarantined")
+            )
             page = (await browser.get("/play/study/")).text
             assert "is waiting for you" in page and f'href="/play/{first}/"' in page
             await tab.call("finish")
@@ -456,7 +516,9 @@ async def test_a_task_that_is_edited_meanwhile_is_played_as_it_was() -> None:
     def edit() -> list[int]:
         listed = list(SuiteTask.objects.order_by("position").values_list("task", flat=True))
         for task in Task.objects.filter(pk__in=listed):
-            Edit(task.pk, task.spec.replace("{", '{"is_new": true, ', 1), last_revision(task)).apply("ada")
+            Edit(
+                task.pk, task.spec.replace("{", '{"is_new": true, ', 1), last_revision(task)
+            ).apply("ada")
         return listed
 
     async with taking_part() as browser:
@@ -464,7 +526,12 @@ async def test_a_task_that_is_edited_meanwhile_is_played_as_it_was() -> None:
         listed = await in_database(edit)
         await finish(browser, first)
         await finish(browser, await start(browser))
-    assert await in_database(lambda: list(Episode.objects.order_by("pk").values_list("task", flat=True))) == listed
+    assert (
+        await in_database(
+            lambda: list(Episode.objects.order_by("pk").values_list("task", flat=True))
+        )
+        == listed
+    )
     assert await in_database(_plays) == [(1, 1, True), (2, 1, True)]
 
 
@@ -479,7 +546,11 @@ async def test_a_link_revoked_in_mid_task_ends_it_and_keeps_what_was_played() ->
         answer = await browser.get("/play/study/")
         assert answer.status_code == 410 and "Your episodes are saved" in answer.text
         episode = await in_database(lambda: Episode.objects.get())
-        assert (episode.status, episode.cause, episode.detail) == ("ended", "abandoned", "The link was revoked.")
+        assert (episode.status, episode.cause, episode.detail) == (
+            "ended",
+            "abandoned",
+            "The link was revoked.",
+        )
         await in_database(lambda: Invite.objects.update(revoked=None))
         assert "played it by was revoked" in (await browser.get("/play/study/")).text
     assert await in_database(lambda: Episode.objects.get().steps.count()) == 1
@@ -493,16 +564,24 @@ async def test_a_personal_link_is_the_same_person_on_every_device() -> None:
         browser.cookies.clear()
         await browser.get(link)
         page = (await browser.get("/play/study/")).text
-        assert "1 of 2 done" in page and "&lt;b&gt;P01&lt;/b&gt;" in page and "<b>P01</b>" not in page
+        assert (
+            "1 of 2 done" in page and "&lt;b&gt;P01&lt;/b&gt;" in page and "<b>P01</b>" not in page
+        )
     assert await in_database(Guest.objects.count) == 1
 
 
 async def test_a_guest_goes_on_with_the_link_for_another_device() -> None:
     async with taking_part() as browser:
         await finish(browser, await start(browser, "/play/study/begin/"))
-        link = (await browser.get("/play/study/")).text.partition("/play/invite/back/")[2].partition("<")[0]
+        link = (
+            (await browser.get("/play/study/"))
+            .text.partition("/play/invite/back/")[2]
+            .partition("<")[0]
+        )
         browser.cookies.clear()
-        assert (await browser.get(f"/play/invite/back/{link}")).headers["Location"] == "/play/study/"
+        assert (await browser.get(f"/play/invite/back/{link}")).headers[
+            "Location"
+        ] == "/play/study/"
         assert "1 of 2 done" in (await browser.get("/play/study/")).text
         assert (await browser.get("/play/invite/back/forged/")).status_code == 404
         await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
@@ -523,18 +602,25 @@ async def test_tasks_are_dealt_out_until_each_has_its_people() -> None:
         await send(browser, "/play/study/", "/play/study/begin/")
         assert "Others have taken all tasks" in (await browser.get("/play/study/")).text
     results = await in_database(lambda: results_of(Study.objects.get()))
-    assert (results.complete, results.tasks, [line.done for line in results.guests]) == (2, 2, [0, 1, 1])
+    assert (results.complete, results.tasks, [line.done for line in results.guests]) == (
+        2,
+        2,
+        [0, 1, 1],
+    )
 
 
 async def test_many_guests_at_once_finish_a_study_whose_file_equals_the_rows() -> None:
     async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
         link = await in_database(lambda: link_of(_study(is_shuffled=True)))
         await asyncio.gather(*(_play_all(browser, link, f"P{number}") for number in range(8)))
-    lines, rows = await in_database(_file), await in_database(lambda: list(Play.objects.select_related("episode")))
-    assert len(lines) == 16 and {line["counts"] for line in lines} == {"yes"}
-    assert sorted((int(line["episode"]), float(line["return"]), int(line["task_id"])) for line in lines) == sorted(
-        (play.pk, play.episode.return_sum or 0.0, play.episode.task_id) for play in rows
+    lines, rows = (
+        await in_database(_file),
+        await in_database(lambda: list(Play.objects.select_related("episode"))),
     )
+    assert len(lines) == 16 and {line["counts"] for line in lines} == {"yes"}
+    assert sorted(
+        (int(line["episode"]), float(line["return"]), int(line["task_id"])) for line in lines
+    ) == sorted((play.pk, play.episode.return_sum or 0.0, play.episode.task_id) for play in rows)
 
 
 async def _play_all(host: httpx.AsyncClient, link: str, name: str) -> None:
@@ -552,4 +638,6 @@ def _file() -> list[dict[str, str]]:
 async def test_the_form_of_other_plays_stays_closed_to_accounts_without_a_study() -> None:
     async with hosting("tests.envs:Echo") as browser:
         assert (await browser.get("/play/study/")).status_code == 404
-        assert (await send_form(browser, environment="echo", split="train", pick="random")).status_code == 302
+        assert (
+            await send_form(browser, environment="echo", split="train", pick="random")
+        ).status_code == 302

@@ -1,4 +1,5 @@
-"""What counts in a study counts the same on the page of people, on the leaderboard, in lists and in the API."""
+"""What counts in a study counts the same on the page of people, on the leaderboard, in lists and in
+the API."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def counts_by_place() -> dict[str, int]:
     """Return how many attempts each place counts."""
     environment = Environment.objects.get()
-    listed = client_of("curator", name=token_hex(4)).get("/api/episodes", {"ending": "attempt"}).json()
+    listed = (
+        client_of("curator", name=token_hex(4)).get("/api/episodes", {"ending": "attempt"}).json()
+    )
     return {
         "study": sum(one.counts for one in plays_of(Study.objects.get())),
         "people": sum(one.n for person in people_of().persons for one in person.played),
@@ -52,8 +55,12 @@ def counts_by_place() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("calls", [0, 1])
-@pytest.mark.parametrize(("ends", "counts_left"), [("left", False), ("left", True), ("expired", False)])
-async def test_every_place_counts_what_the_study_counts(ends: str, counts_left: bool, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("ends", "counts_left"), [("left", False), ("left", True), ("expired", False)]
+)
+async def test_every_place_counts_what_the_study_counts(
+    ends: str, counts_left: bool, calls: int
+) -> None:
     limit = 1 if ends == "expired" else None
     async with taking_part(counts_left=counts_left, limit_seconds=limit) as browser:
         async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
@@ -119,7 +126,9 @@ async def test_an_excluded_person_counts_nowhere_until_they_are_counted_again() 
         await in_database(derived_again)
         assert await in_database(rows) == without
         await in_database(lambda: include(guest))
-        assert {place: count - 1 for place, count in (await in_database(counts_by_place)).items()} == counted
+        assert {
+            place: count - 1 for place, count in (await in_database(counts_by_place)).items()
+        } == counted
         await in_database(derived_again)
         assert await in_database(rows) != followed and set(counted.values()) == {1}
 
@@ -162,12 +171,22 @@ def test_a_file_carries_the_mark_of_an_excluded_person() -> None:
 
 @pytest.mark.parametrize(
     ("cause", "counts_left", "is_probe"),
-    [("expired", False, False), ("abandoned", True, False), ("abandoned", False, True), ("expired", None, True)],
+    [
+        ("expired", False, False),
+        ("abandoned", True, False),
+        ("abandoned", False, True),
+        ("expired", None, True),
+    ],
 )
 def test_a_file_carries_the_mark(cause: str, counts_left: bool | None, is_probe: bool) -> None:
-    end_episode(None, cause=cause, is_probe=is_probe, player="human", steps_count=0, key_label="@ada")
+    end_episode(
+        None, cause=cause, is_probe=is_probe, player="human", steps_count=0, key_label="@ada"
+    )
     Play.objects.create(episode=Episode.objects.get(), counts_left=counts_left)
     [line] = lines_of()
     assert (line["play"]["counts_left"], line["is_probe"]) == (counts_left, is_probe)
     read = episode_of(json.dumps(line))
-    assert read.play is not None and (read.play.counts_left, read.is_probe) == (counts_left, is_probe)
+    assert read.play is not None and (read.play.counts_left, read.is_probe) == (
+        counts_left,
+        is_probe,
+    )

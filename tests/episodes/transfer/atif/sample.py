@@ -11,7 +11,12 @@ from typing import Any
 PNG = b"\x89PNG\r\n\x1a\n"
 STEPS: list[dict[str, Any]] = [
     {"step_id": 1, "source": "system", "message": "You are a careful engineer."},
-    {"step_id": 2, "timestamp": "2026-03-01T10:00:00Z", "source": "user", "message": "Count the zebras in /data."},
+    {
+        "step_id": 2,
+        "timestamp": "2026-03-01T10:00:00Z",
+        "source": "user",
+        "message": "Count the zebras in /data.",
+    },
     {
         "step_id": 3,
         "timestamp": "2026-03-01T10:00:05.250Z",
@@ -31,15 +36,28 @@ STEPS: list[dict[str, Any]] = [
                     "source_call_id": "c2",
                     "content": [
                         {"type": "text", "text": "A picture:"},
-                        {"type": "image", "source": {"media_type": "image/png", "path": "images/a.png"}},
+                        {
+                            "type": "image",
+                            "source": {"media_type": "image/png", "path": "images/a.png"},
+                        },
                     ],
                 },
             ]
         },
-        "metrics": {"prompt_tokens": 120, "completion_tokens": 30, "cached_tokens": 100, "cost_usd": 0.002},
+        "metrics": {
+            "prompt_tokens": 120,
+            "completion_tokens": 30,
+            "cached_tokens": 100,
+            "cost_usd": 0.002,
+        },
         "extra": {"temperature": 0.7},
     },
-    {"step_id": 4, "timestamp": "2026-03-01T10:00:09Z", "source": "agent", "message": "There are two."},
+    {
+        "step_id": 4,
+        "timestamp": "2026-03-01T10:00:09Z",
+        "source": "agent",
+        "message": "There are two.",
+    },
 ]
 TRAJECTORY: dict[str, Any] = {
     "schema_version": "ATIF-v1.7",
@@ -50,13 +68,24 @@ TRAJECTORY: dict[str, Any] = {
         "version": "2.0.0",
         "model_name": "anthropic/claude-x",
         "tool_definitions": [
-            {"type": "function", "function": {"name": "bash", "description": "Run.", "parameters": {"type": "object"}}}
+            {
+                "type": "function",
+                "function": {
+                    "name": "bash",
+                    "description": "Run.",
+                    "parameters": {"type": "object"},
+                },
+            }
         ],
         "extra": {"parser": "json"},
     },
     "steps": STEPS,
     "notes": "Second try.",
-    "final_metrics": {"total_prompt_tokens": 120, "total_completion_tokens": 30, "total_cost_usd": 0.002},
+    "final_metrics": {
+        "total_prompt_tokens": 120,
+        "total_completion_tokens": 30,
+        "total_cost_usd": 0.002,
+    },
 }
 RESULT: dict[str, Any] = {
     "task_name": "zebras",
@@ -98,7 +127,8 @@ def write_trial(
     result: dict[str, Any] | None = None,
     verifier: Mapping[str, str] = {},
 ) -> Path:
-    """Write a trial as Harbor does, and return the directory of its job. `verifier`: texts of its files by name."""
+    """Write a trial as Harbor does, and return the directory of its job. `verifier`: texts of its
+    files by name."""
     agent = folder / "nightly" / "zebras__a1" / "agent"
     (agent / "images").mkdir(parents=True)
     (agent / "images" / "a.png").write_bytes(PNG)

@@ -60,16 +60,26 @@ def test_a_tool_call_stands_with_its_result() -> None:
 
 
 def test_it_says_who_played_what_and_how_it_ended() -> None:
-    episode = make_episode(run=make_run(), model="m-1", user_agent="openreward/0.1 (x)", return_sum=1.5, run_step=3)
+    episode = make_episode(
+        run=make_run(), model="m-1", user_agent="openreward/0.1 (x)", return_sum=1.5, run_step=3
+    )
     episode.revision = EnvironmentRevision.objects.create(
-        environment=episode.environment, code="a" * 32, versions="{}", first_episode=1, created=episode.created
+        environment=episode.environment,
+        code="a" * 32,
+        versions="{}",
+        first_episode=1,
+        created=episode.created,
     )
     episode.save()
     [one] = trajectories()
     assert one["agent"] == {"name": "openreward", "version": "0.1", "model_name": "m-1"}
     assert one["final_metrics"]["extra"] == {"reward": 1.5, "return": "sum", "cause": "finished"}
     own = one["extra"]["orsweb"]
-    assert (own["run"]["name"], own["run_step"], own["environment"]["name"]) == ("grpo-3", 3, "math")
+    assert (own["run"]["name"], own["run_step"], own["environment"]["name"]) == (
+        "grpo-3",
+        3,
+        "math",
+    )
     assert own["revision"]["code"] == "a" * 32
 
 
@@ -104,7 +114,9 @@ def test_calls_that_the_client_did_not_report_keep_their_place() -> None:
     played(inputs=('{"text":"first"}', '{"text":"hi"}', '{"text":"last"}'))
     reported(event=SESSION)
     [one] = trajectories()
-    calls = [call["arguments"]["text"] for step in one["steps"] for call in step.get("tool_calls", ())]
+    calls = [
+        call["arguments"]["text"] for step in one["steps"] for call in step.get("tool_calls", ())
+    ]
     assert calls == ["first", "hi", "last"]
 
 
@@ -120,21 +132,32 @@ def test_calls_that_this_server_did_not_record_stand_with_what_the_client_report
     "metadata",
     [
         {
-            "usage": {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+            "usage": {
+                "prompt_tokens": 7,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 4},
+            },
             "cost": 0.5,
         },
-        {"usage": {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 4}, "cost_usd": 0.5},
+        {
+            "usage": {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 4},
+            "cost_usd": 0.5,
+        },
         {"prompt_tokens": 7, "completion_tokens": 2, "cached_tokens": 4, "cost_usd": 0.5},
     ],
 )
 def test_tokens_and_costs_are_metrics(metadata: dict[str, Any]) -> None:
     played()
     reported(event=SESSION)
-    RolloutMessage.objects.filter(kind="assistant_message").update(extra=json.dumps({"metadata": metadata}))
+    RolloutMessage.objects.filter(kind="assistant_message").update(
+        extra=json.dumps({"metadata": metadata})
+    )
     [one] = trajectories()
     expected = {"prompt_tokens": 7, "completion_tokens": 2, "cached_tokens": 4, "cost_usd": 0.5}
     assert one["steps"][-1]["metrics"] == expected
-    assert {f"total_{name}": value for name, value in expected.items()}.items() <= one["final_metrics"].items()
+    assert {f"total_{name}": value for name, value in expected.items()}.items() <= one[
+        "final_metrics"
+    ].items()
 
 
 def test_totals_may_be_told_for_the_whole_rollout() -> None:
@@ -163,13 +186,19 @@ def test_a_job_of_harbor_has_a_directory_for_each_episode() -> None:
     make_step(make_episode(id=12, return_sum=0.5), output=PICTURE)
     with archive() as file:
         assert {name for name in file.namelist() if "__12" in name} == {
-            *("orsweb/math__12/config.json", "orsweb/math__12/result.json", "orsweb/math__12/agent/trajectory.json"),
+            *(
+                "orsweb/math__12/config.json",
+                "orsweb/math__12/result.json",
+                "orsweb/math__12/agent/trajectory.json",
+            ),
             "orsweb/math__12/agent/images/74b29bc9ea71854e532e8f39139705b2.png",
         }
         for name in file.namelist():
             if name.endswith("trajectory.json"):
                 VALIDATOR.validate(json.loads(file.read(name)))
-        assert json.loads(file.read("orsweb/math__12/result.json"))["verifier_result"] == {"rewards": {"reward": 0.5}}
+        assert json.loads(file.read("orsweb/math__12/result.json"))["verifier_result"] == {
+            "rewards": {"reward": 0.5}
+        }
         assert json.loads(file.read("orsweb/result.json"))["n_total_trials"] == 3
 
 

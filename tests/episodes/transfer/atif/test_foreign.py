@@ -29,7 +29,9 @@ from tests.episodes.transfer.record import everything
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def imported(tmp_path: Path, *trajectories: dict[str, Any], names: TrialFacts | None = None) -> EpisodeImportReport:
+def imported(
+    tmp_path: Path, *trajectories: dict[str, Any], names: TrialFacts | None = None
+) -> EpisodeImportReport:
     path = tmp_path / "found.jsonl"
     path.write_text("".join(f"{json.dumps(one)}\n" for one in trajectories))
     report = Import([path], names=names).run()
@@ -38,14 +40,21 @@ def imported(tmp_path: Path, *trajectories: dict[str, Any], names: TrialFacts | 
 
 
 def exported_lines() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in b"".join(exported(Episode.objects.all(), "atif")).splitlines()]
+    return [
+        json.loads(line) for line in b"".join(exported(Episode.objects.all(), "atif")).splitlines()
+    ]
 
 
 def test_each_tool_call_becomes_a_step(tmp_path: Path) -> None:
     report = imported(tmp_path, trajectory())
     assert (report.imported, report.steps) == (1, 2)
     first, second = Step.objects.order_by("index")
-    assert (first.tool, first.input, first.task_id, first.status) == ("bash", '{"command":"ls /data"}', "c1", "ok")
+    assert (first.tool, first.input, first.task_id, first.status) == (
+        "bash",
+        '{"command":"ls /data"}',
+        "c1",
+        "ok",
+    )
     assert first.blocks == [{"text": "zebra-1 zebra-2", "detail": None, "type": "text"}]
     assert [block["text"] for block in second.blocks] == ["A picture:", "[image: images/a.png]"]
     assert second.finished and first.started.isoformat() == "2026-03-01T10:00:05.250000+00:00"
@@ -54,7 +63,11 @@ def test_each_tool_call_becomes_a_step(tmp_path: Path) -> None:
 def test_the_episode_says_who_played_what(tmp_path: Path) -> None:
     imported(tmp_path, trajectory())
     episode = Episode.objects.select_related("environment", "task", "prompt").get()
-    assert (episode.environment.name, episode.session_id, episode.model) == ("atif", "t-1", "anthropic/claude-x")
+    assert (episode.environment.name, episode.session_id, episode.model) == (
+        "atif",
+        "t-1",
+        "anthropic/claude-x",
+    )
     assert episode.user_agent == "terminus-2/2.0.0"
     assert json.loads(episode.task.spec) == {"instruction": "Count the zebras in /data."}
     assert episode.prompt is not None
@@ -72,7 +85,9 @@ def test_one_without_a_reward_counts_in_no_figure(tmp_path: Path) -> None:
     assert episode.detail == "The trajectory names no reward."
 
 
-@pytest.mark.parametrize("place", [{"extra": {"reward": 0.5}}, {"final_metrics": {"extra": {"reward": 0.5}}}])
+@pytest.mark.parametrize(
+    "place", [{"extra": {"reward": 0.5}}, {"final_metrics": {"extra": {"reward": 0.5}}}]
+)
 def test_a_reward_in_extra_is_the_return(tmp_path: Path, place: dict[str, Any]) -> None:
     imported(tmp_path, trajectory(**place))
     episode = Episode.objects.get()
@@ -97,7 +112,9 @@ def test_the_conversation_is_a_rollout_of_the_episode(tmp_path: Path, client: Cl
     page = client.get("/rollouts/t-1/").content.decode()
     assert "First look, then count." in page and "by its session id" in page
     episode = Episode.objects.get()
-    assert client.get(f"/episodes/{episode.pk}/conversation/").headers["Location"] == "/rollouts/t-1/"
+    assert (
+        client.get(f"/episodes/{episode.pk}/conversation/").headers["Location"] == "/rollouts/t-1/"
+    )
 
 
 def test_pages_and_search_find_it(tmp_path: Path, client: Client) -> None:
@@ -139,13 +156,19 @@ def test_continuations_of_a_session_are_episodes_of_their_own(tmp_path: Path) ->
 
 def test_an_export_says_the_same_again(tmp_path: Path) -> None:
     value = trajectory()
-    value["steps"][2]["observation"]["results"][1]["content"][1]["source"]["path"] = embedded_image()
+    value["steps"][2]["observation"]["results"][1]["content"][1]["source"]["path"] = (
+        embedded_image()
+    )
     imported(tmp_path, value)
     [line] = exported_lines()
     for name in ("agent", "notes"):
         assert line[name] == TRAJECTORY[name]
     for step, again in zip(value["steps"], line["steps"], strict=True):
-        same = {name: again.get(name) for name in step if name not in ("timestamp", "extra", "observation")}
+        same = {
+            name: again.get(name)
+            for name in step
+            if name not in ("timestamp", "extra", "observation")
+        }
         assert same == {name: value for name, value in step.items() if name in same}
     results = line["steps"][2]["observation"]["results"]
     assert [one["content"] for one in results] == [
@@ -159,7 +182,10 @@ def test_a_job_of_harbor_has_rewards_names_and_images(tmp_path: Path) -> None:
     report = Import([write_trial(tmp_path)]).run()
     assert (report.imported, report.refused) == (1, 0)
     episode = Episode.objects.select_related("environment", "run", "task").get()
-    assert (episode.environment.name, episode.run and episode.run.name) == ("Terminal-Bench@2", "nightly")
+    assert (episode.environment.name, episode.run and episode.run.name) == (
+        "Terminal-Bench@2",
+        "nightly",
+    )
     assert (episode.return_sum, episode.is_probe, episode.cause) == (1.0, False, "finished")
     assert json.loads(episode.task.spec) == {"task_name": "zebras"}
     assert Step.objects.order_by("index")[1].blocks[1]["data"] == embedded_image().partition(",")[2]
@@ -170,10 +196,20 @@ def test_a_job_of_harbor_has_rewards_names_and_images(tmp_path: Path) -> None:
     [
         ({"a": 0.5, "b": 1}, None, {"a": 0.5, "b": 1.0}, "no number is named reward"),
         ({"reward": 1, "a": 0.5}, 1.0, {"a": 0.5}, ""),
-        ({"reward": None, "b": 1}, None, {"b": 1.0}, "rewards b 1, reward null, but no number is named reward"),
+        (
+            {"reward": None, "b": 1},
+            None,
+            {"b": 1.0},
+            "rewards b 1, reward null, but no number is named reward",
+        ),
         ({"reward": 1, "a": None}, 1.0, {}, "The trial has the rewards a null."),
         ({"accuracy": 0.25}, 0.25, {}, ""),
-        ({"acc": None}, None, {}, "The trial has the rewards acc null, but no number is named reward."),
+        (
+            {"acc": None},
+            None,
+            {},
+            "The trial has the rewards acc null, but no number is named reward.",
+        ),
         ({"reward": None}, None, {}, "The trajectory names no reward."),
         (0.5, 0.5, {}, ""),
         (0, 0.0, {}, ""),
@@ -201,18 +237,28 @@ def test_no_reward_of_a_trial_vanishes(
     ],
 )
 def test_what_the_verifier_wrote_is_the_reward_where_the_result_has_none(
-    tmp_path: Path, result: dict[str, Any], files: dict[str, str], total: float, components: dict[str, float]
+    tmp_path: Path,
+    result: dict[str, Any],
+    files: dict[str, str],
+    total: float,
+    components: dict[str, float],
 ) -> None:
     job = write_trial(tmp_path, result=result, verifier=files)
     if not result:
         (job / "zebras__a1" / "result.json").unlink()
     Import([job]).run()
     last = Step.objects.order_by("-index")[0]
-    assert (Episode.objects.get().return_last, components_in(last.output_json)) == (total, components)
+    assert (Episode.objects.get().return_last, components_in(last.output_json)) == (
+        total,
+        components,
+    )
 
 
 def test_a_reward_that_repeats_the_one_that_is_read_is_none_of_its_own(tmp_path: Path) -> None:
-    result = RESULT | {"reward": 1, "verifier_result": {"rewards": {"reward": 1.0, "a": 0.5}, "score": None}}
+    result = RESULT | {
+        "reward": 1,
+        "verifier_result": {"rewards": {"reward": 1.0, "a": 0.5}, "score": None},
+    }
     Import([write_trial(tmp_path, result=result)]).run()
     assert Episode.objects.get().return_last == 1.0
 
@@ -221,18 +267,34 @@ def test_a_reward_that_repeats_the_one_that_is_read_is_none_of_its_own(tmp_path:
 def test_each_step_of_a_trial_has_its_own_reward(tmp_path: Path, is_zip: bool) -> None:
     rewards = {"first": {"rewards": {"reward": 0.5}}, "second": None}
     steps = [{"step_name": name, "verifier_result": verdict} for name, verdict in rewards.items()]
-    steps[1]["exception_info"] = {"exception_type": "AgentTimeoutError", "exception_message": "after 60 s"}
+    steps[1]["exception_info"] = {
+        "exception_type": "AgentTimeoutError",
+        "exception_message": "after 60 s",
+    }
     job = write_trial(
-        tmp_path, result=RESULT | {"step_results": steps, "verifier_result": {"rewards": {"reward": 0.5}}}
+        tmp_path,
+        result=RESULT | {"step_results": steps, "verifier_result": {"rewards": {"reward": 0.5}}},
     )
     for name in rewards:  # whose agent goes on with its session
         shutil.copytree(job / "zebras__a1" / "agent", job / "zebras__a1" / "steps" / name / "agent")
     shutil.rmtree(job / "zebras__a1" / "agent")
-    path = Path(shutil.make_archive(str(tmp_path / "jobs"), "zip", tmp_path, "nightly")) if is_zip else job
+    path = (
+        Path(shutil.make_archive(str(tmp_path / "jobs"), "zip", tmp_path, "nightly"))
+        if is_zip
+        else job
+    )
     assert Import([path]).run().imported == 2
     first, second = Episode.objects.select_related("task", "run").order_by("pk")
-    assert (first.return_last, first.cause, first.run and first.run.name) == (0.5, "finished", "nightly")
-    assert (second.return_last, second.cause, second.detail) == (None, "expired", "AgentTimeoutError: after 60 s")
+    assert (first.return_last, first.cause, first.run and first.run.name) == (
+        0.5,
+        "finished",
+        "nightly",
+    )
+    assert (second.return_last, second.cause, second.detail) == (
+        None,
+        "expired",
+        "AgentTimeoutError: after 60 s",
+    )
     assert json.loads(first.task.spec) == {"task_name": "zebras", "step_name": "first"}
 
 
@@ -253,7 +315,11 @@ def test_rewards_of_a_trial_without_calls_are_in_its_ending(tmp_path: Path) -> N
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_a_zip_is_read_like_its_directory(tmp_path: Path, is_zip: bool) -> None:
     path = write_trial(tmp_path)
-    path = Path(shutil.make_archive(str(tmp_path / "jobs"), "zip", tmp_path, "nightly")) if is_zip else path
+    path = (
+        Path(shutil.make_archive(str(tmp_path / "jobs"), "zip", tmp_path, "nightly"))
+        if is_zip
+        else path
+    )
     assert Import([path]).run().imported == 1
     assert Episode.objects.get().return_sum == 1.0
     assert Import([path]).run().skipped == 1
@@ -276,14 +342,19 @@ def test_a_single_file_over_many_lines_is_a_trajectory(tmp_path: Path) -> None:
 )
 def test_an_exception_is_the_ending(tmp_path: Path, kind: str, rewards: Any, cause: str) -> None:
     info = {"exception_type": kind, "exception_message": "after 60 s"}
-    result = RESULT | {"exception_info": info, "verifier_result": {"rewards": rewards} if rewards else None}
+    result = RESULT | {
+        "exception_info": info,
+        "verifier_result": {"rewards": rewards} if rewards else None,
+    }
     result["reward_valid"] = bool(rewards) and kind != "ApiRateLimitError"
     Import([write_trial(tmp_path, result=result)]).run()
     episode = Episode.objects.get()
     assert (episode.cause, episode.detail) == (cause, f"{kind}: after 60 s")
 
 
-def test_embedded_subagents_are_conversations_without_an_episode(tmp_path: Path, client: Client) -> None:
+def test_embedded_subagents_are_conversations_without_an_episode(
+    tmp_path: Path, client: Client
+) -> None:
     sub = trajectory(trajectory_id="sub-1", session_id=None)
     imported(tmp_path, trajectory(subagent_trajectories=[sub]))
     assert Episode.objects.count() == 1
@@ -293,7 +364,9 @@ def test_embedded_subagents_are_conversations_without_an_episode(tmp_path: Path,
 
 def test_nothing_outside_of_the_directory_is_read(tmp_path: Path) -> None:
     value = trajectory()
-    value["steps"][2]["observation"]["results"][1]["content"][1]["source"]["path"] = "../../../secret.png"
+    value["steps"][2]["observation"]["results"][1]["content"][1]["source"]["path"] = (
+        "../../../secret.png"
+    )
     (tmp_path / "secret.png").write_bytes(b"secret")
     Import([write_trial(tmp_path, value)]).run()
     assert Step.objects.order_by("index")[1].blocks[1]["text"] == "[image: ../../../secret.png]"

@@ -1,4 +1,5 @@
-"""Tests that an exported trajectory is imported as the same episode, with the conversation that its client uploaded."""
+"""Tests that an exported trajectory is imported as the same episode, with the conversation that its
+client uploaded."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import EpisodeImportReport, Import
 from tests.episodes.reported import played, reported
-from tests.episodes.transfer.record import everything, forget_everything, make_rich_episodes, text_of
+from tests.episodes.transfer.record import (
+    everything,
+    forget_everything,
+    make_rich_episodes,
+    text_of,
+)
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_step
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,7 +63,11 @@ _NOT_COMPARED = ("id", "rollout", "response_characters")
 
 def conversations() -> list[Any]:
     catch_up()
-    columns = [field.attname for field in RolloutMessage._meta.concrete_fields if field.name not in _NOT_COMPARED]
+    columns = [
+        field.attname
+        for field in RolloutMessage._meta.concrete_fields
+        if field.name not in _NOT_COMPARED
+    ]
     rollouts = [
         field.attname
         for field in Rollout._meta.concrete_fields
@@ -103,7 +113,9 @@ def test_a_second_import_changes_nothing(tmp_path: Path, format: Format) -> None
         output_of(TEXT, TEXT, metadata={"answer": 42, "x": [1e20]}, reward=0.5),
         output_of(TEXT, IMAGE),
         output_of(IMAGE | {"mimeType": "image/bmp"}),
-        output_of(IMAGE | {"mimeType": "image/jpg"}, IMAGE | {"data": ""}, IMAGE | {"data": "QUJD"}),
+        output_of(
+            IMAGE | {"mimeType": "image/jpg"}, IMAGE | {"data": ""}, IMAGE | {"data": "QUJD"}
+        ),
         output_of(TEXT | {"text": "\ud800 \0"}),
         output_of(),
         '{"blocks": "none"}',
@@ -111,7 +123,11 @@ def test_a_second_import_changes_nothing(tmp_path: Path, format: Format) -> None
     ],
 )
 def test_an_output_stays_exactly_as_it_is(tmp_path: Path, format: Format, output: str) -> None:
-    make_step(make_episode(), output=output, reward=json.loads(output).get("reward") if output[0] == "{" else None)
+    make_step(
+        make_episode(),
+        output=output,
+        reward=json.loads(output).get("reward") if output[0] == "{" else None,
+    )
     taken_back(file_of(tmp_path, format))
     assert Step.objects.get().output_json == output
 
@@ -132,7 +148,9 @@ def test_values_near_the_deepest_come_back(tmp_path: Path, format: Format, level
     value, schema = f'{{"a":{nested}}}', f'{{"type":"object","default":{nested}}}'
     tools = f'{{"tools":[{{"name":"t","description":"","input_schema":{schema}}}]}}'
     prompt = f'[{{"text":"x","detail":{value},"type":"text"}}]'
-    task = Task.objects.create(environment=make_environment(), content_hash=content_hash(value), spec=value)
+    task = Task.objects.create(
+        environment=make_environment(), content_hash=content_hash(value), spec=value
+    )
     run = make_run()
     Run.objects.update(config=value, updated=NOW)
     blobs = {"prompt": make_blob(prompt), "tools": make_blob(tools)}
@@ -150,7 +168,9 @@ def test_values_near_the_deepest_come_back(tmp_path: Path, format: Format, level
 def test_a_conversation_comes_back(tmp_path: Path, format: Format) -> None:
     played(inputs=('{"text":"hi"}', '{"text":"again"}'))
     rollout = reported(event='{"metadata":{"session_id":"s-1"}}', info='{"loss":[1,0.5]}')
-    RolloutMessage.objects.filter(kind="user_message").update(extra='{"metadata":{"lang":"en"}}', sent_ms=1)
+    RolloutMessage.objects.filter(kind="user_message").update(
+        extra='{"metadata":{"lang":"en"}}', sent_ms=1
+    )
     before, steps = conversations(), everything()["steps"]
     content = (path := file_of(tmp_path, format)).read_bytes()
     taken_back(path)

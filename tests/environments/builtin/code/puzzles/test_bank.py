@@ -30,7 +30,8 @@ def every_task() -> list[dict[str, Any]]:
 
 
 def test_it_keeps_the_tasks_it_always_had() -> None:
-    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this test with it."""
+    """Recorded episodes refer to tasks by content: change the generator on purpose only, and this
+    test with it."""
     assert {split: len(tasks_of(split)) for split in COUNTS} == COUNTS
     assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "57db31fc71d5a460"
 
@@ -51,14 +52,19 @@ def test_every_task_fits_the_schema(split: str) -> None:
 @pytest.mark.parametrize("split", COUNTS)
 def test_no_single_answer_passes_more_than_half_of_the_hidden_tests(split: str) -> None:
     for task in tasks_of(split):
-        results = Counter(json.dumps(case["expected"]) for case in task["test_cases"] if not case["is_public"])
+        results = Counter(
+            json.dumps(case["expected"]) for case in task["test_cases"] if not case["is_public"]
+        )
         assert max(results.values()) <= HIDDEN // 2, task["question"]
 
 
 def test_train_has_every_kind_but_those_of_test_and_every_difficulty() -> None:
     topics = {split: {task["topic"] for task in tasks_of(split)} for split in COUNTS}
     assert len(topics["train"]) == 35 and len(KINDS) == 40
-    assert topics["test"] - topics["train"] == set(TEST_TOPICS) and topics["train"] >= topics["validation"]
+    assert (
+        topics["test"] - topics["train"] == set(TEST_TOPICS)
+        and topics["train"] >= topics["validation"]
+    )
     assert {task["difficulty"] for task in tasks_of("train")} == {1, 2, 3, 4}
 
 

@@ -43,13 +43,21 @@ def test_no_chore_is_in_two_splits_or_twice() -> None:
 def test_nothing_is_reached_at_the_start(split: str) -> None:
     for spec in tasks_of(split):
         assert Shell(spec).progress == 0.0, spec["seed"]
-        assert set(Task.model_validate(spec).keep + Task.model_validate(spec).gone) <= set(spec["files"])
+        assert set(Task.model_validate(spec).keep + Task.model_validate(spec).gone) <= set(
+            spec["files"]
+        )
 
 
 def test_train_has_every_kind_but_those_of_test() -> None:
     topics = {split: {task["topic"] for task in tasks_of(split)} for split in COUNTS}
-    assert topics["train"] == set(IDS) - set(TEST_TOPICS) and (len(topics["train"]), len(KINDS)) == (12, 15)
-    assert topics["test"] - topics["train"] == set(TEST_TOPICS) and topics["train"] >= topics["validation"]
+    assert topics["train"] == set(IDS) - set(TEST_TOPICS) and (
+        len(topics["train"]),
+        len(KINDS),
+    ) == (12, 15)
+    assert (
+        topics["test"] - topics["train"] == set(TEST_TOPICS)
+        and topics["train"] >= topics["validation"]
+    )
 
 
 @needs_bubblewrap
@@ -59,4 +67,8 @@ def test_every_kind_can_be_done(kind: Kind, seed: int) -> None:
     chore = kind(Random(seed))
     episode = Shell({**chore.spec(), "max_steps": 5})
     step, end = episode.bash(Command(command=chore.solution)), episode.submit()
-    assert (step.reward, end.reward) == (pytest.approx(0.7), 0.3), (chore.instruction, step.blocks, end.blocks)
+    assert (step.reward, end.reward) == (pytest.approx(0.7), 0.3), (
+        chore.instruction,
+        step.blocks,
+        end.blocks,
+    )
