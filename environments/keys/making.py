@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from environments import conf, security_log
 from environments.database.storable import id_in
+from environments.display.visible import visible
 from environments.errors import nearest
 from environments.keys.agent_key import SCOPES
 from environments.models import ApiKey
@@ -53,6 +54,8 @@ def check_key(row: ApiKey, *, is_new_expiry: bool) -> None:
     """Check the values of a key that is to be stored. Raises: ValidationError."""
     problems = dict[str, str]()
     # owners of people's sessions start with @, and no key may open those
+    if visible(row.name) != row.name or not row.name.isprintable():
+        problems["name"] = f"The name {visible(row.name)!r} has characters that can't be seen."
     if row.name.startswith("@"):
         problems["name"] = f"The name {row.name!r} starts with @, which is reserved for people."
     if (

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 
 from environments.models import UNRESTRICTED
+from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionAsked
 from episodes.models import Blob, Episode, Note, Play, Step
@@ -225,12 +226,15 @@ class EpisodeFacts(NamedTuple):
         return "out" if self.is_probe else treatments.get(self.cause, "keep")
 
     def return_by(self, asked: DefinitionAsked) -> float | None:
-        """Return the episode's return that counts: 0 if the convention counts it as 0.
+        """Return the episode's return that counts: 0 if the convention counts it as 0; None if a
+        reward of it was not a number, because its sum lacks that reward.
 
         What `asked` leaves open is as the environment defines it.
         """
         if self.treatment_by(asked) == "zero":
             return 0.0
+        if NO_NUMBER in self.detail:
+            return None
         value: float | None = getattr(self, f"return_{asked.return_ or self.default_return}")
         return value
 

@@ -71,6 +71,8 @@ def test_it_lists_keys_with_what_they_may_do(client: Client) -> None:
     [
         ({"name": "taken"}, "There is already a key named &#x27;taken&#x27;"),
         ({"name": "@ada"}, "reserved for people"),
+        ({"name": "lab\x1b[31m"}, "has characters that can&#x27;t be seen"),
+        ({"name": "lab\u202e"}, "⟦RLO⟧"),
         ({"scopes": []}, "This field is required"),
         ({"days": "-1"}, "greater than or equal to"),
     ],

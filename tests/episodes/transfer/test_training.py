@@ -365,6 +365,7 @@ def test_an_attempt_with_a_reward_that_was_not_a_number_is_not_compared() -> Non
         attempt(task, 0.7),
     )
     assert [(pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of()] == [(0.7, 0.2)]
+    assert [row["reward"] for row in training_rows("messages")] == [None, 0.2, 0.7]
 
 
 def test_pairs_and_rewards_follow_the_convention() -> None:
