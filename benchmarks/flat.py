@@ -88,13 +88,13 @@ def _sample(
 def _print(what: str, counts: Iterable[int], samples: dict[tuple[str, int], list[Sample]]) -> bool:
     """Print the medians; return whether each is within the target of the first."""
     costs = {
-        count: median(one.cpu_ms_per_episode["server"] for one in samples[what, count])
+        count: median(sample.cpu_ms_per_episode["server"] for sample in samples[what, count])
         for count in counts
     }
     first, *_ = costs.values()
     for count, cost in costs.items():
         verdict = "PASS" if cost / first - 1 <= MAX_SHARE else "FAIL"
-        rate = median(one.episodes_per_second for one in samples[what, count])
+        rate = median(sample.episodes_per_second for sample in samples[what, count])
         compared = f"{cost:.2f} CPU ms, {cost / first - 1:+.0%} (target: at most {MAX_SHARE:+.0%})"
         print(f"  {verdict}  {count:>9,} {what}: {compared}, {rate:.0f} episodes/s")
     return all(cost / first - 1 <= MAX_SHARE for cost in costs.values())

@@ -122,7 +122,7 @@ def _apart(workshop: Workshop, count: int) -> Iterator[Load]:
         }
         yield replace(
             first,
-            more_ports=tuple(one.port for one in others),
+            more_ports=tuple(other.port for other in others),
             processes={**first.processes, **processes},
         )
 

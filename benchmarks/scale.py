@@ -210,8 +210,8 @@ def _costs(pair: Pair, rounds: int, repeats: int, agents: int) -> Mapping[str, C
 
 
 def _middle(samples: Sequence[Cost]) -> Cost:
-    cpu = {of: median(one.cpu[of] for one in samples) for of in samples[0].cpu}
-    return Cost(cpu, median(one.commits for one in samples))
+    cpu = {of: median(sample.cpu[of] for sample in samples) for of in samples[0].cpu}
+    return Cost(cpu, median(sample.commits for sample in samples))
 
 
 def _fitted(few: Mapping[str, Cost], many: Mapping[str, Cost]) -> CostModel:

@@ -240,7 +240,7 @@ def nearest_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     by_folded = {one.lower(): one for one in known}
     # shortened, because the time of get_close_matches grows with the square of the length
     folded = name[:MAX_QUOTED_CHARACTERS].lower()
-    return [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
+    return [by_folded[match] for match in difflib.get_close_matches(folded, by_folded, n=most)]
 
 
 def describe(error: BaseException) -> str:

@@ -330,8 +330,10 @@ async def _left_sessions(
         left, [hosted.name for hosted in registry if hosted.comes_back]
     )
     openings = read_openings(directory)
-    recorded = await record.recorded_sessions([one.sid for one in openings]) if openings else ()
-    unbound = [one for one in openings if one.sid not in recorded]
+    recorded = (
+        await record.recorded_sessions([opening.sid for opening in openings]) if openings else ()
+    )
+    unbound = [opening for opening in openings if opening.sid not in recorded]
     sessions = [*going_on, *unbound]
     if closed or sessions:
         log.warning(

@@ -118,9 +118,9 @@ def content_of(fields: Sequence[Labelled], environment: str, guard: TaskGuard) -
     that the reader may not see either.
     """
     names = hidden_fields(environment)
-    apart = [one for one in fields if names is None or one.label in names]
+    apart = [field for field in fields if names is None or field.label in names]
     return {
-        "spec": [one for one in fields if one not in apart],
+        "spec": [field for field in fields if field not in apart],
         "hidden": apart if guard.reads_all else [],
         "withheld": 0 if guard.reads_all else len(apart),
         "is_hosted": names is not None,

@@ -58,8 +58,8 @@ def study_query(chosen: Selection) -> str:
 def _common_splits(tasks: tuple[int, ...]) -> list[int]:
     """Return the splits that have all of the tasks; none without tasks."""
     tasks_of = defaultdict[int, set[int]](set)
-    for one in places_of_tasks(tasks[: MAX_NUMBERED + 1]):
-        tasks_of[one.split.pk].add(one.task)
+    for task in places_of_tasks(tasks[: MAX_NUMBERED + 1]):
+        tasks_of[task.split.pk].add(task.task)
     return [split for split, found in tasks_of.items() if found >= set(tasks)]
 
 

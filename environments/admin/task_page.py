@@ -54,7 +54,7 @@ class TaskPage(ReadOnlyAdmin):
         history = history_of(row, id_asked(request, "before"))
         environment = row.environment
         versions = versions_of(row)
-        results = figures_by_task(one.pk for one in versions)
+        results = figures_by_task(version.pk for version in versions)
         return {
             "title": summary(
                 row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)
@@ -65,7 +65,7 @@ class TaskPage(ReadOnlyAdmin):
             "history": history.without_contents
             if viewer_of(request.user).sealed_splits
             else history,
-            "versions": [(one, results[one.pk]) for one in versions],
+            "versions": [(version, results[version.pk]) for version in versions],
             "may_change": may_change(request),
             "review": review_of(request),
         }

@@ -115,7 +115,9 @@ def check_name(name: str, remedy: str) -> str:
 def toolsets_of(cls: type) -> tuple[type, ...]:
     """Return the classes in the attribute `toolsets`; empty if it is not declared."""
     toolsets = getattr(cls, "toolsets", None) or ()
-    if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
+    if not isinstance(toolsets, Sequence) or not all(
+        isinstance(toolset, type) for toolset in toolsets
+    ):
         raise Unhostable(
             f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,)."
         )

@@ -171,7 +171,11 @@ class Modules:
             return Imports((), f"the imports of {name} ({type(error).__name__})")
         return Imports(
             tuple(
-                dict.fromkeys(found for one in statements for found in self._imported(one, package))
+                dict.fromkeys(
+                    found
+                    for statement in statements
+                    for found in self._imported(statement, package)
+                )
             ),
             "",
         )

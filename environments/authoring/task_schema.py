@@ -132,7 +132,7 @@ def _message(error: jsonschema.ValidationError, schema: str) -> str:
     if error.validator not in ("anyOf", "oneOf") or not error.context:
         return problem_text(error.message, error.instance)
     root, choices = json.loads(schema), cast(list[Any], error.validator_value)
-    kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
+    kinds = [_choice(choice, root) for choice in choices if isinstance(choice, dict)]
     value = shorten(repr(error.instance), _MAX_VALUE_CHARACTERS)
     return shorten(
         f"{value} was given; expected is {' or '.join(dict.fromkeys(kinds))}",

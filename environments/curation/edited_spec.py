@@ -28,7 +28,10 @@ def checked_spec(environment: Environment, text: str) -> str:
     stored = _strict(text)
     if problems := task_schema.check(environment.task_schema, json.loads(stored)):
         raise InvalidSpec(
-            tuple(ActionProblem(".".join(map(str, one.parts)), one.message) for one in problems)
+            tuple(
+                ActionProblem(".".join(map(str, problem.parts)), problem.message)
+                for problem in problems
+            )
         )
     return stored
 

@@ -62,9 +62,9 @@ class UndoWork:
         merged = self._merged(tasks) if edits else set[int]()
         self._left += len(edits) + len(labels)
         done = self._edits([pair for pair in edits if pair[0] not in merged])
-        done += self._states([one for one in labels if "state" in one[2]])
-        done += self._tags([one for one in labels if "tags" in one[2]])
-        done += self._splits([one for one in labels if "splits" in one[2]])
+        done += self._states([label for label in labels if "state" in label[2]])
+        done += self._tags([label for label in labels if "tags" in label[2]])
+        done += self._splits([label for label in labels if "splits" in label[2]])
         self._left -= done
         return done
 
@@ -165,21 +165,31 @@ def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
     A few hundred at most. Where a task is in a split for several reasons, the undo itself decides.
     """
     edits = {
-        (one.task_id, one.successor_id): one.pk for one in revisions if one.successor_id is not None
+        (revision.task_id, revision.successor_id): revision.pk
+        for revision in revisions
+        if revision.successor_id is not None
     }
-    merged = {(one.task_id, one.successor_id) for one in revisions if one.kind == "merge"}
-    rows = {one.task_id: one.pk for one in revisions if one.successor_id is None}
+    merged = {
+        (revision.task_id, revision.successor_id)
+        for revision in revisions
+        if revision.kind == "merge"
+    }
+    rows = {
+        revision.task_id: revision.pk for revision in revisions if revision.successor_id is None
+    }
     labels = [
-        (one.task_id, object_of(one.before), object_of(one.after))
-        for one in revisions
-        if one.successor_id is None
+        (revision.task_id, object_of(revision.before), object_of(revision.after))
+        for revision in revisions
+        if revision.successor_id is None
     ]
     taken_back = {
         edits[old, new]
         for new, old in _replaceable([pair for pair in edits if pair not in merged]).items()
     }
-    states = _unchanged_states([one for one in labels if "state" in one[2]], Task.objects.all())
-    tags = _changing_tags([one for one in labels if "tags" in one[2]])
+    states = _unchanged_states(
+        [label for label in labels if "state" in label[2]], Task.objects.all()
+    )
+    tags = _changing_tags([label for label in labels if "tags" in label[2]])
     taken_back |= {rows[task] for task, *_ in (*states, *tags)}
     names = split_names([task for task, *_ in labels])
     for task, old, new in labels:
@@ -190,7 +200,7 @@ def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
         )
         if (after - before) & now or before - after - now:
             taken_back.add(rows[task])
-    return {one.pk for one in revisions} - taken_back
+    return {revision.pk for revision in revisions} - taken_back
 
 
 def _replaceable(edits: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -222,7 +232,7 @@ def _changing_tags(labels: Sequence[Labels]) -> list[tuple[int, set[str], set[st
     """Return (task, its tags, its tags once the action is taken back) of tasks that would
     change."""
     now = defaultdict[int, set[str]](set)
-    tags = TaskTag.objects.filter(among("task_id", (one[0] for one in labels)))
+    tags = TaskTag.objects.filter(among("task_id", (label[0] for label in labels)))
     for task, name in tags.values_list("task_id", "name"):
         now[task].add(name)
     wanted = [

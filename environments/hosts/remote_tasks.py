@@ -36,7 +36,7 @@ class RemoteTasks:
         """
         described = self._hosted.described
         counts = (
-            dict(zip((one.name for one in described.splits), described.counts, strict=True))
+            dict(zip((split.name for split in described.splits), described.counts, strict=True))
             if described
             else {}
         )

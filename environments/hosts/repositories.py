@@ -60,7 +60,7 @@ def specifications_in(specification: str, repository: Path) -> list[str]:
             f"{specification!r} names {len(classes)} classes; write {alias}{renames}… with one of "
             f"{listed}."
         )
-    return [f"{alias}{renames}{one}{asks}{arguments}" for one in classes]
+    return [f"{alias}{renames}{hosted_class}{asks}{arguments}" for hosted_class in classes]
 
 
 def classes_in(directory: Path) -> list[FoundClass]:
@@ -166,11 +166,15 @@ class _SourceFile:
             elif isinstance(node, ast.Call) and _dotted(node.func).rpartition(".")[2] == "Server":
                 given = [
                     *node.args[:1],
-                    *(one.value for one in node.keywords if one.arg in ("environments", "envs")),
+                    *(
+                        keyword.value
+                        for keyword in node.keywords
+                        if keyword.arg in ("environments", "envs")
+                    ),
                 ]
                 lists = [one.elts for one in given if isinstance(one, ast.List | ast.Tuple)]
                 self.served += [
-                    name for elements in lists for one in elements if (name := _dotted(one))
+                    name for elements in lists for element in elements if (name := _dotted(element))
                 ]
         for node in self.tree.body:
             if isinstance(node, ast.ClassDef):

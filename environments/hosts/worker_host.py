@@ -345,8 +345,8 @@ class WorkerHost:
                 one.give_up_revival()
             return
         if worker.suspects:
-            coming = [one for one in suspects if one.is_coming_back]
-            likely = [one for one in suspects if not one.is_coming_back] or coming
+            coming = [suspect for suspect in suspects if suspect.is_coming_back]
+            likely = [suspect for suspect in suspects if not suspect.is_coming_back] or coming
             groups = [likely[share::MAX_SHARES] for share in range(MAX_SHARES)] + [coming] * (
                 likely is not coming
             )

@@ -227,7 +227,9 @@ class WorkerInstance:
         EnvironmentFault."""
         return str(
             await self._answer(
-                "score", [one.model_dump() for one in candidates], what="the group score"
+                "score",
+                [candidate.model_dump() for candidate in candidates],
+                what="the group score",
             )
         )
 

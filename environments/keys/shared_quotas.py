@@ -110,5 +110,5 @@ class SharedQuotas:
 
 
 def _count_others(usage: KeyUsage, key: _Key) -> None:
-    usage.sessions.elsewhere = sum(one.sessions for one in key.others.values())
-    usage.calls.elsewhere = sum(one.calls for one in key.others.values())
+    usage.sessions.elsewhere = sum(other.sessions for other in key.others.values())
+    usage.calls.elsewhere = sum(other.calls for other in key.others.values())

@@ -148,7 +148,7 @@ class IsReadable(Func):
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any
     ) -> Any:
         environment, task, split = (
-            compiler.compile(one)[0] for one in self.get_source_expressions()
+            compiler.compile(expression)[0] for expression in self.get_source_expressions()
         )
         ids = {"splits": self.splits, "environments": self.environments}
         return self.SQL.format(environment=environment, task=task, split=split, **ids), []

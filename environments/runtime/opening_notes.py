@@ -42,9 +42,9 @@ class OpeningNotes:
         """Replace the notes in `directory` by those of the sessions without an environment among
         `sessions`."""
         notes = cls(directory)
-        for one in sessions:
-            if isinstance(one, SessionRequest):
-                await notes.claim(one.sid, one.opening_json())
+        for session in sessions:
+            if isinstance(session, SessionRequest):
+                await notes.claim(session.sid, session.opening_json())
         return notes
 
     async def claim(self, sid: str, opening: str) -> None:

@@ -245,8 +245,8 @@ def text_of(error: BaseException) -> str:
         return f"{count} problems"
     problems = error.errors(include_url=False, include_input=False)
     listed = [
-        f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}"
-        for one in problems[:MAX_LISTED_PROBLEMS]
+        f"{'.'.join(map(str, problem['loc'])) or error.title}: {problem['msg']}"
+        for problem in problems[:MAX_LISTED_PROBLEMS]
     ]
     return "; ".join(
         [*listed, *([f"{count - MAX_LISTED_PROBLEMS} more"] if count > MAX_LISTED_PROBLEMS else [])]

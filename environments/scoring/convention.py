@@ -226,10 +226,10 @@ def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
 def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
     """Merge coverages, whose conventions may differ."""
     return Coverage(
-        sum(one.rollouts for one in coverages),
-        sum(one.own for one in coverages),
+        sum(coverage.rollouts for coverage in coverages),
+        sum(coverage.own for coverage in coverages),
         *(
-            counts_added(getattr(one, name) for one in coverages)
+            counts_added(getattr(coverage, name) for coverage in coverages)
             for name in ("zero", "out", "others")
         ),
     )

@@ -241,8 +241,8 @@ def definitions_of(
 ) -> Definitions:
     """Return the definitions of the episodes of some environments, with the given parts
     replaced."""
-    found = {one.pk: definition_of(one, asked) for one in environments}
-    names = {one.pk: one.name for one in environments}
+    found = {environment.pk: definition_of(environment, asked) for environment in environments}
+    names = {environment.pk: environment.name for environment in environments}
     return OwnDefinitions(found, definition_of(None, asked), names).among(found)
 
 

@@ -113,23 +113,25 @@ def _at(start: int, seconds: int, sums: Mapping[Definition, Sequence[float]]) ->
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     """Merge one point or more."""
     causes = {
-        kind: count for kind in KINDS if (count := sum(one.causes.get(kind, 0) for one in points))
+        kind: count
+        for kind in KINDS
+        if (count := sum(point.causes.get(kind, 0) for point in points))
     }
-    scored = sum(one.scored for one in points)
-    total = sum(one.mean * one.scored for one in points if one.mean is not None)
+    scored = sum(point.scored for point in points)
+    total = sum(point.mean * point.scored for point in points if point.mean is not None)
     return ActivityPoint(
         start=points[0].start,
-        seconds=sum(one.seconds for one in points),
-        episodes=sum(one.episodes for one in points),
-        n=sum(one.n for one in points),
+        seconds=sum(point.seconds for point in points),
+        episodes=sum(point.episodes for point in points),
+        n=sum(point.n for point in points),
         scored=scored,
-        successes=sum(one.successes for one in points),
-        steps=sum(one.steps for one in points),
-        failed=sum(one.failed for one in points),
-        refused=sum(one.refused for one in points),
+        successes=sum(point.successes for point in points),
+        steps=sum(point.steps for point in points),
+        failed=sum(point.failed for point in points),
+        refused=sum(point.refused for point in points),
         mean=total / scored if scored else None,
         causes=causes,
-        coverage=coverages_together([one.coverage for one in points]),
+        coverage=coverages_together([point.coverage for point in points]),
     )
 
 

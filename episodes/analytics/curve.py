@@ -198,7 +198,7 @@ def _curve(
         [_group(part, axis, definitions, ranges) for part in _parts(units, axis, view.points)],
         key=lambda group: group.low,
     )
-    total = by_definition_together(one for group in groups for one in group.summaries)
+    total = by_definition_together(summary for group in groups for summary in group.summaries)
     has_groups = axis == "step" and scope.has_groups and view.needs_groups
     counts = _groups_of(scope, definitions, groups) if has_groups else []
     points = [CurvePoint(group, count) for group, count in zip_longest(groups, counts)]
@@ -318,7 +318,7 @@ def _whole(
         return WholeRanges()
     if axis == "time":
         return ranges.of((units.blocks, units.rows))
-    low, high = min(one.first_end for one in points), max(one.last_end for one in points)
+    low, high = min(point.first_end for point in points), max(point.last_end for point in points)
     return WholeRanges([WholeRange(low, high)])
 
 
@@ -374,8 +374,8 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
     high = max([block.high for block in blocks] + [place + width for place, _ in rows])
     summaries = judged_part(part, definitions)
     first, last = (
-        min([one.first_end for one in summaries]),
-        max([one.last_end for one in summaries]),
+        min([summary.first_end for summary in summaries]),
+        max([summary.last_end for summary in summaries]),
     )
     # by step those between belong to other training steps
     ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])
@@ -389,9 +389,10 @@ def _groups_of(
     counted here."""
     counters = _Counters()
     counts = [
-        counters.count((one.definition, one.groups) for one in group.summaries) for group in groups
+        counters.count((summary.definition, summary.groups) for summary in group.summaries)
+        for group in groups
     ]
-    if groups and not any(one.groups for group in groups for one in group.summaries):
+    if groups and not any(summary.groups for group in groups for summary in group.summaries):
         low, high = int(groups[0].low), int(max(group.high for group in groups))
         found = groups_by_step(scope, definitions, low, high)
         steps = sorted(found)

@@ -86,7 +86,7 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
         for k in _DOUBLING
         if known and 2 * sum(many for attempts, _, many in tasks if attempts >= k) >= known
     ]
-    able = [one for one in tasks if ks and one[0] >= ks[-1]]
+    able = [task for task in tasks if ks and task[0] >= ks[-1]]
     count = sum(many for _, _, many in able)
     return [
         PassRate(
@@ -139,7 +139,7 @@ class ScopeFigures(SuccessRate):
     @property
     def episodes(self) -> int:
         """Number of ended episodes, of every kind."""
-        return sum([one.episodes for one in self._parts])
+        return sum([part.episodes for part in self._parts])
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -148,7 +148,7 @@ class ScopeFigures(SuccessRate):
         return (
             parts[0].coverage
             if len(parts) == 1
-            else coverages_together([one.coverage for one in parts])
+            else coverages_together([part.coverage for part in parts])
         )
 
     @property
@@ -158,7 +158,7 @@ class ScopeFigures(SuccessRate):
 
     @cached_property
     def _returns(self) -> Sketch:
-        return merged_if_several([one.returns for one in self._parts])
+        return merged_if_several([part.returns for part in self._parts])
 
     @cached_property
     def _of_returns(self) -> Moments:
@@ -177,7 +177,9 @@ class ScopeFigures(SuccessRate):
     @cached_property
     def error(self) -> float | None:
         """Standard error of the mean, exact like the mean; None below two returns."""
-        return error_of(self._returns, math.hypot(*[one.scatter for one in self._parts]), self.mean)
+        return error_of(
+            self._returns, math.hypot(*[part.scatter for part in self._parts]), self.mean
+        )
 
     @property
     def p10(self) -> float | None:
@@ -192,11 +194,11 @@ class ScopeFigures(SuccessRate):
     @cached_property
     def successes(self) -> int:
         """Attempts whose return is above the threshold of success."""
-        return sum([above(one.returns, one.definition.bar) for one in self._parts])
+        return sum([above(part.returns, part.definition.bar) for part in self._parts])
 
     @cached_property
     def _of_lengths(self) -> Moments:
-        return moments_of(merged_if_several([one.lengths for one in self._parts]))
+        return moments_of(merged_if_several([part.lengths for part in self._parts]))
 
     @property
     def length_mean(self) -> float | None:
@@ -214,7 +216,7 @@ class ScopeFigures(SuccessRate):
 
     @cached_property
     def _calls(self) -> CallCounts:
-        return calls_together([one.calls for one in self._parts])
+        return calls_together([part.calls for part in self._parts])
 
     @property
     def tool_errors(self) -> float | None:
@@ -257,12 +259,12 @@ def judged(
 def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary]:
     """Merge the summaries of each definition."""
     found = defaultdict[Definition, list[JudgedSummary]](list)
-    for one in parts:
-        found[one.definition].append(one)
+    for part in parts:
+        found[part.definition].append(part)
     return [judged_together(some) for some in found.values()]
 
 
 def excluded_of(parts: Sequence[JudgedSummary]) -> dict[str, int]:
     """Return the endings by kind that no figure of the definitions counts, most first."""
-    coverage = coverages_together([one.coverage for one in parts])
+    coverage = coverages_together([part.coverage for part in parts])
     return dict(Counter({**coverage.out, **coverage.others}).most_common())

@@ -86,16 +86,16 @@ class Group:
         """One revision for each code that played members, the latest first; empty if it was one
         alone."""
         rows = {
-            one.episode.revision.code: one.episode.revision
-            for one in self.attempts
-            if one.episode.revision
+            attempt.episode.revision.code: attempt.episode.revision
+            for attempt in self.attempts
+            if attempt.episode.revision
         }
         return sorted(rows.values(), key=lambda row: -row.pk) if len(rows) > 1 else []
 
     @property
     def ends(self) -> tuple[Episode, Episode] | None:
         """The best and the worst attempt; None if no two attempts differ."""
-        counted = [one.episode for one in self.attempts if one.advantage is not None]
+        counted = [attempt.episode for attempt in self.attempts if attempt.advantage is not None]
         return (counted[0], counted[-1]) if len(counted) > 1 and not self.spread.is_flat else None
 
 

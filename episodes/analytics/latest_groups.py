@@ -100,7 +100,9 @@ def _group(
     run: Run, key: LatestGroupKey, task: Task, members: Sequence[_Member], asked: DefinitionAsked
 ) -> LatestGroup:
     definition = definition_of(task.environment, asked)
-    endings = [(one.kind, one.returns[definition.return_]) for one in members if one.has_ended]
+    endings = [
+        (member.kind, member.returns[definition.return_]) for member in members if member.has_ended
+    ]
     values = [
         value for value in returns_counted(endings, definition.convention) if value is not None
     ]

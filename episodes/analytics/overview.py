@@ -137,7 +137,7 @@ def environment_figures(
     """
     rows = list(environments)
     definitions = definitions_of(rows, asked)
-    covers = covers_of([_scope_of(one, key) for one in rows], definitions, least_blocks=MAX_POINTS)
+    covers = covers_of([_scope_of(row, key) for row in rows], definitions, least_blocks=MAX_POINTS)
     found = []
     for environment, one in zip(rows, covers, strict=True):
         definition = definitions.of(environment.pk)

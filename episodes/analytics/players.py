@@ -72,7 +72,7 @@ def at_task(
         for kind in kinds
         if endings[kind]
     ]
-    return [_human(human, definition), *(one for one in others if one.n)]
+    return [_human(human, definition), *(other for other in others if other.n)]
 
 
 def in_environment(

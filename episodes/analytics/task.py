@@ -61,7 +61,9 @@ def _results_by_name(
         _result(name, found, definition, thresholds) for name, found in endings.items() if name
     ]
     return tuple(
-        sorted((one for one in results if one.n), key=lambda one: (-one.n, one.key))[:MAX_KEYS]
+        sorted((result for result in results if result.n), key=lambda one: (-one.n, one.key))[
+            :MAX_KEYS
+        ]
     )
 
 

@@ -107,7 +107,9 @@ def _resolved(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> Mapping[s
     """Return the schema that `schema` refers to, for alternatives that of the first reference; else
     `schema` itself."""
     choices = [*schema.get("allOf", ()), *schema.get("oneOf", ()), *schema.get("anyOf", ())]
-    reference = schema.get("$ref") or next((one["$ref"] for one in choices if "$ref" in one), None)
+    reference = schema.get("$ref") or next(
+        (choice["$ref"] for choice in choices if "$ref" in choice), None
+    )
     return shapes[reference.rpartition("/")[2]] if reference else schema
 
 

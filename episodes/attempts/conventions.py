@@ -108,7 +108,7 @@ class ConventionsInForce:
         """Return the condition that applies `condition` to the episodes of each convention."""
         if not self.others:
             return condition(self.base)
-        ids = [pk for one in self.others.values() for pk in one]
+        ids = [pk for other in self.others.values() for pk in other]
         found = condition(self.base) & ~Q(environment__in=ids)
         for convention, of_convention in self.others.items():
             found |= condition(convention) & Q(environment__in=of_convention)

@@ -249,7 +249,7 @@ def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:
     if len(parts) == 1:
         return parts[0]
     return JudgedSummary(
-        parts[0].definition, [summary for one in parts for summary in one.summaries], parts
+        parts[0].definition, [summary for part in parts for summary in part.summaries], parts
     )
 
 
@@ -266,19 +266,21 @@ def _groups(summaries: Sequence[Summary]) -> GroupTally:
 
 
 def _merged(parts: Sequence[Distributions]) -> Distributions:
-    returns = {name: merged(one.returns[name] for one in parts) for name in parts[0].returns}
-    names = {name for one in parts for name in one.scatters}
-    scatters = {name: math.hypot(*(one.scatters.get(name, 0.0) for one in parts)) for name in names}
+    returns = {name: merged(part.returns[name] for part in parts) for name in parts[0].returns}
+    names = {name for part in parts for name in part.scatters}
+    scatters = {
+        name: math.hypot(*(part.scatters.get(name, 0.0) for part in parts)) for name in names
+    }
     return Distributions(
         returns,
-        merged(one.lengths for one in parts),
-        calls_together([one.calls for one in parts]),
+        merged(part.lengths for part in parts),
+        calls_together([part.calls for part in parts]),
         scatters,
     )
 
 
 def calls_together(parts: Sequence[CallCounts]) -> CallCounts:
-    return CallCounts(sum([one.failed for one in parts]), sum([one.refused for one in parts]))
+    return CallCounts(sum([part.failed for part in parts]), sum([part.refused for part in parts]))
 
 
 def returns_sketch(returns: Iterable[float | None]) -> Sketch:

@@ -85,7 +85,7 @@ def _unit(found: Drawn, figure: Figure) -> str:
     """Return the unit of the y axis, with the definition of the return where it is the same for all
     curves."""
     unit, [first, *others] = UNITS[figure], [one.return_ for one in found.definitions]
-    is_common = first is not None and all(one == first for one in others)
+    is_common = first is not None and all(other == first for other in others)
     return f"{unit} ({first})" if figure in BY_DEFINITION and is_common else unit
 
 

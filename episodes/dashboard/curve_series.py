@@ -421,8 +421,8 @@ def _curves(
     needs_groups = asked.format == "csv" or not set(OF_GROUPS).isdisjoint(asked.figures)
     if asked.shown != Range():
         return [
-            curve(one, definitions, asked.x, shown=asked.shown, needs_groups=needs_groups)
-            for one in scopes
+            curve(scope, definitions, asked.x, shown=asked.shown, needs_groups=needs_groups)
+            for scope in scopes
         ]
     return curves(
         scopes, definitions, asked.x, least_blocks=least_blocks, needs_groups=needs_groups

@@ -77,7 +77,7 @@ def side_of(
         "flags_left": len(flags_left),
         "labels": labels,
         "labels_left": len(labels_left),
-        "redactions": [one.redaction for one in redactions],
+        "redactions": [redaction.redaction for redaction in redactions],
         "redactions_left": len(redactions_left),
     }
 

@@ -89,7 +89,9 @@ def runs(request: HttpRequest) -> HttpResponse:
             (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
         ],
         **asked_context(definition),
-        "changed": several_codes({one.pk for line in lines for one in line.environments}),
+        "changed": several_codes(
+            {environment.pk for line in lines for environment in line.environments}
+        ),
         "most_runs": MAX_SERIES,
         "states": STATES,
         "state": wanted.states[0] if len(wanted.states) == 1 else "",

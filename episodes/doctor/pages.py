@@ -46,7 +46,7 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         "parts": [
             (title, result, shown)
             for result, title in TITLES.items()
-            if (shown := [one for one in report.findings if one.result == result])
+            if (shown := [finding for finding in report.findings if finding.result == result])
         ],
         "splits": environment.splits.order_by("position", "name"),
         "thresholds": [

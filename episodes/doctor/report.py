@@ -46,12 +46,12 @@ class DoctorReport:
 
     @property
     def problems(self) -> list[DoctorFinding]:
-        return [one for one in self.findings if one.result == "problem"]
+        return [finding for finding in self.findings if finding.result == "problem"]
 
     @property
     def judged(self) -> list[DoctorFinding]:
         """The findings for which there was enough data."""
-        return [one for one in self.findings if one.result != "too_little_data"]
+        return [finding for finding in self.findings if finding.result != "too_little_data"]
 
     @property
     def sentence(self) -> str:

@@ -166,19 +166,19 @@ class DoctorScope:
     def steps_read(self) -> list[SampledAttempt]:
         """The newest attempts that have MAX_STEPS steps together."""
         found, left = list[SampledAttempt](), MAX_STEPS
-        for one in self.attempts:
-            left -= one.steps
+        for attempt in self.attempts:
+            left -= attempt.steps
             if left < 0:
                 break
-            found.append(one)
+            found.append(attempt)
         return found
 
     @cached_property
     def recent_runs(self) -> list[str]:
         """Names of the runs of the newest attempts, MAX_RUNS at most, newest first."""
-        recent = list(dict.fromkeys(one.run for one in self.attempts if one.run is not None))[
-            :MAX_RUNS
-        ]
+        recent = list(
+            dict.fromkeys(attempt.run for attempt in self.attempts if attempt.run is not None)
+        )[:MAX_RUNS]
         names = (
             Run.objects.seen_by(self.filter.viewer).filter(pk__in=recent).values_list("pk", "name")
         )

@@ -76,7 +76,9 @@ def name_tasks(episodes: Iterable[Episode]) -> None:
     A few hundred episodes at most. No query if all of them have a place, otherwise as many as
     `task_names` takes.
     """
-    unnamed = [one for one in episodes if one.split_id is None or one.task_index is None]
+    unnamed = [
+        episode for episode in episodes if episode.split_id is None or episode.task_index is None
+    ]
     names = task_names(sorted({one.task_id for one in unnamed})) if unnamed else {}
     for one in unnamed:
         one.task_place = names[one.task_id]
@@ -86,5 +88,9 @@ def name_tasks_of_rollouts(rollouts: Iterable[Rollout]) -> None:
     """Set `task_place` of the episodes of rollouts whose clients named no index, as `name_tasks`
     does."""
     name_tasks(
-        [one.certain_episode for one in rollouts if one.task_index is None and one.certain_episode]
+        [
+            rollout.certain_episode
+            for rollout in rollouts
+            if rollout.task_index is None and rollout.certain_episode
+        ]
     )

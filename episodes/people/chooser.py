@@ -85,9 +85,13 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     environments = list(_environments(seat))
-    playable = [one for one in environments if one.is_enabled and not one.unavailable]
+    playable = [
+        environment
+        for environment in environments
+        if environment.is_enabled and not environment.unavailable
+    ]
     chosen = next(
-        (one for one in environments if one.name == choice.environment),
+        (environment for environment in environments if environment.name == choice.environment),
         next(iter(playable or environments), None),
     )
     splits = _splits(seat, chosen)

@@ -97,7 +97,7 @@ def content_of(episode: Episode) -> dict[str, Any]:
     ):
         return context
     fields = parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS)
-    shown = [one for one in fields if one.label not in hidden]
+    shown = [field for field in fields if field.label not in hidden]
     return context | {
         "spec": message_cards(shown, "spec"),
         "hidden_count": len(fields) - len(shown),

@@ -47,9 +47,11 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     by_hand, names = hand_controls(episode.environment.name), {tool.name for tool in offered}
     context = {
         "seat": seat,
-        "controls": [one.model_dump() for one in by_hand.controls if one.tool in names],
+        "controls": [control.model_dump() for control in by_hand.controls if control.tool in names],
         "drawing": by_hand.drawing,
-        "marks": [one.model_dump() for one in by_hand.marks if one.tool in names and not is_over],
+        "marks": [
+            mark.model_dump() for mark in by_hand.marks if mark.tool in names and not is_over
+        ],
         "play": facts.play,
         "again": progress,
         "is_over": is_over,

@@ -168,7 +168,7 @@ def _replace_in_rows(mask: Mask, model: Model, pks: Sequence[Any], renamed: dict
     fields = text_fields()[model]
     with transaction.atomic():
         for pk, *values in model._default_manager.filter(pk__in=pks).values_list(
-            "pk", *(one.attname for one in fields)
+            "pk", *(field.attname for field in fields)
         ):
             changed = {
                 one.attname: (value, new)

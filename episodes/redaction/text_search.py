@@ -132,7 +132,7 @@ def find(mask: Mask, progress: Progress) -> Found:
         progress(done := done + len(blobs), total)
     digests = set(found.blobs)
     for model, columns in fields.items():
-        for rows in _batches(model, ["pk", *(one.attname for one in columns)], BATCH_ROWS):
+        for rows in _batches(model, ["pk", *(column.attname for column in columns)], BATCH_ROWS):
             hits = [
                 pk for pk, *values in rows if any(_is_hit(mask, digests, value) for value in values)
             ]

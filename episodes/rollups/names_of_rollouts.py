@@ -33,7 +33,7 @@ class RolloutNames(NamedTuple):
 def give_names(names: Iterable[RolloutNames]) -> None:
     """Give the episodes the names that they lack. Call it first in a transaction. Raises:
     django.db.Error."""
-    told = {one.episode: one for one in names}
+    told = {name.episode: name for name in names}
     models, runs = defaultdict[str, list[int]](list), defaultdict[int, list[int]](list)
     rows = (
         Episode.objects.filter(pk__in=told)

@@ -29,7 +29,10 @@ def edges_of_environments() -> dict[int, Edges]:
     made while the threshold is changed is then exact again when the declared one is restored.
     """
     rows = Environment.objects.values_list("pk", "declared_threshold", "success_threshold")
-    return {pk: tuple(sorted({bar_of(one) for one in thresholds})) for pk, *thresholds in rows}
+    return {
+        pk: tuple(sorted({bar_of(threshold) for threshold in thresholds}))
+        for pk, *thresholds in rows
+    }
 
 
 def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:

@@ -61,7 +61,8 @@ class ToolsPart:
 
     def gather(self, endings: Sequence[Ending]) -> dict[ToolKey, Use]:
         places = {
-            one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings
+            ending.episode: (ending.environment, int(ending.ended // 86400) * 86400)
+            for ending in endings
         }
         found: dict[ToolKey, Use] = defaultdict(Use)
         for episode, tool, *figures in rows_among(_SQL, [], places):

@@ -102,7 +102,10 @@ def snippets_of(episodes: Sequence[Episode], text: str) -> dict[int, Snippet]:
 def snippets_of_rollouts(rollouts: Sequence[Rollout], text: str) -> dict[int, Snippet]:
     """Return snippets of uploaded messages by the id of the rollout. Two queries, and one for each
     blob."""
-    rows, terms = Rollout.objects.filter(pk__in=[one.pk for one in rollouts]), terms_of(text)
+    rows, terms = (
+        Rollout.objects.filter(pk__in=[rollout.pk for rollout in rollouts]),
+        terms_of(text),
+    )
     return _in_messages(rows, "pk", terms, has_calls=True) if terms and rollouts else {}
 
 

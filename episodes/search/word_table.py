@@ -51,12 +51,14 @@ class WordTable:
     def write(self, documents: Sequence[SearchDocument]) -> None:
         """Store the documents and replace those of the same subjects. Raises: django.db.Error."""
         with transaction.atomic():
-            self.remove([one.subject for one in documents if not one.has_later_parts_written])
+            self.remove(
+                [document.subject for document in documents if not document.has_later_parts_written]
+            )
             self._fill(
-                (one, number, part)
-                for one in documents
-                for number, part in enumerate(one.parts())
-                if number == 0 or not one.has_later_parts_written
+                (document, number, part)
+                for document in documents
+                for number, part in enumerate(document.parts())
+                if number == 0 or not document.has_later_parts_written
             )
 
     def write_later_parts(self, documents: Sequence[SearchDocument]) -> None:
@@ -66,11 +68,13 @@ class WordTable:
         `write` has to follow, in which the documents replace those of the same subjects. Raises:
         django.db.Error.
         """
-        for one in documents:
-            later = [(one, number, part) for number, part in enumerate(one.parts()) if number]
+        for document in documents:
+            later = [
+                (document, number, part) for number, part in enumerate(document.parts()) if number
+            ]
             if later:
-                self.remove([one.subject])
-                one.has_later_parts_written = True
+                self.remove([document.subject])
+                document.has_later_parts_written = True
             for start in range(0, len(later), MAX_PARTS_AT_ONCE):
                 self._fill(later[start : start + MAX_PARTS_AT_ONCE])
                 give_way()
@@ -121,15 +125,15 @@ class WordTable:
     def erase(self, documents: Sequence[SearchDocument]) -> None:
         """Delete the documents with their words, which have to be the same as when they were
         written."""
-        found = self._rows([one.subject for one in documents])
+        found = self._rows([document.subject for document in documents])
         rows = {
             (subject, part): pk
             for pk, subject, part in found.values_list("pk", self.subject, "part")
         }
         parts = {
-            (one.subject, number): part
-            for one in documents
-            for number, part in enumerate(one.parts())
+            (document.subject, number): part
+            for document in documents
+            for number, part in enumerate(document.parts())
         }
         with transaction.atomic():
             # it keeps no text and so has to be told which words they are

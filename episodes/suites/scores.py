@@ -91,13 +91,13 @@ def score_of(
     members: Sequence[TaskSums], weights: Sequence[float], score: Score
 ) -> SuiteScore | None:
     """Return the score over all members; None if there is no task of one of them."""
-    means = [one.mean for one in members]
+    means = [member.mean for member in members]
     values = [mean for mean in means if mean is not None]
     if len(values) < len(means):
         return None
     shares = shares_of(weights)
     value = math.fsum(share * mean for share, mean in zip(shares, values, strict=True))
-    intervals = [one.interval(score) for one in members]
+    intervals = [member.interval(score) for member in members]
     return SuiteScore(
         value, _together(value, shares, values, [one for one in intervals if one is not None])
     )

@@ -63,7 +63,10 @@ def convention_changes(context: template.Context) -> str:
     "no_call=out"."""
     switches = convention_switches(context)
     given = [
-        one for _, choices in switches for one in choices if one.is_chosen and not one.is_default
+        choice
+        for _, choices in switches
+        for choice in choices
+        if choice.is_chosen and not choice.is_default
     ]
     return ", ".join(f"{one.parameter}={one.value}" for one in given)
 

@@ -173,7 +173,7 @@ def _folds(card: Card, episode: Episode, *, may_continue: bool) -> Texts:
 
 
 def _blocks(messages: list[MessageCard], side: str, at: str, options: DisplayOptions) -> SafeString:
-    return SafeString("".join([_block(one, side, at, options) for one in messages]))
+    return SafeString("".join([_block(message, side, at, options) for message in messages]))
 
 
 def _block(one: MessageCard, side: str, at: str, options: DisplayOptions) -> SafeString:

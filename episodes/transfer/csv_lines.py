@@ -147,7 +147,11 @@ def headers_of_export(
 def coverage_header(coverages: Iterable[Coverage | None]) -> dict[str, str]:
     """Return the header of a file of figures with the coverage of each of its series, in their
     order."""
-    return {COVERAGE_HEADER: " | ".join("" if one is None else one.text for one in coverages)}
+    return {
+        COVERAGE_HEADER: " | ".join(
+            "" if coverage is None else coverage.text for coverage in coverages
+        )
+    }
 
 
 class EpisodeTable:

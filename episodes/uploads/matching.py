@@ -235,7 +235,7 @@ def _free(
     others = Rollout.objects.filter(episode__in=candidates).exclude(pk=rollout.pk).order_by()
     joined = [*others.values_list("episode_id", "joined_by"), *unstored.items()]
     certain = {episode for episode, by in joined if by in CERTAIN}
-    return [one for one in candidates if one not in certain], {
+    return [candidate for candidate in candidates if candidate not in certain], {
         episode for episode, _ in joined if episode
     }
 
@@ -263,13 +263,16 @@ def _nearest(
     steps: Mapping[int, Sequence[_MadeCall]],
     calls: Sequence[Call],
 ) -> FoundEpisode | None:
-    made = {one: [call_key(step.tool, step.text) for step in steps[one]] for one in candidates}
-    equal = [one for one in candidates if calls and made[one] == calls]
+    made = {
+        candidate: [call_key(step.tool, step.text) for step in steps[candidate]]
+        for candidate in candidates
+    }
+    equal = [candidate for candidate in candidates if calls and made[candidate] == calls]
     if len(equal) > 1:
         equal = _of_task(rollout, equal) or equal
     if equal:
         return FoundEpisode(equal[0], "calls" if len(equal) == 1 else "guess")
-    shares = [(_shared(made[one], calls), one) for one in candidates]
+    shares = [(_shared(made[candidate], calls), candidate) for candidate in candidates]
     most = max((share for share, _ in shares), default=0)
     if most or (len(candidates) == 1 and not calls and not steps[candidates[0]]):
         return FoundEpisode(next(one for share, one in shares if share == most), "guess")

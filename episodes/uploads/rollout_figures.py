@@ -299,7 +299,7 @@ def unreported_episodes(run: Run, key_label: str | None) -> QuerySet[Episode]:
     episodes = (
         episodes_of(key_label)
         .filter(run=run)
-        .exclude(pk__in=[one.episode.pk for one in matches if one])
+        .exclude(pk__in=[match.episode.pk for match in matches if match])
     )
     return episodes.exclude(Exists(rollouts.filter(episode=OuterRef("pk"))))
 

@@ -89,4 +89,4 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         No row has such a page, and its answer would say which rows exist that are hidden from the
         person.
         """
-        return [one for one in super().get_urls() if getattr(one, "name", "") != "view_on_site"]
+        return [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]

@@ -89,7 +89,7 @@ def _setting(name: str, *default: Any) -> Any:
         return provider().get(published[name], "")
     if name == "OIDC_RP_SIGN_ALGO":
         offered = provider().get("id_token_signing_alg_values_supported") or ALGORITHMS
-        return next((one for one in ALGORITHMS if one in offered), ALGORITHMS[0])
+        return next((algorithm for algorithm in ALGORITHMS if algorithm in offered), ALGORITHMS[0])
     return import_from_settings(name, *default)
 
 

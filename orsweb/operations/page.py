@@ -124,7 +124,8 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
         "live": sum(row.live for row in rows) + load.play.live.get("", 0),
         "running": sum(row.running for row in rows),
         "errors": sorted(
-            (one for one in _errors(load) if one[0] not in hidden), key=lambda error: -error[2]
+            (error for error in _errors(load) if error[0] not in hidden),
+            key=lambda error: -error[2],
         ),
         "recorder": recorder,
         "oldest": formats.seconds(recorder.oldest_seconds),

@@ -159,9 +159,9 @@ class Supervisor:
         count = len(self._servers)
         return next(
             (
-                one
-                for one in self._predecessors
-                if one.number % count == server.place.number % count
+                predecessor
+                for predecessor in self._predecessors
+                if predecessor.number % count == server.place.number % count
             ),
             None,
         )
@@ -302,7 +302,7 @@ class Supervisor:
     def _running(self) -> list[int]:
         """Return the process ids of servers that have not been reaped."""
         return [server.pid for server in self._servers if server.pid] + [
-            one.pid for one in self._predecessors
+            predecessor.pid for predecessor in self._predecessors
         ]
 
     def _enforce_stop(self, deadline: float) -> None:
@@ -327,7 +327,7 @@ class Supervisor:
     @property
     def _may_reload(self) -> bool:
         is_over = self._is_settled or (
-            self._has_given_up and all(one.serves for one in self._predecessors)
+            self._has_given_up and all(predecessor.serves for predecessor in self._predecessors)
         )
         return self._check is None and self._deadline is None and is_over
 
@@ -346,7 +346,7 @@ class Supervisor:
             note_state(self._directory, problem)
         elif self._deadline is None:
             _notify_systemd("RELOADING=1")
-            running = {one.number: one.pid for one in self._predecessors}
+            running = {predecessor.number: predecessor.pid for predecessor in self._predecessors}
             running |= {server.place.number: server.pid for server in self._servers if server.pid}
             for server in self._servers:
                 server.listen()
@@ -362,7 +362,7 @@ class Supervisor:
             if self._deadline is None and (server.is_ready or not self._is_several):
                 one.hand_over()
             one.enforce()
-        for one in [one for one in self._predecessors if one.has_ended()]:
+        for one in [predecessor for predecessor in self._predecessors if predecessor.has_ended()]:
             self._predecessors.remove(one)
             server = self._servers[one.number % len(self._servers)]
             server.succeed()
@@ -373,7 +373,11 @@ class Supervisor:
         is_late = (
             self._is_several and self._deadline is None and time.monotonic() > self._reload_until
         )
-        if not is_late or self._has_given_up or not any(one.serves for one in self._predecessors):
+        if (
+            not is_late
+            or self._has_given_up
+            or not any(predecessor.serves for predecessor in self._predecessors)
+        ):
             return
         self._has_given_up = True
         for server in self._servers:

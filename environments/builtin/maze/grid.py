@@ -137,7 +137,7 @@ class Grid:
                     sources[after] = []
                     waiting.append(after)
                 sources[after].append(before)
-        return _measured(sources, [one for one in sources if one.cell == self.exit])
+        return _measured(sources, [source for source in sources if source.cell == self.exit])
 
     def _next(self, before: Situation) -> Iterator[Situation]:
         cell, keys, opened = before

@@ -61,7 +61,7 @@ class Page:
 
     @property
     def fields(self) -> list[Field]:
-        return [one for one in self.controls if isinstance(one, Field)]
+        return [control for control in self.controls if isinstance(control, Field)]
 
     def text(self, url: str, typed: Mapping[str, str]) -> str:
         """Return the page as text; `typed` replaces what the site put in its fields."""
@@ -71,7 +71,9 @@ class Page:
 
     def clickable(self, target: str) -> Link | Button:
         """Return the link or button with that number or text. Raises: ToolError naming what the page has."""
-        found = self._find(target, [one for one in self.controls if not isinstance(one, Field)])
+        found = self._find(
+            target, [control for control in self.controls if not isinstance(control, Field)]
+        )
         if isinstance(found, Field):
             raise ToolError(f"{found.label!r} is a field; use `type` to fill it in.")
         return found

@@ -113,7 +113,7 @@ class Command(BaseCommand):
         if len(classes) > 1 and options["json"]:
             listed = ", ".join(map(str, classes))
             _refuse(f"{environment} has {len(classes)} classes; with --json, name one of {listed}.")
-        statuses = [self._status(one, url, options) for one in classes]
+        statuses = [self._status(hosted_class, url, options) for hosted_class in classes]
         if any(statuses):
             raise SystemExit(max(map(abs, statuses)))  # that of a signal is negative
 

@@ -28,8 +28,8 @@ class Command(TerminalCommand):
         row = existing_splits().filter(environment__name=environment, name=split).first()
         if row is None:
             known = [
-                f"{one.environment.name} {one.name}"
-                for one in existing_splits().order_by("environment", "name")
+                f"{split.environment.name} {split.name}"
+                for split in existing_splits().order_by("environment", "name")
             ]
             raise CommandError(
                 f"There is no split {split!r} of {environment!r}; there are: "

@@ -28,12 +28,14 @@ def _by_type(scope: DoctorScope) -> dict[str, list[_SplitSuccess]]:
     for split in splits.order_by("position", "name")[:MAX_SPLITS]:
         if scope.run:
             wins = [
-                one.is_success(scope.definition) for one in scope.attempts if one.split == split.pk
+                attempt.is_success(scope.definition)
+                for attempt in scope.attempts
+                if attempt.split == split.pk
             ]
             counted = len(wins), sum(wins)
         else:
             points = curve(scope.part(split=split.name), scope.definition, points=1).points
-            counted = sum(one.n for one in points), sum(one.successes for one in points)
+            counted = sum(point.n for point in points), sum(point.successes for point in points)
         if counted[0]:
             found[split.type].append(_SplitSuccess(split.name, *counted))
     return found

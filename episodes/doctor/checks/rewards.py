@@ -33,7 +33,7 @@ def sparse_rewards(scope: DoctorScope) -> DoctorVerdict:
     if verdict := lacking(scope):
         return verdict
     attempts = scope.attempts
-    count = sum(one.is_unrewarded for one in attempts)
+    count = sum(attempt.is_unrewarded for attempt in attempts)
     said = (
         f"{count:,} of {len(attempts):,} attempts ({count / len(attempts):.0%}) have no reward "
         "other than 0."
@@ -56,7 +56,7 @@ def outside_range(scope: DoctorScope) -> DoctorVerdict:
         return too_little(
             f"The range is declared for the return {environment.default_return}; choose that."
         )
-    values = [one.value for one in scope.attempts if one.value is not None]
+    values = [attempt.value for attempt in scope.attempts if attempt.value is not None]
     below, above = (
         [value for value in values if value < low],
         [value for value in values if value > high],

@@ -81,10 +81,10 @@ def outweighing_steps(scope: DoctorScope) -> DoctorVerdict:
             f"The return is the {definition.return_} of the rewards, so rewards of steps "
             "do not add up to it."
         )
-    wins = [one for one in scope.attempts if definition.is_success(one.sum)]
+    wins = [attempt for attempt in scope.attempts if definition.is_success(attempt.sum)]
     if len(wins) < needed:
         return too_little(f"This needs {needed:,} successes and has {len(wins):,}.")
-    before = [one for one in wins if definition.is_success(one.sum - (one.last or 0.0))]
+    before = [win for win in wins if definition.is_success(win.sum - (win.last or 0.0))]
     share = len(before) / len(wins)
     counts = f"{len(before):,} of {len(wins):,} successes ({share:.0%})"
     sentence = f"In {counts} the rewards before the last one are a success already"

@@ -61,8 +61,8 @@ def results_of(scope: DoctorScope) -> list[TaskAttempts]:
             for row in rows.order_by("-task_id").values_list(*columns)[:MAX_TASKS]
         ]
     found: dict[int, list[float | None]] = defaultdict(list)
-    for one in scope.attempts:
-        found[one.task].append(one.value)
+    for attempt in scope.attempts:
+        found[attempt.task].append(attempt.value)
     return [_counted(task, values, scope.definition.bar) for task, values in found.items()]
 
 

@@ -27,7 +27,7 @@ MAX_LISTS = 200
 def _tools(scope: DoctorScope) -> list[str]:
     """Return the names of the tools that the newest agent got; empty if nothing recorded says
     so."""
-    newest = [one.id for one in scope.attempts[:MAX_LISTS]]
+    newest = [attempt.id for attempt in scope.attempts[:MAX_LISTS]]
     found = (
         Episode.objects.filter(pk__in=newest, tools__isnull=False)
         .select_related("tools")

@@ -16,7 +16,7 @@ STANDARD_ERRORS = 2
 
 def _lacking(scope: DoctorScope) -> DoctorVerdict | None:
     needed, thirds = scope.thresholds.attempts, scope.thirds
-    least = min((one.scored for one in thirds), default=0) if len(thirds) == 3 else 0
+    least = min((third.scored for third in thirds), default=0) if len(thirds) == 3 else 0
     if least >= needed:
         return None
     return too_little(

@@ -104,10 +104,10 @@ class Command(TerminalCommand):
             )
         if again.has_other_prompt:
             self.stdout.write(f"{name}: the prompt differs")
-        for one in again.steps:
-            if not one.is_aside:
+        for step in again.steps:
+            if not step.is_aside:
                 self.stdout.write(
-                    f"{name}, step {one.step.index}, {one.step.tool}: {_difference(one)}"
+                    f"{name}, step {step.step.index}, {step.step.tool}: {_difference(step)}"
                 )
 
     def _summarize(self, found: Sequence[Reexecution]) -> None:

@@ -94,7 +94,9 @@ def _members_of_answer(
         return _read(form, state)
     outcome = operate(form, state, _operation(message))
     if outcome.problems:
-        return {"errors": [_problem_json(one.path, one.message) for one in outcome.problems]}
+        return {
+            "errors": [_problem_json(problem.path, problem.message) for problem in outcome.problems]
+        }
     return {"html": _html_of(form), "focus": outcome.focus}
 
 
@@ -107,7 +109,7 @@ def _read(form: Form, state: State) -> dict[str, Any]:
         given = shown(None if value is NOTHING else value)
         problems = [form.root.problem(f"An input has to be a JSON object, not {given}.")]
     if problems:
-        return {"errors": [_problem_json(one.path, one.message) for one in problems]}
+        return {"errors": [_problem_json(problem.path, problem.message) for problem in problems]}
     return {"input": json.dumps(value)}
 
 

@@ -33,7 +33,7 @@ def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _MAX
         return True
     if meaning.kind in ("choice", "scalar"):
         return meaning.kind == "scalar" or any(
-            matches(document, one.schema, value, depth - 1) for one in meaning.branches
+            matches(document, branch.schema, value, depth - 1) for branch in meaning.branches
         )
     expected = meaning.schema
     if "const" in expected:

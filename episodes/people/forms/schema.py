@@ -130,7 +130,7 @@ class _Reading:
         if len(others) == 1:
             one = merged(others[0].schema, own)
             return Meaning(_kind(one), one, is_nullable, refs=refs | others[0].refs)
-        if _is_scalar([one.schema for one in others]):
+        if _is_scalar([other.schema for other in others]):
             return Meaning(
                 "scalar",
                 {**_scalar([branch.schema for branch in others]), **_annotations(own)},

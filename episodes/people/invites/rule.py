@@ -191,7 +191,9 @@ def _check_new(invite: Invite, name: str) -> None:
     """Raises: ValueError if somebody of that name is in the study of the invite, or has a link of
     their own."""
     guests = Guest.objects.filter(invite__study=invite.study_id).values_list("name", flat=True)
-    if other := next((one for one in guests.iterator() if same_name(one) == same_name(name)), ""):
+    if other := next(
+        (guest for guest in guests.iterator() if same_name(guest) == same_name(name)), ""
+    ):
         alike = "" if other == name else f"{ALIKE} "
         raise ValueError(
             f"{name} has joined this study already. {alike}To go on, use the same browser, your "

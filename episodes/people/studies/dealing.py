@@ -211,8 +211,8 @@ def _deck(
         random.Random(f"{study.pk}/{guest.pk}").shuffle(order)  # nosec B311 # an order, not a secret
     listed, had = set(tasks), set(given)
     dealt = tuple(task for task in given if task in listed)
-    used = [one.task for one in plays if one.uses_attempt]
-    running = next((one for one in plays if one.status == "running"), None)
+    used = [play.task for play in plays if play.uses_attempt]
+    running = next((play for play in plays if play.status == "running"), None)
     playing = None if running is None else running.task
     fresh = [task for task in order if task not in had]
     return GuestDeck(
@@ -220,7 +220,7 @@ def _deck(
         guest=guest,
         dealt=dealt,
         used=Counter(used),
-        finished=len({one.task for one in plays if one.finishes}),
+        finished=len({play.task for play in plays if play.finishes}),
         running=None if running is None else running.episode,
         playing=playing,
         last=used[-1] if used else None,

@@ -75,7 +75,9 @@ class StudyForm(forms.Form):
     def __init__(self, viewer: Viewer, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.splits = {
-            f"split/{one.pk}": one for one in splits_for_suites(viewer) if not one.is_generated
+            f"split/{suite.pk}": suite
+            for suite in splits_for_suites(viewer)
+            if not suite.is_generated
         }
         members = members_for_studies(viewer)[:MAX_MEMBERS_OFFERED]
         self.members: dict[str, SuiteMember] = {f"member/{one.pk}": one for one in members}

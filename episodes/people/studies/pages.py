@@ -319,7 +319,7 @@ def _per_person(found: Study, results: StudyResults) -> int | None:
 def _shares(results: StudyResults) -> dict[str, Any]:
     return {
         "counted": len(results.counted),
-        "played": sum(bool(one.attempt) for one in results.plays),
+        "played": sum(bool(play.attempt) for play in results.plays),
     }
 
 

@@ -172,7 +172,7 @@ class _Turn:
             draft.message,
             draft.reasoning or "",
             calls,
-            [one.get("content") for one in draft.results],
+            [result.get("content") for result in draft.results],
         )
         facts = [
             _facts(message, place, derived_text(message.kind, place, view))

@@ -455,10 +455,10 @@ def _tools(trajectory: AtifTrajectory) -> str:
     functions = [tool["function"] for tool in tools if isinstance(tool.get("function"), dict)]
     specs = [
         {
-            "name": str(one.get("name", "")),
-            "description": str(one.get("description", "")),
-            "input_schema": one.get("parameters"),
+            "name": str(function.get("name", "")),
+            "description": str(function.get("description", "")),
+            "input_schema": function.get("parameters"),
         }
-        for one in functions
+        for function in functions
     ]
     return value_json({"tools": specs}) if specs else ""

@@ -65,8 +65,8 @@ def _why_none() -> str:
         else "without ORSWEB_CLUSTER"
     )
     found = " and one ".join(
-        f"with ORSWEB_CLUSTER={one.cluster}" if one.cluster else "without ORSWEB_CLUSTER"
-        for one in others
+        f"with ORSWEB_CLUSTER={other.cluster}" if other.cluster else "without ORSWEB_CLUSTER"
+        for other in others
     )
     return (
         f"No server of this database runs {own} on this machine, but there is one {found}. "

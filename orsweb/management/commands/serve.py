@@ -278,7 +278,7 @@ def _places(
 ) -> list[ServerPlace]:
     """Return the places of the servers. Of several, each has another number than the one before it,
     which serves."""
-    count, taken = len(listeners), {one.number for one in predecessors}
+    count, taken = len(listeners), {predecessor.number for predecessor in predecessors}
     numbers = [index + count if count > 1 and index in taken else index for index in range(count)]
     return [_place(number, own) for number, own in zip(numbers, listeners, strict=True)]
 
