@@ -17,7 +17,7 @@ from django.apps import apps
 from django.db import connection
 from django.test import Client
 
-from environments.models import Environment, Task, TaskStatistics
+from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, definition_of
 from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
@@ -92,7 +92,7 @@ def test_figures_of_all_kinds_count_one_success(client: Client, task: Task) -> N
         == 1
     )
     assert sum(point.successes for point in activity("all", task.environment)) == 1
-    assert [one.successes for one in standings(task.pk, task.environment, frozenset())] == [1]
+    assert [one.successes for one in standings(task.pk, task.environment, UNRESTRICTED)] == [1]
 
 
 def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task: Task) -> None:
@@ -105,7 +105,7 @@ def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task:
     for name in ("counted", "read"):
         [row] = rows(client, f"/suites/{name}/?format=csv")
         assert float(row["score"]) == pytest.approx(1 / 3)
-    scope = DoctorScope.of(environment, {}, definition_of(environment), frozenset())
+    scope = DoctorScope.of(environment, {}, definition_of(environment), UNRESTRICTED)
     assert sum(one.is_success(scope.definition) for one in scope.attempts) == 1
 
 

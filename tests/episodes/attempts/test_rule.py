@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Q
 from django.test import Client
 
-from environments.models import Environment, TaskStatistics
+from environments.models import UNRESTRICTED, Environment, TaskStatistics
 from environments.scoring.definition import Definition
 from episodes.analytics.activity import activity, together
 from episodes.analytics.people import people_of
@@ -85,10 +85,10 @@ def test_the_time_of_a_person_leaves_out_pauses(parent: Episode) -> None:
 
 
 def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
-    assert peers_of(parent, Definition(), frozenset()).attempts == 2
-    assert peers_of(Episode.objects.latest("pk"), Definition(), frozenset()).rank is None
+    assert peers_of(parent, Definition(), UNRESTRICTED).attempts == 2
+    assert peers_of(Episode.objects.latest("pk"), Definition(), UNRESTRICTED).rank is None
     assert [
-        (one.player, one.n) for one in standings(parent.task_id, parent.environment, frozenset())
+        (one.player, one.n) for one in standings(parent.task_id, parent.environment, UNRESTRICTED)
     ] == [
         ("agent", 1),
         ("human", 1),

@@ -6,6 +6,7 @@ import pytest
 from django.db.models import Q
 from django.test import Client
 
+from environments.models import UNRESTRICTED
 from environments.models.viewer import visible_environments
 from episodes.models import Progress, TranscriptText
 from episodes.rollups import search_note
@@ -67,7 +68,7 @@ def test_many_are_not_counted(
 def test_only_episodes_that_the_reader_sees_are_counted() -> None:
     ended(0, 2, key_label="home")
     assert search_note.search_note("fox", Q(key_label="lab")) == ""
-    assert "2 episodes" in search_note.search_note("fox", visible_environments(frozenset()))
+    assert "2 episodes" in search_note.search_note("fox", visible_environments(UNRESTRICTED))
 
 
 def indexed(*texts: str) -> int:
