@@ -110,6 +110,14 @@ class Sound(Environment):
         return {"to and fro": [("step", {"direction": "south"}), ("step", {"direction": "north"})]}
 
 
+class Colourful(Sound):
+    """Prints what clears a terminal."""
+
+    def get_prompt(self) -> Blocks:
+        print("\x1b[2J\x9b31m")
+        return super().get_prompt()
+
+
 class Saved(Sound):
     """Saved after each call."""
 

@@ -43,6 +43,14 @@ def test_a_sound_environment_is_status_0_and_a_table(capsys: pytest.CaptureFixtu
     assert "Every prompt has text or an image." in capsys.readouterr().out
 
 
+def test_prints_of_the_environment_do_not_control_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _status(f"{FLAWED}:Colourful", *ONE_EPISODE) == 0
+    printed = capsys.readouterr().err
+    assert "␛[2J" in printed and not {"\x1b", "\x9b"} & set(printed)
+
+
 def test_a_failed_check_is_status_1() -> None:
     assert _status(f"{FLAWED}:Overpaid", *ONE_EPISODE) == 1
 
