@@ -14,13 +14,15 @@ from environments.display.terminal import TerminalCommand
 from tests.rows import each
 
 OURS = ("environments", "episodes", "orsweb")
-OTHERS = {"check_environment", "migrate", "runserver"}
-"""Commands with another base: the first prints a table in colours; Django's and daphne's print
-nothing of others."""
+OTHERS = {"check_environment", "migrate"}
+"""Commands with another base: the first prints a table in colours; Django's prints nothing of
+others."""
 
 
 def test_every_command_prints_through_the_same_door() -> None:
     ours = {name: app for name, app in get_commands().items() if app in OURS}
+    # daphne's prints nothing of others; it imports zope, which adds to abc.ABC what SDKs trip over
+    del ours["runserver"]
     commands = {name: load_command_class(str(app), name) for name, app in ours.items()}
     assert {
         name for name, command in commands.items() if not isinstance(command, TerminalCommand)
