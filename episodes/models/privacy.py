@@ -24,6 +24,7 @@ A suite is hidden as a whole for the same reason.
 
 from __future__ import annotations
 
+# The modules of the tables import this one for their query sets, so it finds tables by name.
 from django.apps import apps
 from django.db.models import Exists, OuterRef, Q
 
