@@ -60,7 +60,7 @@ class QuotaLedger:
         `shared`: what keys use on other servers of the database.
         """
         self._shared = shared
-        EVERYBODY.usage.apply(conf.quotas())
+        EVERYBODY.usage = KeyUsage(quotas=conf.quotas())
         self._stored = await self._workers.run(_read)
         for usage in ring.usages:
             usage.day, usage.bytes = self._stored.get(usage.label, (0, 0))

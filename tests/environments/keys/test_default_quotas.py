@@ -25,6 +25,12 @@ async def test_clients_without_a_key_share_the_quotas_of_the_settings() -> None:
         assert (await client.get("/health")).status_code == 200
 
 
+async def test_a_server_that_starts_has_counted_no_request() -> None:
+    for _ in range(2):
+        async with serving("tests.envs:Echo", ORSWEB_QUOTA_REQUESTS=1) as client:
+            assert [(await client.get("/tools")).status_code for _ in range(2)] == [200, 429]
+
+
 async def test_each_key_of_the_settings_has_the_quotas_for_itself() -> None:
     async with serving(
         "tests.envs:Echo", ORSWEB_API_KEYS=KEYS, ORSWEB_QUOTA_SESSIONS=1, ORSWEB_QUOTA_WAIT=0.01
