@@ -93,12 +93,9 @@ def _listed(request: HttpRequest) -> Listed:
     """Return what the address of the list asks for. Raises: BadRequest."""
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
-    try:
-        columns = label_columns(query.get("columns", ""))
-        asked = EpisodeFilter.parse(query, also=PAGING, viewer=viewer_of(request.user))
-        page = page_of(asked, sort, after)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    columns = label_columns(query.get("columns", ""))
+    asked = EpisodeFilter.parse(query, also=PAGING, viewer=viewer_of(request.user))
+    page = page_of(asked, sort, after)
     if page.has_running:
         page = with_running(page, blind=blind_to(request.user))
     page = with_snippets(page, asked)
@@ -224,10 +221,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     if episode is None:
         raise Http404(f"There is no episode {pk}. It may have been deleted.")
     name_tasks([episode])
-    try:
-        asked = EpisodeFilter.parse(request.GET, viewer=viewer_of(request.user))
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    asked = EpisodeFilter.parse(request.GET, viewer=viewer_of(request.user))
     definition = NamedRows.of(asked).definition(asked)
     context = {
         "episode": episode,

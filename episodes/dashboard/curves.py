@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -25,7 +24,6 @@ from episodes.dashboard.curve_series import Drawn, drawn
 from episodes.dashboard.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
-from episodes.filtering.parameters import BadFilter
 from episodes.transfer.csv_lines import coverage_header, definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
@@ -37,11 +35,8 @@ _BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
 def curves(request: HttpRequest) -> HttpResponse:
     """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a
     parameter is refused."""
-    try:
-        asked = CurveAsked.parse(request.GET, viewer_of(request.user))
-        found = drawn(asked)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    asked = CurveAsked.parse(request.GET, viewer_of(request.user))
+    found = drawn(asked)
     if asked.format == "csv":
         headers = {
             "Content-Disposition": 'attachment; filename="curve.csv"',

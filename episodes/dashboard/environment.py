@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.exceptions import BadRequest
 from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
@@ -44,13 +43,12 @@ from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.histogram_drawing import drawn_histogram
 from episodes.dashboard.view_parameters import (
     asked_context,
-    definition_asked,
     definition_context,
     revision_asked,
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Rollout
 from episodes.rollups.tools import ToolsPart
 
@@ -62,10 +60,7 @@ TASKS_SHOWN = 12
 @takes(*DEFINITION_PARAMETERS)
 def environments(request: HttpRequest) -> HttpResponse:
     """Return the list of environments. Raises: BadRequest."""
-    try:
-        asked = definition_asked(request)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    asked = definition_in(request.GET)
     shown = _with_splits().seen_by(viewer_of(request.user))
     figures = [(one, one.sparkline) for one in environment_figures(list(shown), asked)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
@@ -80,7 +75,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits))
     found = environment_named(request, name, rows)
     try:
-        definition = definition_of(found, definition_asked(request))
+        definition = definition_of(found, definition_in(request.GET))
         revision, _ = revision_asked(request)
     except BadFilter as error:
         links = [(request.path, "The page with the environment's definition")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -20,9 +19,9 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
-from episodes.dashboard.view_parameters import definition_asked, definitions_context, whole_asked
+from episodes.dashboard.view_parameters import definitions_context
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, WholeRange
+from episodes.filtering.parameters import WholeRange, definition_in, given, whole
 from episodes.models import Run
 
 SHOWN_GROUPS = 500
@@ -40,10 +39,8 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     run = Run.objects.filter(pk=pk).first()
     if run is None:
         raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
-    try:
-        asked, step = definition_asked(request), whole_asked(request, "step")
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    asked = definition_in(request.GET)
+    step = given(request.GET, "step", whole)
     line = lines_of([run], asked)[0]
     lines, missing = groups_of(run, step, line.definition)
     with_spread = [one for one in lines if one.spread.scored > 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -16,9 +15,9 @@ from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.latest_groups import MAX_READ, latest_groups
-from episodes.dashboard.view_parameters import asked_context, definition_asked
+from episodes.dashboard.view_parameters import asked_context
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, WholeRange
+from episodes.filtering.parameters import WholeRange, definition_in
 
 
 @require_safe
@@ -27,10 +26,7 @@ from episodes.filtering.parameters import BadFilter, WholeRange
 def groups(request: HttpRequest) -> HttpResponse:
     """Return the list of the latest groups. It takes the parts of the definition in force. Raises:
     BadRequest."""
-    try:
-        asked = definition_asked(request)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    asked = definition_in(request.GET)
     latest = latest_groups(viewer_of(request.user), asked)
     names = task_names([one.task.pk for one in latest])
     found = [

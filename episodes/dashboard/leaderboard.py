@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
-from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -48,10 +47,7 @@ _WHISKER = 120
 def board(request: HttpRequest, name: str) -> HttpResponse:
     """Return the leaderboard as a page or as CSV. Raises: BadRequest, Http404."""
     environment = environment_named(request, name)
-    try:
-        found, sort = _asked(request, environment)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    found, sort = _asked(request, environment)
     rows = _sorted(found.rows, sort)
     if request.GET.get("format") == "csv":
         file = f"leaderboard-{environment.name}.csv".replace('"', "")

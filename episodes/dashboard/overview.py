@@ -37,10 +37,10 @@ from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.shared_parts import shared_part
-from episodes.dashboard.view_parameters import asked_context, definition_asked
+from episodes.dashboard.view_parameters import asked_context
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import summaries
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import definition_in
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
@@ -74,10 +74,7 @@ def overview(request: HttpRequest) -> HttpResponse:
                 f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}."
             )
     span, viewer = cast(Span | None, request.GET.get("span") or None), viewer_of(request.user)
-    try:
-        asked = definition_asked(request)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    asked = definition_in(request.GET)
     part = request.GET.get("part")
     if part == "now":
         return shared_part(

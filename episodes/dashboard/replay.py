@@ -27,7 +27,7 @@ from episodes.dashboard.guards import refused
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import BadFilter, count_in, definition_in, given
+from episodes.filtering.parameters import count_in, definition_in, given
 from episodes.models import Episode, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
 from episodes.transcript.find_text import MAX_FOUND, steps_with
@@ -216,10 +216,7 @@ def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
 def number(request: HttpRequest, name: str) -> int:
     """Return a parameter that is a number of steps, up to MAX_STEPS; 0 if it is absent. Raises:
     BadRequest."""
-    try:
-        return min(given(request.GET, name, count_in) or 0, MAX_STEPS)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    return min(given(request.GET, name, count_in) or 0, MAX_STEPS)
 
 
 def window(definition: str) -> TranscriptView:
@@ -292,12 +289,9 @@ def _peers(request: HttpRequest, episode: Episode) -> dict[str, Any]:
     """Return the template variables of the other attempts, and of the menu of definitions. Raises:
     BadRequest."""
     _definition(request, episode)
-    try:
-        definition = definition_of(
-            episode.environment, replace(definition_in(request.GET), threshold=None)
-        )
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    definition = definition_of(
+        episode.environment, replace(definition_in(request.GET), threshold=None)
+    )
     found = peers_of(episode, definition, viewer_of(request.user))
     return {"peers": found, **definition_context(definition, episode.environment)}
 

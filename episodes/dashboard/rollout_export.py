@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.core.exceptions import BadRequest
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import reverse
@@ -13,7 +12,7 @@ from environments import security_log
 from environments.access.privacy import viewer_of
 from environments.transfer.streaming import download_of, streamed
 from episodes.dashboard.guards import as_download, refused
-from episodes.filtering.parameters import BadFilter, refuse_blanks
+from episodes.filtering.parameters import refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout
 from episodes.transfer.exporting import MEDIA_TYPES, exported_rollouts
@@ -28,14 +27,9 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     """Return the conversations that a filter finds; `rollout` is the id of a single one. Raises:
     BadRequest."""
     query = request.GET.dict()
-    try:
-        refuse_blanks(query)
-        asked = RolloutFilter.parse(
-            query, also=("rollout", *CHOICES), viewer=viewer_of(request.user)
-        )
-        options = TrainingOptions.parse(query)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    refuse_blanks(query)
+    asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), viewer=viewer_of(request.user))
+    options = TrainingOptions.parse(query)
     found: QuerySet[Rollout] = asked.rollouts().exclude(episode__in=list(blind_to(request.user)))
     if query.get("rollout"):
         found = found.filter(event_id=query["rollout"].replace("\0", ""))

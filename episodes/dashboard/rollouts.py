@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -18,9 +17,8 @@ from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
-from episodes.dashboard.view_parameters import whole_asked
 from episodes.filtering.names import models_of_rollouts, name_tasks_of_rollouts, runs
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import given, whole
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
@@ -48,14 +46,9 @@ JOINED_LABELS = {
 def rollouts(request: HttpRequest) -> HttpResponse:
     """Return the list, newest first. `after` is the id of the last rollout of the previous page.
     Raises: BadRequest."""
-    try:
-        viewer = viewer_of(request.user)
-        asked, after = (
-            RolloutFilter.parse(request.GET, ("after",), viewer),
-            whole_asked(request, "after"),
-        )
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    viewer = viewer_of(request.user)
+    asked = RolloutFilter.parse(request.GET, ("after",), viewer)
+    after = given(request.GET, "after", whole)
     blind = list(blind_to(request.user))
     found = asked.rollouts().exclude(episode__in=blind) if blind else asked.rollouts()
     page = rollouts_page(found, after, PAGE_ROLLOUTS)

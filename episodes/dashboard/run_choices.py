@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -18,7 +17,7 @@ from environments.access.privacy import viewer_of
 from environments.database.folding import holding
 from environments.display.addresses import takes
 from episodes.dashboard.curve_query import run_ids
-from episodes.filtering.parameters import BadFilter, given, words
+from episodes.filtering.parameters import given, words
 from episodes.models import Run
 
 MAX_CHOICES = 50
@@ -34,11 +33,8 @@ def run_choices(request: HttpRequest) -> HttpResponse:
     """Return the list of runs to choose from. `runs`: the ids of the chosen ones. Raises:
     BadRequest."""
     viewer = viewer_of(request.user)
-    try:
-        search = given(request.GET, "search", words, "")
-        ids = given(request.GET, "runs", partial(run_ids, viewer=viewer)) or ()
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    search = given(request.GET, "search", words, "")
+    ids = given(request.GET, "runs", partial(run_ids, viewer=viewer)) or ()
     visible = Run.objects.seen_by(viewer).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))
     oldest = (

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -36,11 +35,11 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
 from episodes.dashboard.run_filter import PARAMETERS as FILTERS
-from episodes.dashboard.view_parameters import asked_context, definition_asked, definitions_context
+from episodes.dashboard.view_parameters import asked_context, definitions_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import page_of
-from episodes.filtering.parameters import BadFilter, chosen, given
+from episodes.filtering.parameters import chosen, definition_in, given
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.config_values import Scalar, config_values, value_text
 from episodes.runs.description import STATES
@@ -62,11 +61,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises:
     BadRequest."""
     viewer = viewer_of(request.user)
-    try:
-        definition, wanted = definition_asked(request), RunListFilter.parse(request.GET)
-        page = wanted.page(viewer)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    definition, wanted = definition_in(request.GET), RunListFilter.parse(request.GET)
+    page = wanted.page(viewer)
     configs = {run.pk: config_values(run.config) for run in page.runs}
     known = dict.fromkeys(
         [*wanted.columns, *(name for values in configs.values() for name in values)]
@@ -133,14 +129,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
     values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
-    try:
-        part = (
-            given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
-        )
-        asked = CurveAsked.parse(values)
-        line = lines_of([row], asked.definition, choice=SplitChoice.parse(values))[0]
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
+    asked = CurveAsked.parse(values)
+    line = lines_of([row], asked.definition, choice=SplitChoice.parse(values))[0]
     of_run = EpisodeFilter.of_definition(asked.filter.asked, row.name)
     asked = replace(asked, filter=of_one_split(of_run, line.split))
     places = places_of(row)

@@ -29,13 +29,11 @@ from episodes.analytics.scopes import scope_of
 from episodes.analytics.task import statistics_at
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import (
-    definition_asked,
     definition_context,
     revision_asked,
-    whole_asked,
 )
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, WholeRange
+from episodes.filtering.parameters import BadFilter, WholeRange, definition_in, given, whole
 from episodes.models import Episode, Run
 from episodes.transcript.cards import MessageCard, message_cards
 from episodes.visibility import TaskGuard, content_of
@@ -50,10 +48,8 @@ MAX_SHOWN_CHARACTERS = 20_000
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
-        definition, before = (
-            definition_of(found.environment, definition_asked(request)),
-            whole_asked(request, "before"),
-        )
+        definition = definition_of(found.environment, definition_in(request.GET))
+        before = given(request.GET, "before", whole)
         name, revisions = revision_asked(request)
     except BadFilter as error:
         return refused(
@@ -98,11 +94,9 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
     named none)."""
     found = _find(pk)
     try:
-        definition, run_id = (
-            definition_of(found.environment, definition_asked(request)),
-            whole_asked(request, "run"),
-        )
-        step = whole_asked(request, "step")
+        definition = definition_of(found.environment, definition_in(request.GET))
+        run_id = given(request.GET, "run", whole)
+        step = given(request.GET, "step", whole)
         name, revisions = revision_asked(request)
         if run_id is None:
             raise BadFilter("run", "", "give the id of a run; the Runs page lists them")

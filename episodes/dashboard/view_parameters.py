@@ -15,12 +15,7 @@ from environments.scoring.definition import Definition, DefinitionAsked, Definit
 from episodes.attempts.conventions import parts_in_address
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, definition_in, given, whole, words
-
-
-def definition_asked(request: HttpRequest) -> DefinitionAsked:
-    """Return the parts of the definition that the address gives. Raises: BadFilter."""
-    return definition_in(request.GET)
+from episodes.filtering.parameters import BadFilter, given, words
 
 
 def definition_context(
@@ -84,9 +79,3 @@ def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
     if named and named.unknown:
         raise BadFilter("revision", name, named.unknown.rstrip("."))
     return name, named.revisions if named else ()
-
-
-def whole_asked(request: HttpRequest, name: str) -> int | None:
-    """Return the whole number in the parameter `name`; None where it is absent or empty. Raises:
-    BadFilter."""
-    return given(request.GET, name, whole)

@@ -14,11 +14,11 @@ from environments.display.addresses import takes
 from environments.display.numbers import digits_of
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused
-from episodes.dashboard.view_parameters import definition_asked, definition_context
+from episodes.dashboard.view_parameters import definition_context
 from episodes.doctor.report import examine
 from episodes.doctor.scope import MAX_EPISODES, MAX_STEPS, DoctorScope
 from episodes.doctor.thresholds import MEANINGS, THRESHOLDS, DoctorThresholds
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import BadFilter, definition_in
 
 TITLES = {"problem": "Problems", "fine": "Fine", "too_little_data": "Too little data"}
 
@@ -31,7 +31,7 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
     Raises: Http404."""
     environment = environment_named(request, name)
     try:
-        definition = definition_of(environment, definition_asked(request))
+        definition = definition_of(environment, definition_in(request.GET))
         scope = DoctorScope.of(environment, request.GET, definition, viewer_of(request.user))
     except BadFilter as error:
         links = [(request.path, f"The reward doctor of {environment.name}")]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from django.core.exceptions import BadRequest
+
 from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in, whole_in
 from environments.display.addresses import no_such
 from environments.errors import OrsError, shorten
@@ -27,9 +29,12 @@ _SPAN = re.compile(r"[1-9][0-9]{0,4}[mhdw]")
 _SUITE = re.compile(r"([^/]{1,200})/v([1-9][0-9]{0,8})(?:/([1-9][0-9]{0,3}))?")
 
 
-class BadFilter(OrsError):
-    """A parameter whose value cannot be used; pages and the API answer 400. `allowed` says why, and
-    what is allowed."""
+class BadFilter(OrsError, BadRequest):
+    """A parameter whose value cannot be used. `allowed` says why, and what is allowed.
+
+    Views let it pass: Django answers a BadRequest with the error page of status 400, and the API
+    with the same sentence as JSON (`episodes/api/base.py`).
+    """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast, get_args
 
-from django.core.exceptions import BadRequest
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -19,7 +18,7 @@ from environments.access.privacy import viewer_of
 from environments.display.addresses import cannot_be_used, takes
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import line_of, tasks_shown
-from episodes.filtering.parameters import BadFilter, chosen, given, words
+from episodes.filtering.parameters import chosen, given, words
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compared
 from episodes.suites.results import Players
@@ -63,12 +62,9 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     Raises: Http404, BadRequest.
     """
     version = asked_version(request, name, version_number)
-    try:
-        by = given(request.GET, "by", chosen(BY)) or "model"
-        given(request.GET, "format", chosen(("csv",)))
-        cite = given(request.GET, "cite", words)
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    by = given(request.GET, "by", chosen(BY)) or "model"
+    given(request.GET, "format", chosen(("csv",)))
+    cite = given(request.GET, "cite", words)
     found = standings(version, by, viewer_of(request.user))
     if cite is not None and cite not in [row.key for row in found.ranked]:
         raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
@@ -90,14 +86,11 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
 def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpResponse:
     """Return the comparison of two models or runs over a version. Raises: Http404, BadRequest."""
     version = asked_version(request, name, version_number)
-    try:
-        by = given(request.GET, "by", chosen(BY)) or "model"
-        names = tuple(given(request.GET, place, words) or "" for place in ("first", "second"))
-        found = compared(
-            version, by, cast(tuple[str, str], names), SHOWN_TASKS, viewer_of(request.user)
-        )
-    except BadFilter as error:
-        raise BadRequest(str(error)) from error
+    by = given(request.GET, "by", chosen(BY)) or "model"
+    names = tuple(given(request.GET, place, words) or "" for place in ("first", "second"))
+    found = compared(
+        version, by, cast(tuple[str, str], names), SHOWN_TASKS, viewer_of(request.user)
+    )
     tasks = tasks_shown([pair.task for pair in found.tasks], viewer_of(request.user))
     places = task_names(list(tasks))
     context = {
