@@ -26,8 +26,8 @@ from environments.admin.api_key_forms import ChangedKeyForm, NewKeyForm, QuotasF
 from environments.admin.base import ReadOnlyAdmin, author_of, note
 from environments.display.addresses import takes
 from environments.keys.keyring import ring
-from environments.keys.making import change_key, facts_of, make_key, revoke_key, status_of
 from environments.keys.quota_lines import quota_lines
+from environments.keys.stored_keys import change_key, facts_of, make_key, revoke_key, status_of
 from environments.models import ApiKey
 
 

@@ -27,7 +27,7 @@ from environments.curation.splits import existing_splits
 from environments.display.card import plain, rendered
 from environments.display.parts import ToolPart, indented, read_json, tools
 from environments.display.schema_fields import fields_of
-from environments.keys.making import keys_naming
+from environments.keys.stored_keys import keys_naming
 from environments.models import Environment
 from environments.service import service_or_none
 

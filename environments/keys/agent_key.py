@@ -1,5 +1,4 @@
-"""What the API key of a request may do: scopes, environments, splits, and the run that it belongs
-to."""
+"""What the API key of a request may do: its scopes, environments, splits and run."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ class AgentKey:
     """Name of the only run that the key may record; empty: any."""
     expires: float | None = None
     digest: bytes = b""
-    """The hash of its text, which `rotate_key` replaces; empty for what is no key of the
-    keyring."""
+    """Hash of its text, which `rotate_key` replaces; empty for `EVERYBODY`."""
     row: int | None = None
     """Number of its row; None for a key of ORSWEB_API_KEYS."""
     usage: KeyUsage = field(default_factory=KeyUsage)
@@ -81,10 +79,10 @@ class AgentKey:
     def require(self, *scopes: str) -> None:
         """Check that the key has one of `scopes`, if there are any. Raises: Forbidden."""
         if scopes and self.scopes.isdisjoint(scopes):
-            held = ", ".join(name for name in SCOPES if name in self.scopes) or "none"
-            needed = " or ".join(map(repr, scopes))
+            own_scopes = ", ".join(name for name in SCOPES if name in self.scopes) or "none"
+            required_scopes = " or ".join(map(repr, scopes))
             raise Forbidden(
-                f"The API key {self.label!r} needs the scope {needed} for this; it has: {held}"
+                f"The API key {self.label!r} needs the scope {required_scopes} for this; it has: {own_scopes}"
             )
 
     def may_all_of(self, other: AgentKey) -> bool:
@@ -100,16 +98,16 @@ class AgentKey:
         name = name.lower()
         return name not in self.hidden and (self.environments is None or name in self.environments)
 
-    def among(self, hosted: Iterable[str]) -> list[str]:
-        """Return those of the hosted environments that the key may use."""
-        return [name for name in hosted if self.has_environment(name)]
+    def among(self, names: Iterable[str]) -> list[str]:
+        """Return those of `names` of environments that the key may use, in their order."""
+        return [name for name in names if self.has_environment(name)]
 
     def has_split(self, name: str) -> bool:
         return self.splits is None or name in self.splits
 
     def check_environment(self, name: str) -> None:
-        """Raises: Forbidden if the key is restricted to other environments, whether or not this one
-        exists.
+        """Check that the key may use the environment `name`, which need not exist. Raises:
+        Forbidden.
 
         A hidden environment passes unless the key is restricted: the caller then finds that it is
         unknown.
@@ -117,12 +115,11 @@ class AgentKey:
         if self.environments is not None and name.lower() not in self.environments:
             raise Forbidden(
                 f"The API key {self.label!r} may not use the environment {name[:200]!r}; it may "
-                "use "
-                f"{_listing(self.environments)}"
+                f"use {_listing(self.environments)}"
             )
 
     def check_split(self, name: str) -> None:
-        """Raises: Forbidden unless the key may use splits of the name `name`."""
+        """Check that the key may use splits named `name`. Raises: Forbidden."""
         if self.splits is not None and name not in self.splits:
             raise Forbidden(
                 f"The API key {self.label!r} may not use the split {name[:200]!r}; it may use "
@@ -130,7 +127,7 @@ class AgentKey:
             )
 
     def check_run(self, name: str) -> None:
-        """Raises: Forbidden unless the key may record the run `name`."""
+        """Check that the key may record the run `name`. Raises: Forbidden."""
         if self.run and name != self.run:
             raise Forbidden(
                 f"The API key {self.label!r} belongs to the run {self.run!r} and may not use "
@@ -140,8 +137,8 @@ class AgentKey:
 
 def scopes_of(names: Iterable[str]) -> frozenset[str]:
     """Return the scopes that a key with the scopes `names` has: `admin` includes all others."""
-    chosen = frozenset(names)
-    return frozenset(SCOPES) if ADMIN in chosen else chosen & frozenset(SCOPES)
+    scopes = frozenset(names)
+    return frozenset(SCOPES) if ADMIN in scopes else scopes & frozenset(SCOPES)
 
 
 def sent_key(meta: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The API keys that are in force, in memory: those of ORSWEB_API_KEYS and those of the database.
+"""The API keys in force, in memory: those of ORSWEB_API_KEYS and those of the database.
 
 Checking a key is a lookup in a dict. A thread compares the dict with the database every
 REFRESH_SECONDS, so a key that any process revokes is refused within a second. While the database is
@@ -30,7 +30,7 @@ from environments.keys.agent_key import (
     scopes_of,
     sent_key,
 )
-from environments.keys.making import hash_key
+from environments.keys.stored_keys import hash_key, status_of
 from environments.keys.wrong_keys import WrongKeys
 from environments.models import ApiKey
 from environments.runtime.quotas import KeyUsage, Quotas
@@ -42,6 +42,12 @@ NOTE_SECONDS = 10.0
 """Time between two notes of when and from where keys were used."""
 MAX_CLIENTS_A_DAY = 1_000
 """Clients whose first use of a key on a day is noted in the security log."""
+REASONS: Mapping[str, str] = {
+    "revoked": "was revoked",
+    "expired": "has expired",
+    "disabled": "belongs to an account that is not active",
+}
+"""Why a key with this status is not in force, to follow "X-API-Key"."""
 UNKNOWN = "is not one of this server's keys"
 REFUSED = "; keys are set by ORSWEB_API_KEYS or made in the admin"
 
@@ -56,12 +62,12 @@ open does not."""
 
 
 class Keyring:
-    """The keys that are in force. Any thread may ask it."""
+    """The keys in force, for any thread."""
 
     def __init__(self) -> None:
         self._in_force: dict[bytes, AgentKey] = {}
         self._reasons: dict[bytes, str] = {}
-        # by label; a key that was gone and is back finds what it has used
+        # by label, and kept when a key goes, so that its counts are there if it comes back
         self._usages: dict[str, KeyUsage] = {}
         self._state: tuple[Any, ...] | None = None
         self._read_at = self._noted_at = 0.0
@@ -79,11 +85,8 @@ class Keyring:
         self._on_lost = list[OnLost]()
 
     def check(self, meta: Mapping[str, str], client: Client) -> AgentKey:
-        """Return the key that the headers of a request name, and note its use; for a server that
-        needs keys.
-
-        Raises: KeyRefused.
-        """
+        """Return the key in the headers of a request, and note its use; for a server that needs
+        keys. Raises: KeyRefused."""
         # no service is open in this process, so nothing keeps the keys up to date
         if self._thread is None:
             self.read()
@@ -167,20 +170,25 @@ class Keyring:
 
     def _refresh(self) -> None:
         before = list(self._in_force.values())
-        self._expire()
+        now = time.time()
+        for key in before:
+            if key.expires is not None and key.expires <= now:
+                self._in_force.pop(key.digest)
+                self._reasons[key.digest] = REASONS["expired"]
         self._attempt(self._read_changes)
-        now = {key.label: key for key in self._in_force.values()}
-        gone = {
+        after = {key.label: key for key in self._in_force.values()}
+        gone_labels = {
             key.label
             for key in before
-            if key.label not in now or not now[key.label].may_all_of(key)
+            if key.label not in after or not after[key.label].may_all_of(key)
         }
-        if gone:
-            log.warning("keys_gone", keys=sorted(gone))
-            self._on_gone(gone)
-        if lost := gone | {key.label for key in before if key.digest not in self._in_force}:
+        if gone_labels:
+            log.warning("keys_gone", keys=sorted(gone_labels))
+            self._on_gone(gone_labels)
+        rotated_labels = {key.label for key in before if key.digest not in self._in_force}
+        if labels := gone_labels | rotated_labels:
             for on_lost in self._on_lost:
-                on_lost(lost)
+                on_lost(labels)
         if time.monotonic() - self._noted_at >= NOTE_SECONDS:
             self._attempt(self.note_uses)
         self.note_first_uses()
@@ -199,13 +207,6 @@ class Keyring:
             if (problem := repr(error)) != self._problem:  # not twice a second
                 self._problem = problem
                 log.exception("keys_not_read")
-
-    def _expire(self) -> None:
-        now = time.time()
-        for digest, key in list(self._in_force.items()):
-            if key.expires is not None and key.expires <= now:
-                self._in_force.pop(digest)
-                self._reasons[digest] = "has expired"
 
     def _read_changes(self) -> None:
         if time.monotonic() - self._read_at >= MAX_UNREAD_SECONDS or _state() != self._state:
@@ -227,10 +228,15 @@ class Keyring:
         }
         labels, reasons = {key.label for key in in_force.values()}, dict[bytes, str]()
         for row in ApiKey.objects.select_related("owner"):
-            if (digest := _digest_of(row)) is None:
+            try:
+                digest = bytes.fromhex(row.digest)
+            except ValueError:
                 self._note_unreadable(row, "its digest is not 64 hexadecimal digits")
-            elif reason := _reason_against(row, labels):
-                reasons[digest] = reason
+                continue
+            if (status := status_of(row)) in REASONS:
+                reasons[digest] = REASONS[status]
+            elif row.name in labels:
+                reasons[digest] = "has the same name as a key of ORSWEB_API_KEYS"
             elif problem := _problem_of(row):
                 self._note_unreadable(row, problem)
                 reasons[digest] = (
@@ -242,12 +248,8 @@ class Keyring:
         for digest, key in in_force.items():
             if before := self._in_force.get(digest):
                 key.clients_of_day = before.clients_of_day
-        self._in_force, self._reasons, self._state, self._read_at = (
-            in_force,
-            reasons,
-            state,
-            time.monotonic(),
-        )
+        self._in_force, self._reasons = in_force, reasons
+        self._state, self._read_at = state, time.monotonic()
 
     def _note_unreadable(self, row: ApiKey, problem: str) -> None:
         """Log once that the row, which somebody has written around the admin and the commands, is
@@ -274,7 +276,7 @@ class Keyring:
                 )
 
     def note_first_uses(self) -> None:
-        """Tell the security log of each key and address that were not seen together before on this
+        """Note in the security log each address from which a key is used for the first time on this
         day (UTC)."""
         if (today := timezone.now().date()) != self._day:
             self._day = today
@@ -297,32 +299,14 @@ _PRIVATE = "SELECT id, name FROM environments_environment WHERE is_private ORDER
 
 
 def _state() -> tuple[Any, ...]:
-    """Return figures that change with every change of a key, of an owner's activity, and of what is
-    private."""
+    """Return figures that change whenever a key, the activity of an owner or what is private
+    changes."""
     # plain SQL, because Django's would cost several times the query
     with connection.cursor() as cursor:
         cursor.execute(_STATE)
         keys = cursor.fetchone()
         cursor.execute(_PRIVATE)
         return (*keys, *cursor.fetchall())
-
-
-def _reason_against(row: ApiKey, taken: set[str]) -> str:
-    """Return why the key is not in force, to follow "X-API-Key"; empty if it is."""
-    if row.revoked is not None:
-        return "was revoked"
-    if row.expires is not None and row.expires <= timezone.now():
-        return "has expired"
-    if row.owner is not None and not row.owner.is_active:
-        return "belongs to an account that is not active"
-    return "has the same name as a key of ORSWEB_API_KEYS" if row.name in taken else ""
-
-
-def _digest_of(row: ApiKey) -> bytes | None:
-    try:
-        return bytes.fromhex(row.digest)
-    except ValueError:
-        return None
 
 
 def _problem_of(row: ApiKey) -> str:
@@ -345,13 +329,12 @@ def _key_of(
 ) -> AgentKey:
     scopes = scopes_of(row.scopes)
     environments = frozenset(name.lower() for name in row.environments)
+    hidden = {name: pk for name, pk in private.items() if name not in environments}
     return AgentKey(
         label=row.name,
         scopes=scopes,
         environments=environments or None,
-        hidden={}
-        if ADMIN in scopes
-        else {name: pk for name, pk in private.items() if name not in environments},
+        hidden={} if ADMIN in scopes else hidden,
         splits=frozenset(row.splits) if row.splits else None,
         run=row.run,
         expires=row.expires.timestamp() if row.expires else None,

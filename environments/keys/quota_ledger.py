@@ -85,7 +85,7 @@ class QuotaLedger:
                 usage.renew()
             await asyncio.shield(self._write())  # what was added and not noted would be added again
             if self._shared is not None and (texts := self._shared.texts()):
-                with suppress(Error):  # the database is away; the next tick tells again
+                with suppress(Error):  # the database is away; the next tick sends newer counts
                     await self._workers.run(self._shared.send, texts)
 
     async def _write(self) -> None:
@@ -93,7 +93,7 @@ class QuotaLedger:
             now = time.time()
             for usage in ring.usages:
                 if self._grows_elsewhere(usage):
-                    usage.record(0, now)  # of today
+                    usage.record(0, now)  # begins the count of today
             new = [
                 (usage, usage.day, usage.bytes)
                 for usage in ring.usages
@@ -103,11 +103,11 @@ class QuotaLedger:
             if not new:
                 return
             try:
-                added = [
+                counts = [
                     (usage.label[:200], day, count - self._known(usage))
                     for usage, day, count in new
                 ]
-                totals = await self._workers.run(_add, added)
+                totals = await self._workers.run(_add, counts)
             except Error as error:  # the next tick tries again
                 log.debug("recorded_bytes_not_written", error=type(error).__name__)
                 return

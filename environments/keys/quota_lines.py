@@ -24,17 +24,17 @@ class QuotaLine:
     """`key`, or `server` for the default of all keys."""
 
 
-def quota_lines(own: Mapping[str, int], usage: KeyUsage | None) -> list[QuotaLine]:
-    """Return all quotas of a key whose own ones are `own`."""
-    quotas: Quotas = usage.quotas if usage else conf.quotas().replaced(own)
-    used = usage.used if usage else {}
+def quota_lines(own_limits: Mapping[str, int], usage: KeyUsage | None) -> list[QuotaLine]:
+    """Return all quotas of a key; `own_limits`: those it has instead of the server's defaults."""
+    quotas: Quotas = usage.quotas if usage else conf.quotas().replaced(own_limits)
+    usage_counts = usage.used if usage else {}
     return [
         QuotaLine(
             name,
             what,
             getattr(quotas, name) or None,
-            used.get(name),
-            "key" if name in own else "server",
+            usage_counts.get(name),
+            "key" if name in own_limits else "server",
         )
         for name, what in DESCRIPTIONS.items()
     ]

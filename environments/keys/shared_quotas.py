@@ -1,4 +1,4 @@
-"""What keys with quotas use on other servers of the database, as these tell once a second.
+"""What keys with quotas use on other servers of the database, which each of them sends every second.
 
 A key may be over a quota for about a second, when its clients come to several servers at once.
 """
@@ -17,17 +17,17 @@ from environments.runtime.quotas import NO_LIMIT, KeyUsage
 KEYS_IN_TEXT = 8
 """Their labels have at most 200 characters, so a text has less than 7,000 bytes."""
 MAX_SILENCE_SECONDS = 5.0
-"""A server that tells nothing about a key for so long uses nothing, or is dead."""
+"""A server that sends nothing about a key for so long uses nothing, or is dead."""
 
 Send = Callable[[Iterable[str]], None]
-Used = tuple[int, int, int]
+KeyCounts = tuple[int, int, int]
 """Live sessions, running calls, and requests since the last look."""
-NOTHING: Used = (0, 0, 0)
+NOTHING: KeyCounts = (0, 0, 0)
 
 
 @dataclass(slots=True)
-class _Told:
-    """What one other server has told of one key."""
+class _RemoteUse:
+    """What a key used on one other server at the moment `at`."""
 
     sessions: int
     calls: int
@@ -38,13 +38,14 @@ class _Told:
 class _Key:
     """One key, on this server and on others."""
 
-    last: Used = NOTHING
-    """What was told to others."""
+    last_counts: KeyCounts = NOTHING
+    """What this server sent last."""
     requests: int = 0
     """Requests of the minute at the last look, those of others included."""
-    heard: int = 0
+    remote_requests: int = 0
     """Requests of others since then."""
-    others: dict[int, _Told] = field(default_factory=dict)
+    others: dict[int, _RemoteUse] = field(default_factory=dict)
+    """By the id of the server."""
 
 
 class SharedQuotas:
@@ -53,7 +54,7 @@ class SharedQuotas:
     def __init__(self, server: int, usages: Callable[[], Iterable[KeyUsage]], send: Send) -> None:
         """`server`: the id of this one; `usages` returns what keys use here.
 
-        `send` tells texts to the others, blocks, and may raise django.db.Error.
+        `send` sends texts to the other servers; it blocks, and may raise django.db.Error.
         """
         self._server, self._usages = server, usages
         self.send = send
@@ -61,52 +62,52 @@ class SharedQuotas:
         self._keys: dict[str, _Key] = defaultdict(_Key)
 
     def hear(self, text: str) -> None:
-        """Take in what another server tells. For any thread."""
-        server, used = json.loads(text)
-        self._loop.call_soon_threadsafe(self._learn, server, used)
+        """Take in a text from another server. For any thread."""
+        server, key_counts = json.loads(text)
+        self._loop.call_soon_threadsafe(self._learn, server, key_counts)
 
     def is_used_elsewhere(self, label: str) -> bool:
-        """Return whether another server has told lately that it is used by the key."""
+        """Return whether another server said lately that the key uses it."""
         return label in self._keys and bool(self._keys[label].others)
 
     def texts(self) -> list[str]:
-        """Return what has to be told: the keys that use something, and those that do not any more.
-        Once a second."""
-        now, told = time.monotonic(), list[tuple[str, *Used]]()
+        """Return what to send: the keys that use something, and those that no longer do. Once a
+        second."""
+        now, reports = time.monotonic(), list[tuple[str, *KeyCounts]]()
         for usage in self._usages():
             quotas = usage.quotas
             if quotas.sessions == quotas.calls == quotas.requests == quotas.bytes == NO_LIMIT:
                 continue
             key = self._keys[usage.label]
             key.others = {
-                server: one
-                for server, one in key.others.items()
-                if now < one.at + MAX_SILENCE_SECONDS
+                server: use
+                for server, use in key.others.items()
+                if now < use.at + MAX_SILENCE_SECONDS
             }
             _count_others(usage, key)
-            used = self._used(usage, key)
-            if used != NOTHING or key.last != NOTHING:
-                told.append((usage.label, *used))
-            key.last = used
-        parts = (told[start : start + KEYS_IN_TEXT] for start in range(0, len(told), KEYS_IN_TEXT))
+            requests = usage.requests_used
+            # fewer than before: a new minute has started
+            before = key.requests if requests >= key.requests else 0
+            new_requests = max(0, requests - before - key.remote_requests)
+            key.requests, key.remote_requests = requests, 0
+            counts = usage.sessions.taken, usage.calls.taken, new_requests
+            if counts != NOTHING or key.last_counts != NOTHING:
+                reports.append((usage.label, *counts))
+            key.last_counts = counts
+        parts = (
+            reports[start : start + KEYS_IN_TEXT] for start in range(0, len(reports), KEYS_IN_TEXT)
+        )
         return [json.dumps([self._server, part], ensure_ascii=False) for part in parts]
 
-    def _used(self, usage: KeyUsage, key: _Key) -> Used:
-        requests = usage.requests_used
-        before = key.requests if requests >= key.requests else 0  # else a new minute has started
-        new = max(0, requests - before - key.heard)
-        key.requests, key.heard = requests, 0
-        return usage.sessions.taken, usage.calls.taken, new
-
-    def _learn(self, server: int, used: Iterable[tuple[str, int, int, int]]) -> None:
+    def _learn(self, server: int, key_counts: Iterable[tuple[str, int, int, int]]) -> None:
         usages = {usage.label: usage for usage in self._usages()}
-        for label, sessions, calls, requests in used:
+        for label, sessions, calls, requests in key_counts:
             if (usage := usages.get(label)) is not None:
                 key = self._keys[label]
-                key.others[server] = _Told(sessions, calls, time.monotonic())
+                key.others[server] = _RemoteUse(sessions, calls, time.monotonic())
                 _count_others(usage, key)
                 usage.requests_left -= requests
-                key.heard += requests
+                key.remote_requests += requests
 
 
 def _count_others(usage: KeyUsage, key: _Key) -> None:

@@ -32,20 +32,20 @@ def public_hash(content_hash: str) -> str:
     return salted_hmac("orsweb.task", content_hash, algorithm="sha256").hexdigest()
 
 
-def visible_spec(spec: str, hidden: frozenset[str] | None, *, is_sealed: bool) -> str:
+def visible_spec(spec: str, hidden_fields: frozenset[str] | None, *, is_sealed: bool) -> str:
     """Return the JSON of the task without its hidden fields; empty if nothing of it may be read.
 
-    `hidden` is None if it is unknown what has to be hidden.
+    `hidden_fields` is None if it is not known which those are.
     """
-    if is_sealed or hidden is None:
+    if is_sealed or hidden_fields is None:
         return ""
-    if not hidden:
+    if not hidden_fields:
         return spec
     value = json.loads(spec)
     if not isinstance(value, dict):
         return ""
-    shown = {name: value[name] for name in value if name not in hidden}
-    return spec if len(shown) == len(value) else value_json(shown)
+    visible_fields = {name: value[name] for name in value if name not in hidden_fields}
+    return spec if len(visible_fields) == len(value) else value_json(visible_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,7 @@ class TaskReference:
         ):
             raise InvalidRequest(
                 f"{REFERENCE} in task_spec is {shorten(value_json(value), 100)}; it must be as the "
-                "task was listed, "
-                "with split, index and hash"
+                "task was listed, with split, index and hash"
             )
         return cls(value["split"], value["index"], value["hash"])
 
@@ -81,8 +80,7 @@ class TaskReference:
         if not constant_time_compare(self.hash, public_hash(content_hash)):
             raise InvalidRequest(
                 f"Split {self.split!r} has another task at index {self.index} than the one that "
-                "was listed; list its "
-                "tasks again"
+                "was listed; list its tasks again"
             )
 
     def added_to(self, spec: str) -> str:

@@ -45,14 +45,14 @@ class WrongKeys:
         at most `limit`."""
         with self._lock:
             now = self._clock()
-            found = self._attempts.pop(address, None)
-            if found is None or now - found.since >= WINDOW_SECONDS:
-                found = _Attempts(now)
-            found.count += 1
-            self._attempts[address] = found  # now the last of them
+            attempts = self._attempts.pop(address, None)
+            if attempts is None or now - attempts.since >= WINDOW_SECONDS:
+                attempts = _Attempts(now)
+            attempts.count += 1
+            self._attempts[address] = attempts  # now the last of them
             if len(self._attempts) > self._max_addresses:
                 self._attempts.popitem(last=False)
-            return math.ceil(found.since + WINDOW_SECONDS - now) if found.count > limit else 0
+            return math.ceil(attempts.since + WINDOW_SECONDS - now) if attempts.count > limit else 0
 
     def forget(self) -> None:
         """Let every address try again."""

@@ -1,5 +1,5 @@
-"""What an API key may use, and what it uses now. Live play and the faces for agents count here and
-ask before they act.
+"""What an API key may use, and what it uses now. Live play and the doors for agents count here, and
+check before they act.
 
 Everything is an integer in memory: a request that is within its quotas costs a few additions and
 comparisons, and waits for nothing. Only `environments/keys/quota_ledger.py` knows the database.
@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from environments.errors import OverQuota
 
@@ -53,12 +53,8 @@ class Quotas:
 
     def replaced(self, values: Mapping[str, int]) -> Quotas:
         """Return these quotas with other values for some."""
-        return Quotas(
-            **{
-                field.name: values.get(field.name, getattr(self, field.name))
-                for field in fields(self)
-            }
-        )
+        known = {field.name: values[field.name] for field in fields(self) if field.name in values}
+        return replace(self, **known)
 
 
 class Places:
@@ -161,21 +157,19 @@ class KeyUsage:
         used = self.requests_used
         self._quotas = quotas
         self.requests_left = (quotas.requests or UNLIMITED) - used
-        self.sessions.limit, self.calls.limit = (
-            quotas.sessions or UNLIMITED,
-            quotas.calls or UNLIMITED,
-        )
+        self.sessions.limit = quotas.sessions or UNLIMITED
+        self.calls.limit = quotas.calls or UNLIMITED
         self.max_steps, self.max_bytes = quotas.steps or UNLIMITED, quotas.bytes or UNLIMITED
 
     @property
     def used(self) -> Mapping[str, int]:
         """What is used now, by quota; those of an episode are counted for each."""
-        today = self.bytes if self.day == int(time.time()) // DAY_SECONDS else 0
-        taken = {
-            name: one.taken + one.elsewhere
-            for name, one in (("sessions", self.sessions), ("calls", self.calls))
+        return {
+            "requests": self.requests_used,
+            "sessions": self.sessions.taken + self.sessions.elsewhere,
+            "calls": self.calls.taken + self.calls.elsewhere,
+            "bytes": self.bytes if self.day == int(time.time()) // DAY_SECONDS else 0,
         }
-        return {"requests": self.requests_used, **taken, "bytes": today}
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -308,6 +302,6 @@ class KeyUsage:
 
 
 def _wake(waiting: list[asyncio.Future[None]]) -> None:
-    for one in waiting:
-        if not one.done():
-            one.set_result(None)
+    for window in waiting:
+        if not window.done():
+            window.set_result(None)

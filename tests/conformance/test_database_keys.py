@@ -16,7 +16,7 @@ from tests.environments.keys.canary import HIDDEN, SEALED
 from tests.server import LiveServer
 
 PREPARE = """
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import Environment, Split
 Split.objects.filter(name="test").update(is_sealed=True)
 Environment.objects.filter(name="quetzal").update(is_private=True)

@@ -15,8 +15,8 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoDbBlocker
 
-from environments.keys.making import PREFIX
 from environments.keys.open_streams import STREAMS_PER_DOWNLOAD
+from environments.keys.stored_keys import PREFIX
 from tests import programs
 from tests.conformance.agent import Agent, Pending, eventually
 from tests.conformance.envs import FILL_BYTES

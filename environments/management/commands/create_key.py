@@ -14,7 +14,7 @@ from environments.command_line import filled, finite
 from environments.errors import nearest
 from environments.keys.agent_key import SCOPES, USUAL_SCOPES
 from environments.keys.key_command import QUOTAS_HELP, KeyCommand
-from environments.keys.making import make_key, quotas_in
+from environments.keys.stored_keys import make_key, quotas_in
 from environments.models import Environment
 
 

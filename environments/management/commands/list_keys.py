@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from environments.display.terminal import TerminalCommand
-from environments.keys.making import facts_of
+from environments.keys.stored_keys import facts_of
 from environments.models import ApiKey
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from environments.keys.key_command import KeyCommand
-from environments.keys.making import find_key, rotate_key
+from environments.keys.stored_keys import find_key, rotate_key
 
 
 class Command(KeyCommand):

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from environments.keys.key_command import QUOTAS_HELP, KeyCommand
-from environments.keys.making import change_key, facts_of, find_key, quotas_in
+from environments.keys.stored_keys import change_key, facts_of, find_key, quotas_in
 
 
 class Command(KeyCommand):

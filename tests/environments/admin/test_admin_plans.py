@@ -22,7 +22,7 @@ from pytest_django.fixtures import Settings
 from environments.admin.strict_list import StrictChangeList
 from environments.curation.filter_parameters import SERVED, SORTS, STATES_ASKED
 from environments.database import jobs
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, CurationAction, Split, SplitRemoval, Task, TaskRevision
 from tests.environments.curation.tasks import make_tasks
 from tests.orsweb.pages.test_private import ADDRESSES

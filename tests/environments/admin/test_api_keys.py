@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from environments.keys.making import hash_key, make_key
+from environments.keys.stored_keys import hash_key, make_key
 from environments.models import ApiKey, Environment, SecurityEvent
 from tests.people import client_of
 

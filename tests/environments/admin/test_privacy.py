@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import Environment
 from tests.people import client_of, member
 from tests.stored import make_environment

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from environments.keys.making import hash_key
+from environments.keys.stored_keys import hash_key
 from environments.models import ApiKey, Environment, SecurityEvent
 from tests.rows import each
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from environments.keys.keyring import ring
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import Split, Task
 from episodes.models import Episode
 from tests.environments.agents.ors.serving import fresh_id, in_database, serving

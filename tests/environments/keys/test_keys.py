@@ -19,7 +19,7 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from environments.keys.keyring import Keyring, ring
-from environments.keys.making import change_key, make_key, revoke_key, rotate_key
+from environments.keys.stored_keys import change_key, make_key, revoke_key, rotate_key
 from environments.models import ApiKey
 from environments.service import KEY_GONE
 from episodes.models import Episode

@@ -23,7 +23,7 @@ from pytest_django import Settings
 
 from environments.curation.environment_settings import SetPrivacy
 from environments.keys.keyring import ring
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import Environment
 from episodes.models import Episode, Run, Step
 from episodes.recording.news import channel_of

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from environments.keys.keyring import ring
-from environments.keys.making import change_key, make_key
+from environments.keys.stored_keys import change_key, make_key
 from environments.models import ApiKey, RecordedBytes
 from environments.runtime import quotas
 from environments.service import close_service, get_service, open_service

@@ -14,7 +14,7 @@ import pytest_asyncio
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from environments.keys.keyring import ring
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, Split, Task
 from episodes.models import Episode
 from episodes.transfer.exporting import FORMATS

@@ -16,7 +16,7 @@ from django.test import Client
 from django_eventstream.views import get_listener_manager
 
 from environments.keys.keyring import ring
-from environments.keys.making import change_key, make_key, revoke_key
+from environments.keys.stored_keys import change_key, make_key, revoke_key
 from environments.models import ApiKey, Environment, Split
 from episodes.models import Episode
 from episodes.people.reader_threads import readers

@@ -21,7 +21,7 @@ from django.test import Client
 from django.urls import URLPattern
 
 from environments.keys.keyring import ring
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import Environment
 from episodes.api.urls import urlpatterns
 from episodes.rollups.follower import catch_up

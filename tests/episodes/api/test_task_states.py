@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytest_django import Settings
 
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from environments.models import Split, Task
 from tests.environments.curation.test_task_states import one_in_each_state
 from tests.episodes.api.asking import get

@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments.keys.keyring import ring
-from environments.keys.making import make_key
+from environments.keys.stored_keys import make_key
 from tests.episodes.api import private_rows
 from tests.episodes.api.test_private import addresses
 from tests.orsweb.pages.test_private import ADDRESSES

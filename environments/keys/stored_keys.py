@@ -1,5 +1,5 @@
-"""Making, changing and revoking API keys. The text of a key exists only in the answer to the one
-who makes it."""
+"""Create, change and revoke API keys. The text of a key exists only in the answer to who creates
+it."""
 
 from __future__ import annotations
 
@@ -38,15 +38,21 @@ def make_key(name: str, **values: Any) -> tuple[ApiKey, str]:
 
     Raises: ValidationError with a sentence about each wrong field.
     """
-    text, values = _new_text(), _each_once(values)
+    text = _new_text()
     row = ApiKey(
-        name=name.strip(), digest=hash_key(text).hex(), hint=text[:HINT_CHARACTERS], **values
+        name=name.strip(),
+        digest=hash_key(text).hex(),
+        hint=text[:HINT_CHARACTERS],
+        **_without_repetitions(values),
     )
     row.clean_fields(exclude=["owner"])
     check_key(row, is_new_expiry=True)
-    with _named(row):
+    with _name_is_free(row):
         row.save(force_insert=True)
-    security_log.note("key_made", f"key {row.name}", detail=_limits_of(row))
+    names = ("scopes", "environments", "splits", "run", "owner", "expires")
+    facts = facts_of(row)
+    limits = "; ".join(f"{name}: {facts[name]}" for name in names if facts[name])
+    security_log.note("key_made", f"key {row.name}", detail=limits)
     return row, text
 
 
@@ -62,7 +68,7 @@ def check_key(row: ApiKey, *, is_new_expiry: bool) -> None:
         row.name in conf.settings_keys()
         or ApiKey.objects.filter(name=row.name).exclude(pk=row.pk).exists()
     ):
-        problems["name"] = _taken(row.name)
+        problems["name"] = _name_is_taken(row.name)
     if unknown := sorted(set(row.scopes) - set(SCOPES)):
         problems["scopes"] = f"There is no scope {unknown[0]!r}; use one of {', '.join(SCOPES)}."
     if not row.scopes:
@@ -76,8 +82,8 @@ def check_key(row: ApiKey, *, is_new_expiry: bool) -> None:
 
 
 def revoke_key(row: ApiKey, author: str) -> bool:
-    """Revoke the key, and return whether it was not revoked before. The server refuses it within a
-    second."""
+    """Revoke the key, which the server refuses within a second; return False if it was revoked
+    before."""
     rows = ApiKey.objects.filter(pk=row.pk, revoked=None)
     if not rows.update(revoked=timezone.now(), revoked_by=author[:150], version=F("version") + 1):
         return False
@@ -103,20 +109,18 @@ def find_key(name: str) -> ApiKey:
 
 def quotas_in(texts: Sequence[str]) -> dict[str, int | None]:
     """Return the quotas in texts such as `requests=600`, by name; None: the server's default.
-
-    Raises: ValidationError.
-    """
-    found: dict[str, int | None] = {}
+    Raises: ValidationError."""
+    quotas: dict[str, int | None] = {}
     for text in texts:
         name, _, value = text.partition("=")
         if value != "default" and id_in(value) is None:
             raise ValidationError(
                 f"{text!r} is no quota; write it like requests=600, requests=0 or requests=default."
             )
-        found[name] = None if value == "default" else int(value)
-    if problem := _problem_of({name: value or 0 for name, value in found.items()}):
+        quotas[name] = None if value == "default" else int(value)
+    if problem := _problem_of({name: value or 0 for name, value in quotas.items()}):
         raise ValidationError(problem)
-    return found
+    return quotas
 
 
 def change_key(row: ApiKey, **values: Any) -> str:
@@ -125,7 +129,8 @@ def change_key(row: ApiKey, **values: Any) -> str:
     A key that was used keeps its name: what was recorded with it belongs to that name, so nobody
     may take it later. Raises: ValidationError with a sentence about each wrong value.
     """
-    before, old_name, old_expiry, values = facts_of(row), row.name, row.expires, _each_once(values)
+    before, old_name, old_expiry = facts_of(row), row.name, row.expires
+    values = _without_repetitions(values)
     for field, value in values.items():
         setattr(row, field, value)
     row.clean_fields(exclude=["owner"])
@@ -141,7 +146,7 @@ def change_key(row: ApiKey, **values: Any) -> str:
         if value != before[name]
     )
     if changes:
-        with _named(row):
+        with _name_is_free(row):
             ApiKey.objects.filter(pk=row.pk).update(**values, version=F("version") + 1)
         security_log.note("key_changed", f"key {old_name}", detail=changes)
     return changes
@@ -151,8 +156,9 @@ def rotate_key(row: ApiKey) -> str:
     """Give the key another text, and return it. The server refuses the old one within a second;
     sessions go on."""
     text = _new_text()
-    changed = {"digest": hash_key(text).hex(), "hint": text[:HINT_CHARACTERS]}
-    ApiKey.objects.filter(pk=row.pk).update(**changed, version=F("version") + 1)
+    ApiKey.objects.filter(pk=row.pk).update(
+        digest=hash_key(text).hex(), hint=text[:HINT_CHARACTERS], version=F("version") + 1
+    )
     row.refresh_from_db()
     security_log.note("key_changed", f"key {row.name}", detail="another text")
     return text
@@ -178,15 +184,14 @@ def facts_of(row: ApiKey, unseen: Collection[str] = ()) -> Mapping[str, str]:
     """Return what a list shows of a key, by heading. `unseen`: environments not to be named, in
     lower case."""
     environments = [name for name in row.environments if name.lower() not in unseen]
+    if len(environments) < len(row.environments):
+        environments.append("others")
     return {
         "name": row.name,
         "key": f"{row.hint}…",
         "status": status_of(row),
         "scopes": ", ".join(scope for scope in SCOPES if scope in row.scopes),
-        "environments": ", ".join(
-            environments + ["others"] * (len(environments) < len(row.environments))
-        )
-        or "all",
+        "environments": ", ".join(environments) or "all",
         "splits": ", ".join(row.splits) or "all",
         "run": row.run or "any",
         "quotas": ", ".join(
@@ -203,8 +208,8 @@ def _new_text() -> str:
     return f"{PREFIX}{secrets.token_urlsafe(32)}"
 
 
-def _each_once(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields, with each scope, environment and split once."""
+def _without_repetitions(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields with each scope, environment and split once."""
     return {
         name: list(dict.fromkeys(value)) if isinstance(value, list) else value
         for name, value in values.items()
@@ -213,7 +218,9 @@ def _each_once(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _problem_of(quotas: Any) -> str:
     """Return what is wrong with the quotas of a key, as a sentence; empty if nothing is."""
-    for name, value in quotas.items() if isinstance(quotas, Mapping) else [("quotas", None)]:
+    if not isinstance(quotas, Mapping):
+        quotas = {"quotas": None}
+    for name, value in quotas.items():
         if name not in DESCRIPTIONS:
             return f"There is no quota {name!r}; use one of {', '.join(DESCRIPTIONS)}."
         if type(value) is not int or not 0 <= value <= MAX_QUOTA:
@@ -224,28 +231,20 @@ def _problem_of(quotas: Any) -> str:
     return ""
 
 
-def _limits_of(row: ApiKey) -> str:
-    """Return what the key may do, in words."""
-    names = ("scopes", "environments", "splits", "run", "owner", "expires")
-    return "; ".join(
-        f"{name}: {value}" for name, value in facts_of(row).items() if name in names and value
-    )
-
-
 def _day(moment: Any) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""
 
 
 @contextmanager
-def _named(row: ApiKey) -> Iterator[None]:
+def _name_is_free(row: ApiKey) -> Iterator[None]:
     """Store the key in the block. Raises: ValidationError if its name was taken since it was
     checked."""
     try:
         with transaction.atomic():
             yield
     except IntegrityError:
-        raise ValidationError({"name": _taken(row.name)}) from None
+        raise ValidationError({"name": _name_is_taken(row.name)}) from None
 
 
-def _taken(name: str) -> str:
+def _name_is_taken(name: str) -> str:
     return f"There is already a key named {name!r}; choose another name."
