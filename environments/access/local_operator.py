@@ -1,5 +1,4 @@
-"""The account as which everybody acts who reaches a server without API keys, which listens on this
-machine only."""
+"""The account of everybody who uses a server without API keys, which listens on this machine only."""
 
 from __future__ import annotations
 
@@ -7,10 +6,8 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 
 OPERATOR = "local operator"
-"""User name of the account that acts when the server has no accounts; `orsweb/accounts/access.py`
-logs it in.
-
-No form accepts a user name with a space, so it cannot collide with a person's."""
+"""Its user name. No form accepts one with a space, so it cannot collide with a person's.
+`orsweb/accounts/access.py` logs it in."""
 
 
 def local_operator() -> User:

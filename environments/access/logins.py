@@ -1,5 +1,4 @@
-"""Who is logged in by a browser's session now, for sockets and streams, which outlive the request
-that opened them."""
+"""Who is logged in now, for sockets and streams, which outlive the request that opened them."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from environments.access.privacy import viewer_of
 
 
 def logged_in(session: SessionBase) -> User | AnonymousUser:
-    """Return the account of a session, both read again. Nobody after a logout, a new password or a
+    """Return the account of a session, both read again: nobody after a logout, a new password or a
     deactivation."""
-    stored: Any = session.__class__
+    store_class: Any = session.__class__
     request = HttpRequest()
-    request.session = stored(session.session_key)
+    request.session = store_class(session.session_key)
     return get_user(request)
 
 
@@ -32,7 +31,7 @@ _recent: dict[str, tuple[float, User | AnonymousUser]] = {}
 def recently_logged_in(session: SessionBase) -> User | AnonymousUser:
     """Return what `logged_in` returned for the session at most RECENT_SECONDS ago.
 
-    A person may have hundreds of streams open, which all ask.
+    A person may have hundreds of streams open, and each of them checks.
     """
     now = time.monotonic()
     checked_at, account = _recent.get(session.session_key or "", (-math.inf, AnonymousUser()))
@@ -47,9 +46,8 @@ def recently_logged_in(session: SessionBase) -> User | AnonymousUser:
 
 
 def rights_of(request: HttpRequest) -> Callable[[], bool]:
-    """Return what tells whether the visitor may still do, and see, all that they may now. Call it
-    on a thread with a database. A visitor without a login is the local operator.
-    """
+    """Return a function that says whether the visitor still has all rights that they have now, for
+    a thread with a database. A visitor without a login is the local operator."""
     session, user = request.session, request.user
     rights, viewer = user.get_all_permissions(), viewer_of(user)
 

@@ -1,4 +1,4 @@
-"""The permissions that pages and API ask for, and the sentence for a person who lacks one.
+"""The permissions that pages and API require, and the sentence for a person who lacks one.
 
 Four groups exist from the start (made by the first migration of `episodes`): viewer, player,
 curator and operator. An administrator may rename and change them, so nothing here depends on their
@@ -55,11 +55,10 @@ WHERE p.id IN (
 
 
 def read_permissions(user: Any) -> None:
-    """Read all permissions of an account with one statement, to where Django keeps them for
-    `has_perm`.
+    """Read all permissions of an account with one query, into Django's cache for `has_perm`.
 
-    Django itself asks twice, for the account's own and for those of its groups, which takes a tenth
-    of a plain page.
+    Django itself runs two, for the account's own and for those of its groups, which takes a tenth
+    of the time of a plain page.
     """
     if (
         user.is_active
@@ -73,46 +72,40 @@ def read_permissions(user: Any) -> None:
 
 
 def may_open_admin(user: Any) -> bool:
-    """Return whether the person may open the admin, whose pages ask for further permissions."""
+    """Return whether the person may open the admin, whose pages require further permissions."""
     return bool(user.is_active and (user.is_staff or user.has_perm(OPEN_ADMIN)))
 
 
 def refusal(user: Any, permission: str) -> str:
     """Return the sentences that say what the person may not do, and which groups may."""
-    name = named(permission)
+    name = name_of(permission)
     act = ACTS.get(permission, f"do this, which takes the permission “{name}”")
-    groups = groups_with(permission)
-    if groups:
-        which = (
-            f"{'The group' if len(groups) == 1 else 'One of the groups'} {_listing(groups)} is "
-            "needed"
-        )
+    *others, last = groups_with(permission) or [""]
+    if others:
+        rule = f"One of the groups {', '.join(others)} or {last} is needed"
+    elif last:
+        rule = f"The group {last} is needed"
     else:
-        which = f"No group has the permission for it, “{name}”"
+        rule = f"No group has the permission for it, “{name}”"
     return (
-        f"Your account, {user.get_username()}, may not {act}. {which}. A superuser can change that "
-        "in the admin under "
-        "Users."
+        f"Your account, {user.get_username()}, may not {act}. {rule}. A superuser can change that "
+        "in the admin under Users."
     )
 
 
 def groups_with(permission: str) -> list[str]:
     """Return the names of the groups that give a permission."""
     app, _, codename = permission.partition(".")
-    has_it = {"permissions__codename": codename, "permissions__content_type__app_label": app}
-    return list(
-        Group.objects.filter(**has_it).order_by("pk").values_list("name", flat=True)[:MAX_GROUPS]
+    groups = Group.objects.filter(
+        permissions__codename=codename, permissions__content_type__app_label=app
     )
+    return list(groups.order_by("pk").values_list("name", flat=True)[:MAX_GROUPS])
 
 
-def named(permission: str) -> str:
+def name_of(permission: str) -> str:
     """Return the name of a permission as the admin shows it."""
     app, _, codename = permission.partition(".")
-    found = Permission.objects.filter(codename=codename, content_type__app_label=app).values_list(
+    names = Permission.objects.filter(codename=codename, content_type__app_label=app).values_list(
         "name", flat=True
     )
-    return found.first() or permission
-
-
-def _listing(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    return names.first() or permission

@@ -10,10 +10,9 @@ The tasks of a split that is sealed for people, and what was played of them, exi
 may see hidden fields of tasks. Others see the split's name and its figures, but no text. It is like
 the scope `curate` of a key.
 
-Pages, admin and API give the `Viewer` of the person to each query
-(`environments/models/viewer.py`). It also says whether studies that are not closed yet, and what is
-played in them, exist for the person: only people who may make studies see these
-(`episodes/models/privacy.py`).
+Pages, admin and API pass the person's `Viewer` to each query (`environments/models/viewer.py`). It
+also says whether studies that are not closed yet, and what is played in them, exist for the person:
+only people who may make studies see these (`episodes/models/privacy.py`).
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ from environments.models import Environment, Viewer
 
 
 def viewer_of(user: Any) -> Viewer:
-    """Return what exists for a person. The first time one query, or two if some environments are
-    private.
+    """Return what exists for a person. One query, or two if some environments are private.
 
-    Later calls with the same object return the same, so pass the `user` of one request, or load it
-    again. A visitor without an account sees no private environment.
+    The user object keeps the answer, so pass the `user` of one request, or load it again. A visitor
+    without an account sees no private environment.
     """
     if not hasattr(user, "viewer"):
         user.viewer = _read(user)
-    known: Viewer = user.viewer
-    return known
+    viewer: Viewer = user.viewer
+    return viewer
 
 
 _PRIVATE = "SELECT id, 0 FROM environments_environment WHERE is_private"
@@ -60,10 +58,10 @@ def _read(user: Any) -> Viewer:
         is_member = Q(members=user.pk) | Q(member_groups__user=user.pk)
         of_person = Environment.objects.filter(is_member, is_private=True)
         environments = environments.difference(of_person.values_list("pk", flat=True))
-    sealed = {split: environment for environment, split in rows if split}
+    sealed_splits = {split: environment for environment, split in rows if split}
     return Viewer(
         environments,
-        sealed,
+        sealed_splits,
         sees_open_studies=user.has_perm(MAKE_STUDIES),
         reads_hidden_fields=user.has_perm(SEE_HIDDEN),
     )
@@ -80,10 +78,9 @@ def who_sees(environment: Environment) -> str:
         f"the group {name}"
         for name in environment.member_groups.order_by("name").values_list("name", flat=True)
     ]
-    shown = names[:MAX_NAMED] + (
-        [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
-    )
-    return f"Seen only by {', '.join([*shown, 'operators'])}, and by API keys that name it."
+    if len(names) > MAX_NAMED:
+        names[MAX_NAMED:] = [f"{len(names) - MAX_NAMED} more"]
+    return f"Seen only by {', '.join([*names, 'operators'])}, and by API keys that name it."
 
 
 def private_names() -> dict[str, int]:
@@ -94,11 +91,13 @@ def private_names() -> dict[str, int]:
     }
 
 
-def names_of(hidden: frozenset[int]) -> frozenset[str]:
+def names_of(environment_ids: frozenset[int]) -> frozenset[str]:
     """Return the names of these environments, in lower case. One query, unless there are none."""
-    if not hidden:
+    if not environment_ids:
         return frozenset()
     return frozenset(
         name.lower()
-        for name in Environment.objects.filter(pk__in=hidden).values_list("name", flat=True)
+        for name in Environment.objects.filter(pk__in=environment_ids).values_list(
+            "name", flat=True
+        )
     )

@@ -10,8 +10,8 @@ from environments.models import Environment
 
 
 def private_tag(environment: Environment) -> SafeString | str:
-    """Return the mark of a private environment, whose title says who sees it; empty for others. Two
-    queries for it."""
+    """Return the mark, whose title says who sees the environment, with two queries; empty if it is
+    not private."""
     if not environment.is_private:
         return ""
     return format_html('<span class="tag" title="{}">private</span>', who_sees(environment))

@@ -1,9 +1,5 @@
-"""The rows of who may use this server: API keys with what they record in a day, and the security
-log.
-
-And of the servers themselves, where several share a database: who they are, and which sessions each
-of them has.
-"""
+"""The rows of API keys with what they record in a day, of the security log, and of the servers that
+share a database, with the sessions that each of them has."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from django.db import models
 
 class ApiKey(models.Model):
     """A key with which programs use this server. Only its SHA-256 is stored. `environments/keys/`
-    makes and checks it.
+    creates and checks it.
 
     Keys are revoked and never deleted, because the records of what was played with them refer to
     their names.

@@ -1,7 +1,4 @@
-"""What two spellings of a text have in common: no case, accents and invisible characters, in every
-script.
-
-All searches compare it.
+"""Texts as searches compare them: without case, accents and invisible characters, in every script.
 
 Databases fold the case of ASCII letters alike, and all others differently or not at all. So a text
 with other letters is folded here, before it is stored or after it is read; a text in ASCII is left
@@ -41,17 +38,16 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    return "".join([_folded(part) for part in _slices(text)])
-
-
-def _folded(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", without_invisible(text)).casefold()
-    return unicodedata.normalize("NFC", _ACCENT.sub("", plain))
+    parts = list[str]()
+    for part in _slices(text):
+        plain = unicodedata.normalize("NFKD", without_invisible(part)).casefold()
+        parts.append(unicodedata.normalize("NFC", _ACCENT.sub("", plain)))
+    return "".join(parts)
 
 
 def _slices(text: str) -> Iterator[str]:
-    """Yield slices of a text that can be folded alone, because no other thread runs while one of
-    them is folded."""
+    """Yield slices of a text that can be folded alone: no other thread runs while one of them is
+    folded, so they are short."""
     start = 0
     while start < len(text):
         end = start + SLICE_CHARACTERS
@@ -72,10 +68,16 @@ def fold_json(text: str) -> str | None:
     """Return the JSON text with its strings folded and without escapes of readable characters.
 
     None if it is in ASCII without such escapes, so that a database can fold it. Names in ASCII stay
-    as they are, because tests of fields tell their case apart; others get a blank before them, so
-    that none becomes the name of a field.
+    as they are, because filters of fields distinguish their case; others get a blank before them,
+    so that none becomes the name of a field.
     """
-    return None if is_ascii_json(text) else _replaced(text, _as_in_column)
+
+    def fold_string(value: str, is_name: bool) -> str:
+        if not is_name:
+            return fold(value)
+        return value if value.isascii() else f" {fold(value)}"
+
+    return None if is_ascii_json(text) else _replace_strings(text, fold_string)
 
 
 def fold_all_json(text: str) -> str:
@@ -83,12 +85,12 @@ def fold_all_json(text: str) -> str:
     characters."""
     if is_ascii_json(text):
         return text.lower()
-    return _replaced(text, lambda value, is_name: fold(value))
+    return _replace_strings(text, lambda value, is_name: fold(value))
 
 
 def fold_term(text: str) -> str:
     """Return the text folded as it is within a string of `fold_json`."""
-    return _written(fold(_UNREADABLE.sub("\ufffd", text)))[1:-1]
+    return _to_json(fold(_UNREADABLE.sub("\ufffd", text)))[1:-1]
 
 
 def is_ascii_json(text: str) -> bool:
@@ -96,14 +98,8 @@ def is_ascii_json(text: str) -> bool:
     return text.isascii() and "\\u" not in text
 
 
-def _as_in_column(value: str, is_name: bool) -> str:
-    if not is_name:
-        return fold(value)
-    return value if value.isascii() else f" {fold(value)}"
-
-
-def _replaced(text: str, replace: Callable[[str, bool], str]) -> str:
-    """Return JSON text with `replace` of each string, which is told whether the string is a name.
+def _replace_strings(text: str, replace: Callable[[str, bool], str]) -> str:
+    """Return JSON text with `replace(string, is_name)` in place of each string.
 
     What follows a string without an end, in a text that is not JSON, stays as it is.
     """
@@ -116,7 +112,7 @@ def _replaced(text: str, replace: Callable[[str, bool], str]) -> str:
         if text[end : end + 1] != '"':
             break
         is_name = _COLON.match(text, end + 1) is not None
-        parts += [text[at:start], _written(replace("".join(pieces), is_name))]
+        parts += [text[at:start], _to_json(replace("".join(pieces), is_name))]
         at = end + 1
     return "".join([*parts, text[at:]])
 
@@ -128,7 +124,7 @@ def _read(piece: str) -> str:
     return _UNREADABLE.sub("\ufffd", piece)
 
 
-def _written(text: str) -> str:
+def _to_json(text: str) -> str:
     parts = range(0, len(text), SLICE_CHARACTERS)
     inner = [json.dumps(text[at : at + SLICE_CHARACTERS], ensure_ascii=False)[1:-1] for at in parts]
     return f'"{"".join(inner)}"'
@@ -139,6 +135,6 @@ class FoldedJSON(models.TextField):  # type: ignore[type-arg]  # Django has none
     pass it themselves."""
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:  # of Django
-        folded = fold_json(model_instance.spec)  # type: ignore[attr-defined]  # of the models that have this field
-        setattr(model_instance, self.attname, folded)
-        return folded
+        text = fold_json(model_instance.spec)  # type: ignore[attr-defined]  # of the models that have this field
+        setattr(model_instance, self.attname, text)
+        return text

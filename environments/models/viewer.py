@@ -1,4 +1,4 @@
-"""Who looks: the value that every query set takes at its door, `Episode.objects.seen_by(viewer)`.
+"""Who looks: the value that every queryset takes, as in `Episode.objects.seen_by(viewer)`.
 
 It says what does not exist for a person or an API key: private environments, the tasks of splits
 that are sealed for people, and studies that are not closed yet. `environments/access/privacy.py`
@@ -45,11 +45,8 @@ class Viewer:
 
     @property
     def hides_anything(self) -> bool:
-        """Whether texts that may be about anything, such as those of logs, may be about what the
-        viewer may not see.
-
-        Open studies aside, which such texts do not name.
-        """
+        """Whether a text about anything, such as a log, may tell of what the viewer may not see.
+        Open studies do not matter, as such texts do not name them."""
         return bool(self.hidden_environments or self.sealed_splits)
 
     def sees_all_of(self, other: Viewer) -> bool:
@@ -64,18 +61,18 @@ UNRESTRICTED = Viewer()
 def visible_environments(viewer: Viewer, path: str = "environment") -> Q:
     """Return the condition that leaves out rows of hidden environments. `path`: from a row to its
     environment."""
-    hidden = viewer.hidden_environments
-    return ~Q(**{f"{path}__in": hidden}) if hidden else Q()
+    ids = viewer.hidden_environments
+    return ~Q(**{f"{path}__in": ids}) if ids else Q()
 
 
 def visible_splits(viewer: Viewer, path: str = "") -> Q:
     """Return the condition on splits whose tasks a person may choose or change. `path`: from a row
     to its split, with the underscores after it.
     """
-    sealed = list(viewer.sealed_splits)
-    return visible_environments(viewer, f"{path}environment") & (
-        ~Q(**{f"{path}pk__in": sealed}) if sealed else Q()
-    )
+    condition = visible_environments(viewer, f"{path}environment")
+    if viewer.sealed_splits:
+        condition &= ~Q(**{f"{path}pk__in": list(viewer.sealed_splits)})
+    return condition
 
 
 def visible_tasks(viewer: Viewer, path: str = "") -> Q:
@@ -99,17 +96,19 @@ def outside_sealed_splits(
     split or played there while it was sealed. But what also stands in another split that is served
     can be read there by everybody.
     """
-    sealed = viewer.sealed_splits
+    sealed_splits = viewer.sealed_splits
     split_or_none = Value(None) if split is None else F(split)
-    return Q(IsReadable(F(environment), F(task), split_or_none, sealed=sealed)) if sealed else Q()
+    if not sealed_splits:
+        return Q()
+    return Q(IsReadable(F(environment), F(task), split_or_none, sealed_splits=sealed_splits))
 
 
 class IsReadable(Func):
     """Whether a person may read a task, by its environment, its id, and the split that it was
     played from.
 
-    It is SQL because Django takes a millisecond to make such a condition, which a page has several
-    times. Most rows are decided by what comes first. Places that have ended count as sealed
+    It is SQL because Django takes a millisecond to build such a condition, and a page has several.
+    Most rows are decided by what comes first. Places that have ended count as sealed
     (`SplitChange`). Episodes are looked up by their task, because those of a split are more.
     PostgreSQL may make a table of all tasks for an EXISTS, so there is none.
     """
@@ -138,11 +137,11 @@ class IsReadable(Func):
     output_field = BooleanField()
 
     def __init__(
-        self, environment: F, task: F, split: F | Value, *, sealed: Mapping[int, int]
+        self, environment: F, task: F, split: F | Value, *, sealed_splits: Mapping[int, int]
     ) -> None:
         super().__init__(environment, task, split)
-        self.splits = ", ".join(map(str, sorted(sealed)))
-        self.environments = ", ".join(map(str, sorted(set(sealed.values()))))
+        self.splits = ", ".join(map(str, sorted(sealed_splits)))
+        self.environments = ", ".join(map(str, sorted(set(sealed_splits.values()))))
 
     def as_sql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any

@@ -1,4 +1,4 @@
-"""What live play and commands ask for the operator's secrets."""
+"""Reads the operator's secrets for live play and for commands."""
 
 from __future__ import annotations
 
@@ -28,15 +28,13 @@ log = structlog.get_logger(__name__)
 def secrets_of_operator() -> dict[str, dict[str, str]]:
     """Return the secrets of all environments, by name: those of the file, and those of the admin
     that are readable."""
-    stored, in_file = stored_secrets(), conf.environment_secrets()
-    readable = {
-        name: {key: text for key, text in one.items() if text is not None}
-        for name, one in stored.items()
+    secrets = {
+        environment: {name: text for name, text in texts.items() if text is not None}
+        for environment, texts in stored_secrets().items()
     }
-    return {
-        name: {**readable.get(name, {}), **in_file.get(name, {})}
-        for name in readable.keys() | in_file.keys()
-    }
+    for environment, texts in conf.environment_secrets().items():
+        secrets[environment] = secrets.get(environment, {}) | dict(texts)
+    return secrets
 
 
 def may_use(owner: str) -> bool:
@@ -48,10 +46,10 @@ def may_use(owner: str) -> bool:
     return key is not None and key.may(SECRETS)
 
 
-def warn_of_unusable(hosted: Iterable[str]) -> None:
+def warn_of_unusable(environment_names: Iterable[str]) -> None:
     """Log the environments of the file that this server does not host, and the secrets that it
     cannot decrypt."""
-    names = list(hosted)
+    names = list(environment_names)
     for name in sorted(conf.environment_secrets().keys() - set(names)):
         hint = nearest(name, names).strip()
         log.warning(
@@ -83,7 +81,7 @@ class OperatorSecrets:
         Sandboxes of this machine add a key.
         """
         if time.monotonic() >= self._until:
-            # while the database is away, those are used that were read
+            # while the database is away, those read last are used
             with suppress(DatabaseError, InterfaceError):
                 self._secrets = await self._reader.run(secrets_of_operator)
             self._until = time.monotonic() + FRESH_SECONDS

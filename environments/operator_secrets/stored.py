@@ -1,13 +1,12 @@
-"""The secrets of environments in the database, encrypted under a key that is made of the server's
-secret key.
-
-A backup has them only encrypted, as the secret key is in the data directory.
+"""The secrets of environments in the database, encrypted under a key derived from the server's
+secret key. That key is in the data directory, so a backup of the database has no readable secret.
 """
 
 from __future__ import annotations
 
 import base64
 from collections import defaultdict
+from contextlib import suppress
 from importlib.util import find_spec
 
 from django.utils.crypto import salted_hmac
@@ -31,22 +30,21 @@ def unavailable() -> str:
         return ""
     return (
         "Secrets are stored encrypted, which needs a package: pip install 'cryptography>=45'. Or "
-        "give them in the "
-        "file ORSWEB_ENVIRONMENT_SECRETS_FILE."
+        "give them in the file ORSWEB_ENVIRONMENT_SECRETS_FILE."
     )
 
 
 def keep(environment: Environment, name: str, value: str) -> None:
-    """Store a secret instead of the one of this name, if there is one. Raises: SecretRefused."""
+    """Store a secret, which replaces one of the same name. Raises: SecretRefused."""
     if problem := problem_of(name, value):
         raise SecretRefused(problem)
     if name in conf.environment_secrets().get(environment.name, {}):
         raise SecretRefused(
             f"{name!r} comes from the file ORSWEB_ENVIRONMENT_SECRETS_FILE. Change it there."
         )
-    sealed = _vault().seal({name: value}, ())
+    defaults = {"sealed": _vault().seal({name: value}, ())}
     EnvironmentSecret.objects.update_or_create(
-        environment=environment, name=name, defaults={"sealed": sealed}
+        environment=environment, name=name, defaults=defaults
     )
 
 
@@ -60,23 +58,19 @@ def stored_secrets() -> dict[str, dict[str, str | None]]:
     """Return all stored secrets, by environment and name; None: it cannot be decrypted."""
     secrets = defaultdict[str, dict[str, str | None]](dict)
     rows = EnvironmentSecret.objects.order_by("environment", "name")
-    for environment, name, sealed in rows.values_list("environment__name", "name", "sealed"):
-        secrets[environment][name] = _unsealed(name, bytes(sealed))
+    for environment, name, encrypted_secret in rows.values_list(
+        "environment__name", "name", "sealed"
+    ):
+        contents = None
+        with suppress(SecretRefused):  # the package is missing
+            contents = _vault().unseal(bytes(encrypted_secret))
+        secrets[environment][name] = None if contents is None else contents[0].get(name)
     return secrets
 
 
-def _unsealed(name: str, sealed: bytes) -> str | None:
-    try:
-        unsealed = _vault().unseal(sealed)
-    except SecretRefused:  # the package is missing
-        return None
-    return None if unsealed is None else unsealed[0].get(name)
-
-
 def _vault() -> SecretsVault:
-    """Raises: SecretRefused if the package is not installed that encrypts."""
+    """Return what encrypts secrets. Raises: SecretRefused if its package is not installed."""
     if problem := unavailable():
         raise SecretRefused(problem)
-    return SecretsVault(
-        [base64.urlsafe_b64encode(salted_hmac(SALT, "", algorithm="sha256").digest()).decode()]
-    )
+    key = salted_hmac(SALT, "", algorithm="sha256").digest()
+    return SecretsVault([base64.urlsafe_b64encode(key).decode()])

@@ -34,11 +34,10 @@ def acting(name: str, address: str) -> Iterator[None]:
 
 def current_actor() -> Actor:
     """Return who acts; outside of requests, the user of the operating system."""
-    return _current.get() or Actor(_system_user())
-
-
-def _system_user() -> str:
+    if actor := _current.get():
+        return actor
     try:
-        return f"{getpass.getuser()} (shell)"
+        user = getpass.getuser()
     except (OSError, KeyError):  # an id without a name, as in a container
-        return f"user {os.getuid()} (shell)"
+        user = f"user {os.getuid()}"
+    return Actor(f"{user} (shell)")

@@ -35,7 +35,7 @@ REQUEST_REFUSED = "request_refused"
 """Unknown addresses, malformed requests, forms of other sites."""
 LABELS_MISTYPED, UPLOADS_REFUSED = "secret_is_no_field_of_the_run", "events_refused"
 LINES = frozenset((REQUEST_REFUSED, LABELS_MISTYPED, UPLOADS_REFUSED))
-"""Kinds that are noted as lines only; the last two are mistakes of a client with a key."""
+"""Kinds that are only lines, and no rows; the last two are mistakes of a client with a key."""
 FAILURES = LINES | {"login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused"}
 """Kinds that anybody who reaches the server can cause."""
 

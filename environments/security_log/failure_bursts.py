@@ -1,4 +1,4 @@
-"""The limit on how many entries of the security log failures make.
+"""Limits how many entries failures make in the security log.
 
 The first failure of an address is an entry of its own. Those that follow within a minute become one
 entry with a count, so that nobody fills the disk by guessing: at most two entries a minute for an
@@ -16,7 +16,7 @@ from environments.security_log.event import FAILURES, Event
 BURST = timedelta(seconds=60)
 """Time for which further failures of an address are counted together."""
 MAX_BURSTS = 100
-"""Addresses with failures that are told apart at the same time, for all kinds together."""
+"""Addresses with failures that are counted at the same time, for all kinds together."""
 MAX_NAMED = 5
 """Texts that the entry of several failures quotes."""
 MANY = "many addresses"
@@ -57,8 +57,7 @@ class Bursts:
         self._open: dict[tuple[str, str], Burst] = {}
 
     def take(self, event: Event) -> Event | None:
-        """Return the event if it is to be written now; None if it is counted for an entry that
-        comes later."""
+        """Return the event if it is an entry of its own; None if it is counted for a later one."""
         if event.kind not in FAILURES:
             return event
         key = (event.kind, event.address)
@@ -72,8 +71,8 @@ class Bursts:
         return event
 
     def ended(self, now: datetime | None) -> Iterator[Event]:
-        """Yield the events of the bursts that are over at `now`, and forget those; None: all are
-        over."""
+        """Yield the entries of the bursts that are over at `now`, or of all for None, and forget
+        these bursts."""
         for key, burst in list(self._open.items()):
             if now is None or now - burst.began >= BURST:
                 del self._open[key]

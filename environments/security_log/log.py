@@ -1,5 +1,5 @@
-"""Takes events from any thread, and writes them on one: as lines of `orsweb.security`, and most of
-them as rows.
+"""Queues events of any thread, and writes them on one: as lines of `orsweb.security`, and most of
+them also as rows.
 
 What comes faster than it can be written is counted and dropped. While the database is away, the
 lines are still written, and the latest rows wait for it. A process that is killed loses the events
@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from environments.database.storable import storable
 from environments.database.write_pauses import give_way
+from environments.errors import shorten
 from environments.models import SecurityEvent
 from environments.security_log.actor import current_actor
 from environments.security_log.event import FAILURES, LINES, Event
@@ -102,30 +103,32 @@ class SecurityLog:
             own_log.exception("the security log was not written")
 
     def _due(self, *, is_last: bool) -> list[Event]:
-        now, due = timezone.now(), list[Event]()
-        due += self._bursts.ended(None if is_last else now)
+        now = timezone.now()
+        due = list(self._bursts.ended(None if is_last else now))
         for queue in (self._others, self._failures):
-            due += filter(None, (self._bursts.take(queue.popleft()) for _ in range(len(queue))))
-        due += self._bursts.ended(None) if is_last else ()
-        if dropped := self._dropped:
-            self._dropped -= dropped
-            due.append(
-                Event(
-                    "events_lost", now, detail="More happened than could be written.", count=dropped
-                )
-            )
+            for _ in range(len(queue)):
+                if event := self._bursts.take(queue.popleft()):
+                    due.append(event)
+        if is_last:
+            due += self._bursts.ended(None)
+        if lost_count := self._dropped:
+            self._dropped -= lost_count  # other threads may have dropped more meanwhile
+            detail = "More happened than could be written."
+            due.append(Event("events_lost", now, detail=detail, count=lost_count))
         return due
 
     def _write(self, events: Sequence[Event]) -> None:
         for event in events:
             row = self._row_of(event)
-            said = {
+            fields = {
                 name: value
                 for name in ("who", "address", "what", "detail")
                 if (value := getattr(row, name))
             }
-            said |= {"count": row.count} if row.count > 1 else {}
-            log.warning(row.kind, **said) if row.kind in FAILURES else log.info(row.kind, **said)
+            if row.count > 1:
+                fields["count"] = row.count
+            write_line = log.warning if row.kind in FAILURES else log.info
+            write_line(row.kind, **fields)
             if row.kind not in LINES:
                 self._rows.append(row)
         while self._rows:
@@ -137,8 +140,7 @@ class SecurityLog:
 
     def _row_of(self, event: Event) -> SecurityEvent:
         def text(value: str, limit: int) -> str:
-            cleaned = CONTROLS.sub(" ", storable(self._clean(value)))
-            return cleaned if len(cleaned) <= limit else f"{cleaned[: limit - 1]}…"
+            return shorten(CONTROLS.sub(" ", storable(self._clean(value))), limit)
 
         return SecurityEvent(
             at=event.at,
@@ -179,9 +181,9 @@ def remove_old(days: int) -> int:
         return 0
     old = SecurityEvent.objects.filter(at__lt=timezone.now() - timedelta(days=days))
     ids = list(old.order_by("at").values_list("pk", flat=True)[:REMOVED_AT_ONCE])
-    removed, _ = SecurityEvent.objects.filter(pk__in=ids).delete()
+    count, _ = SecurityEvent.objects.filter(pk__in=ids).delete()
     give_way()
-    return removed
+    return count
 
 
 _log = SecurityLog()
@@ -197,15 +199,14 @@ def note(
     address: str | None = None,
     detail: str = "",
 ) -> None:
-    """Note an event of the kind `kind` (see `events.py`). `who` and `address` are those of the
-    current actor unless given. No argument may be a secret. Never waits in a server.
+    """Note an event of one of the KINDS. `who` and `address` default to those of the current actor.
+
+    No argument may be a secret. Never waits in a server.
     """
     if who is None or address is None:
         actor = current_actor()
-        who, address = (
-            actor.name if who is None else who,
-            actor.address if address is None else address,
-        )
+        who = actor.name if who is None else who
+        address = actor.address if address is None else address
     _log.take(
         Event(
             kind,
