@@ -18,8 +18,7 @@ _REPLACED = re.compile(rf"-[0-9a-f]{{{_DIGEST_CHARACTERS}}}\Z")
 
 
 def callable_name(name: str, *, needs_letter: bool = False) -> str:
-    """Return the name as providers accept it: itself, or else with a digest that tells it from all
-    others.
+    """Return a name that providers accept: the name itself, or one that ends in its digest.
 
     needs_letter: whether it has to start with a letter or `_`.
     """
@@ -40,8 +39,7 @@ def is_replaced(name: str) -> bool:
 
 
 def tool_called(name: str, tools: Iterable[str]) -> str:
-    """Return which of `tools` a client means by a name of `callable_name`; the name itself if it is
-    none of them."""
+    """Return the tool whose `callable_name` a client sent; the name itself if there is none."""
     names = {
         callable_name(tool, needs_letter=is_google): tool
         for tool in tools

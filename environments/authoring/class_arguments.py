@@ -10,13 +10,24 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 from urllib.parse import unquote
 
 from environments.authoring.reserved_names import SETTINGS
 from environments.errors import Unhostable, nearest, shorten
 
-_MAX_SHOWN_CHARACTERS = 80
+_MAX_QUOTE_CHARACTERS = 80
+_DATA = (NoneType, bool, int, float, str, Sequence, Mapping)
+_KINDS: tuple[tuple[type, Any, str], ...] = (
+    (bool, bool, "true or false"),
+    (int, int, "a whole number"),
+    (float, int | float, "a number"),
+    (str, str, "a text"),
+    (Mapping, dict, "an object"),
+    (Sequence, list, "a list"),
+)
+"""Types of a default, the first that fits; the type that a JSON value needs; and its name."""
 
 
 def with_arguments(cls: type, base: type, text: str) -> type:
@@ -40,65 +51,48 @@ def _attribute(cls: type, base: type, part: str) -> tuple[str, Any]:
         raise Unhostable(
             f"{cls.__name__}?{part} gives no value; write module:Class?name=value&other=value."
         )
-    known = _attributes_of(cls, base)
-    if name not in known:
-        has = f"it has {', '.join(known)}" if known else "it declares none"
+    names = _attributes_of(cls, base)
+    if name not in names:
+        has = f"it has {', '.join(names)}" if names else "it declares none"
         raise Unhostable(
             f"{cls.__name__} has no attribute {name!r} that can be given; "
-            f"{has}.{nearest(name, known)}"
+            f"{has}.{nearest(name, names)}"
         )
     label = f"{cls.__name__}.{name}"
+    quote = shorten(text, _MAX_QUOTE_CHARACTERS)
     try:
         value = json.loads(text)
     except ValueError:
-        shown = shorten(text, _MAX_SHOWN_CHARACTERS)
         raise Unhostable(
-            f'{label} is given {shown}, which is not JSON; write a text as "{shown}".'
+            f'{label} is given {quote}, which is not JSON; write a text as "{quote}".'
         ) from None
     default = getattr(cls, name, None)
     if isinstance(default, tuple) and isinstance(value, list):
         return name, tuple(value)
-    if expected := _expected(default, value):
-        raise Unhostable(
-            f"{label} is given {shorten(text, _MAX_SHOWN_CHARACTERS)}; it has to be {expected}."
-        )
+    if requirement := _requirement(default, value):
+        raise Unhostable(f"{label} is given {quote}; it has to be {requirement}.")
     return name, value
 
 
 def _attributes_of(cls: type, base: type) -> list[str]:
     """Return the names of attributes that hold data: those that the author declares, and settings
     of the contract."""
-    own = [one for one in cls.__mro__ if one is not base and issubclass(one, base)]
-    names = [name for one in own for name in [*vars(one), *vars(one).get("__annotations__", {})]]
-    data = [
-        name
-        for name in names
-        if not name.startswith("_") and _is_data(inspect.getattr_static(cls, name, None))
-    ]
-    return sorted({*data, *SETTINGS})
+    names = set(SETTINGS)
+    for owner in cls.__mro__:
+        if owner is base or not issubclass(owner, base):
+            continue
+        for name in [*vars(owner), *vars(owner).get("__annotations__", {})]:
+            value = inspect.getattr_static(cls, name, None)
+            if not name.startswith("_") and isinstance(value, _DATA):
+                names.add(name)
+    return sorted(names)
 
 
-def _is_data(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | Sequence | Mapping)
-
-
-def _expected(default: Any, value: Any) -> str:
-    """Return what a value has to be to take the place of `default`; empty if it can."""
-    match default:
-        case bool():
-            return "" if isinstance(value, bool) else "true or false"
-        case int():
-            return (
-                "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
-            )
-        case float():
-            return (
-                "" if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
-            )
-        case str():
-            return "" if isinstance(value, str) else "a text"
-        case Mapping():
-            return "" if isinstance(value, dict) else "an object"
-        case Sequence():
-            return "" if isinstance(value, list) else "a list"
+def _requirement(default: Any, value: Any) -> str:
+    """Return what `value` has to be to take the place of `default`; empty if it is that."""
+    for kind, json_kind, words in _KINDS:
+        if isinstance(default, kind):
+            # True is an int in Python, and no number in JSON
+            is_boolean = isinstance(value, bool) and json_kind is not bool
+            return words if is_boolean or not isinstance(value, json_kind) else ""
     return ""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -64,8 +66,7 @@ class HandControls(BaseModel):
 
 
 def check_class_methods(cls: type) -> None:
-    """Check that no @classmethod is missing from a method that is called on the class. Raises:
-    Unhostable."""
+    """Check that the methods called on the class are class methods. Raises: Unhostable."""
     for method in (
         "name",
         "list_splits",
@@ -76,19 +77,17 @@ def check_class_methods(cls: type) -> None:
         "list_tools",
         "hand_controls",
     ):
-        mine = inspect.getattr_static(cls, method, None)
-        if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in (
-            "self",
-            "cls",
-        ):
+        function = inspect.getattr_static(cls, method, None)
+        if not inspect.isfunction(function):
+            continue
+        if next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
             raise Unhostable(
                 f"{cls.__name__}.{method}() must be a class method; put @classmethod above it."
             )
 
 
 def served_name(cls: type, alias: str | None) -> str:
-    """Return the name of the class in URLs: `alias`, or what its `name()` returns, in lower
-    case."""
+    """Return the name in URLs, in lower case: `alias`, or what the class's `name()` returns."""
     name = alias if alias is not None else _ask(cls, "name")
     if not isinstance(name, str) or not name:
         raise Unhostable(
@@ -98,8 +97,8 @@ def served_name(cls: type, alias: str | None) -> str:
 
 
 def check_name(name: str, remedy: str) -> str:
-    """Return the name of an environment in lower case, if it can be one. `remedy` says how to give
-    another name."""
+    """Return `name` in lower case. `remedy` says how to choose another. Raises: Unhostable if no
+    environment may have it."""
     name = name.lower()
     _check_length("Environment", name, remedy)
     if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
@@ -125,8 +124,7 @@ def toolsets_of(cls: type) -> tuple[type, ...]:
 
 
 def names_of(cls: type, attribute: str) -> tuple[str, ...]:
-    """Return the names in a class attribute such as `hidden_fields`; empty if it is not
-    declared."""
+    """Return the names in a class attribute such as `hidden_fields`; empty if it is missing."""
     names = getattr(cls, attribute, None)
     label = f"{cls.__name__}.{attribute}"
     if isinstance(names, str):
@@ -144,34 +142,33 @@ def names_of(cls: type, attribute: str) -> tuple[str, ...]:
 
 
 def misspelled_attributes(cls: type, base: type) -> list[str]:
-    """Return a sentence for each attribute that is one edit away from one of the contract, which
-    the class lacks.
+    """Return a sentence for each attribute that is probably a misspelled one of the contract.
 
     `base`: the Environment of its SDK, whose own attributes are left out.
     """
-    own = {
+    names = {
         name
-        for one in cls.__mro__
-        if one is not base and issubclass(one, base)
-        for name in vars(one)
+        for owner in cls.__mro__
+        if owner is not base and issubclass(owner, base)
+        for name in vars(owner)
     }
-    return [
-        f"{cls.__name__}.{name} is no attribute that a server reads; did you mean {meant}?"
-        for name in sorted(own - CONTRACT - set(dir(base)))
-        if not getattr(inspect.getattr_static(cls, name), "_env_tool", False)
-        and (
-            meant := next(
-                (one for one in sorted(CONTRACT - own) if _is_one_edit_away(name, one)), ""
+    sentences = []
+    for name in sorted(names - CONTRACT - set(dir(base))):
+        if getattr(inspect.getattr_static(cls, name), "_env_tool", False):
+            continue
+        similar = (other for other in sorted(CONTRACT - names) if _is_one_edit_away(name, other))
+        if suggestion := next(similar, ""):
+            sentences.append(
+                f"{cls.__name__}.{name} is no attribute that a server reads; did you mean "
+                f"{suggestion}?"
             )
-        )
-    ]
+    return sentences
 
 
 def _is_one_edit_away(name: str, other: str) -> bool:
-    """Return whether one letter that is left out, added, replaced or swapped with the next makes
-    `other` of `name`."""
-    pairs = enumerate(zip(name, other, strict=False))
-    start = next((n for n, (one, two) in pairs if one != two), min(len(name), len(other)))
+    """Return whether `other` is `name` with one letter left out, added, replaced or swapped with
+    the next."""
+    start = len(commonprefix([name, other]))  # noqa: RUF071  (by characters, as here)
     mine, theirs = name[start:], other[start:]
     is_swapped = mine[:2] == theirs[1::-1] and mine[2:] == theirs[2:]
     return name != other and (
@@ -198,11 +195,18 @@ def splits_of(cls: type) -> list[Split]:
     """Return the splits that `list_splits()` returns, in order; empty if it is not implemented."""
     label = f"{cls.__name__}.list_splits()"
     try:
-        declared = _ask(cls, "list_splits")
-        if not isinstance(declared, Iterable):
+        answer = _ask(cls, "list_splits")
+        if not isinstance(answer, Iterable):
             example = "return a list of names or Split(name, type), such as ['train']"
-            raise Unhostable(f"{label} returned {_short_repr(declared)}; {example}.")
-        splits = [_split(item) for item in ([declared] if isinstance(declared, str) else declared)]
+            raise Unhostable(f"{label} returned {_short_repr(answer)}; {example}.")
+        splits = []
+        for item in [answer] if isinstance(answer, str) else answer:
+            if isinstance(item, str):
+                kind = item if item in get_args(wire.SplitType) else "validation"
+                splits.append(Split(name=item, type=kind))  # type: ignore[arg-type]
+            else:
+                fields = item.model_dump() if isinstance(item, BaseModel) else item
+                splits.append(Split.model_validate(fields))
     except NotImplementedError:
         return []
     except Unhostable:
@@ -238,18 +242,17 @@ def unavailable_of(cls: type) -> str:
 
 
 def hand_controls_of(cls: type) -> HandControls:
-    """Return what the class method `hand_controls` returns, which a class of any SDK may have; else
-    no controls."""
+    """Return what the class method `hand_controls` returns; a class of any SDK may have it."""
     if not isinstance(
         inspect.getattr_static(cls, "hand_controls", None), classmethod | staticmethod
     ):
         return HandControls()
-    returned = _ask(cls, "hand_controls")
+    answer = _ask(cls, "hand_controls")
     try:
-        return HandControls() if returned is None else HandControls.model_validate(returned)
+        return HandControls() if answer is None else HandControls.model_validate(answer)
     except ValidationError as error:
         raise Unhostable(
-            f"{cls.__name__}.hand_controls() returned {_short_repr(returned)}, which can't be "
+            f"{cls.__name__}.hand_controls() returned {_short_repr(answer)}, which can't be "
             f"used: {describe(error)}. "
             'Return {"controls": [{"label": …, "tool": …, "input": {…}, "key": …}], "drawing": '
             '"image"}.'
@@ -257,23 +260,24 @@ def hand_controls_of(cls: type) -> HandControls:
 
 
 def card_of(cls: type) -> str:
-    """Return the Markdown file that belongs to `cls` (its "card"), or an empty text when there is
-    none.
+    """Return the Markdown text about `cls` (its "card"); empty if there is none.
 
-    It is `<module>.md` next to the module of the class, otherwise `README.md` in the same
-    directory, but never this server's own README.
+    It is in `<module>.md` next to the module of the class, or else in `README.md` in the same
+    directory, but never in this server's own README.
     """
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if not file:
         return ""
     module = Path(file).resolve()
-    own = (
-        module.with_suffix(".md")
-        if module.stem != "__init__"
-        else module.parent / f"{module.parent.name}.md"
-    )
-    candidates = [own, module.parent / "README.md"] if module.parent != _OWN_DIRECTORY else [own]
-    return next((text for path in candidates if (text := _text_of(path))), "")
+    directory = module.parent
+    stem = directory.name if module.stem == "__init__" else module.stem
+    names = [f"{stem}.md"] if directory == _OWN_DIRECTORY else [f"{stem}.md", "README.md"]
+    for name in names:
+        with suppress(OSError), (directory / name).open("rb") as card:
+            text = card.read(MAX_CARD_BYTES).decode("utf-8", "replace").replace("\0", "").strip()
+            if text:
+                return text
+    return ""
 
 
 def plain_schema(schema: Any) -> dict[str, Any]:
@@ -339,17 +343,3 @@ def _check_length(kind: str, name: str, remedy: str) -> None:
             f"{MAX_NAME_CHARACTERS} are "
             f"allowed; {remedy}."
         )
-
-
-def _split(item: Any) -> Split:
-    if isinstance(item, str):
-        return Split(name=item, type=item if item in get_args(wire.SplitType) else "validation")  # type: ignore[arg-type]
-    return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_CARD_BYTES).decode("utf-8", "replace").replace("\0", "").strip()
-    except OSError:
-        return ""

@@ -36,31 +36,26 @@ THREADS: ContextVar[Threads | None] = ContextVar("THREADS", default=None)
 context, so code that runs on another loop may find it too."""
 
 
-async def called(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:
+async def call_function(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:
     """Return the result of `fn(*args)`, awaited if necessary. A plain function runs in a thread
     unless `inline`."""
-    result = (
-        fn(*args) if inline or inspect.iscoroutinefunction(fn) else await _call_in_thread(fn, *args)
-    )
+    if inline or inspect.iscoroutinefunction(fn):
+        result = fn(*args)
+    else:
+        result = await _call_in_thread(fn, *args)
     return await result if inspect.isawaitable(result) else result
 
 
 async def _call_in_thread(fn: Callable[..., Any], *args: Any) -> Any:
-    threads = THREADS.get()
-    is_here = threads is not None and threads.loop is asyncio.get_running_loop()
-    return await (threads.call if threads is not None and is_here else _call_in_new_thread)(
-        fn, *args
-    )
-
-
-async def _call_in_new_thread(fn: Callable[..., Any], *args: Any) -> Any:
-    """Run `fn` in a thread of its own, because slow functions would exhaust the few threads of the
-    loop's executor."""
-    thread = ThreadPoolExecutor(1, thread_name_prefix="environment")
+    threads, loop = THREADS.get(), asyncio.get_running_loop()
+    if threads is not None and threads.loop is loop:
+        return await threads.call(fn, *args)
+    # a thread of its own: slow functions would exhaust the few threads of the loop's executor
+    executor = ThreadPoolExecutor(1, thread_name_prefix="environment")
     try:
-        return await asyncio.get_running_loop().run_in_executor(thread, fn, *args)
+        return await loop.run_in_executor(executor, fn, *args)
     finally:
-        thread.shutdown(wait=False)
+        executor.shutdown(wait=False)
 
 
 async def call_tool(env: Any, tool: Tool, arguments: JSONObject) -> RunToolOutput:
@@ -72,14 +67,15 @@ async def call_tool(env: Any, tool: Tool, arguments: JSONObject) -> RunToolOutpu
         return _refusal_after_end(tool.name)
     if tool.input_check is not None and (problem := tool.input_check.problem(arguments)):
         return RunToolOutput(RunToolError(error=problem, reason="input_validation"))
+    values: tuple[Any, ...] = (arguments,) if tool.input_check else ()
     try:
-        values: tuple[Any, ...] = (arguments,) if tool.input_check else ()
-        values = values if tool.input_model is None else (tool.input_model(**arguments),)
+        if tool.input_model is not None:
+            values = (tool.input_model(**arguments),)
     except ValidationError as error:
         text = f"Tool input validation error: {error.errors()}"
         return RunToolOutput(RunToolError(error=text, reason="input_validation"))
     owner = env if tool.toolset is None else build_toolset(tool.toolset, env)
-    answer = await called(getattr(owner, tool.name), *values, inline=env.own_thread)
+    answer = await call_function(getattr(owner, tool.name), *values, inline=env.own_thread)
     if not isinstance(answer, ToolOutput):
         raise TypeError(f"{tool.name!r} returned {type(answer).__name__}; expected ToolOutput")
     if env._episode_finished:  # by a call that ran at the same time

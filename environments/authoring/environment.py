@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from environments import command_line
-from environments.authoring.direct_calls import call_tool, called
+from environments.authoring.direct_calls import call_function, call_tool
 from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import ToolTable, find_tools
 from environments.wire import (
@@ -155,39 +155,41 @@ class Environment:
         return None
 
     def get_prompt(self) -> Blocks | Awaitable[Blocks]:
-        """Return the task as text and images. Override this or `get_messages`, from which it is
-        derived by default."""
+        """Return the task as text and images. By default it is derived from `get_messages`;
+        override one of the two."""
         if type(self).get_messages is Environment.get_messages:
             raise NotImplementedError(
                 f"{type(self).__name__} must implement get_prompt() or get_messages()."
             )
-        return self._prompt_of_messages()
 
-    async def _prompt_of_messages(self) -> Blocks:
-        return as_blocks(await called(self.get_messages, inline=self.own_thread))
+        async def prompt() -> Blocks:
+            return as_blocks(await call_function(self.get_messages, inline=self.own_thread))
+
+        return prompt()
 
     def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
-        """Return the task as a conversation with roles. By default, the prompt as a single user
-        message."""
+        """Return the task as a conversation with roles. By default it is the prompt as a single
+        user message."""
         if type(self).get_prompt is Environment.get_prompt:
             raise NotImplementedError(
                 f"{type(self).__name__} must implement get_prompt() or get_messages()."
             )
-        return self._messages_of_prompt()
 
-    async def _messages_of_prompt(self) -> Sequence[Message]:
-        return as_messages(await called(self.get_prompt, inline=self.own_thread))
+        async def messages() -> Sequence[Message]:
+            return as_messages(await call_function(self.get_prompt, inline=self.own_thread))
+
+        return messages()
 
     def list_task_tools(self) -> ListToolsOutput:
         """Return the tools that this task offers in addition to the shared ones.
 
-        A class that does not override this method offers every tool marked `shared=False`.
+        By default these are all tools marked `shared=False`.
         """
         return ListToolsOutput(tools=[])
 
     @classmethod
     def list_tools(cls) -> ListToolsOutput:
-        """Return the tools that every task offers, including those of the toolsets, without the
+        """Return the tools that every task offers, with those of the toolsets and without the
         terminal tool."""
         table = _table(cls)
         return ListToolsOutput(
@@ -253,9 +255,8 @@ class Environment:
         one. Optional.
 
         It may use everything in the task. Each call is made before the next one is requested, so a
-        generator can
-        choose by the state of its own instance. Calls after the end of the episode are not
-        requested.
+        generator can choose by the state of its own instance. Calls after the end of the episode
+        are not requested.
         """
         raise NotImplementedError
 
@@ -318,8 +319,7 @@ class Environment:
 
 
 class Server:
-    """Replaces the server class that both SDKs export, so that an author's module can be imported
-    unchanged.
+    """Stands for the server class that both SDKs export, so that an author's module can import it.
 
     It cannot be constructed.
     """
@@ -328,11 +328,6 @@ class Server:
         raise RuntimeError(
             f"orsweb serves environments with: {command_line.command('serve module:Class')}"
         )
-
-
-@cache
-def _find_tools(cls: Any) -> ToolTable:
-    return find_tools(cls, tuple(cls.toolsets), ToolOutput)
 
 
 def _table(cls: Any) -> ToolTable:
@@ -344,6 +339,11 @@ def _table(cls: Any) -> ToolTable:
             f"Tool name collision: {name!r} is in both {cls.__name__} and toolset {toolset!r}"
         )
     return table
+
+
+@cache
+def _find_tools(cls: Any) -> ToolTable:
+    return find_tools(cls, tuple(cls.toolsets), ToolOutput)
 
 
 async def _list_tasks(cls: type[Environment], split: str) -> Sequence[JSONObject]:

@@ -101,20 +101,26 @@ class HostedClass(HostedEnvironment):
             raise Unhostable(
                 f"{cls!r} is not an Environment class; derive it from environments.Environment."
             )
-        _unmark_bases(cls)
+        for base in cls.__mro__:
+            # zope.interface, which daphne imports with twisted, leaves on `abc.ABC` a
+            # `__provides__` that `dir` lists and getattr refuses; `list_tools` of both SDKs fails
+            # on it (ors 0.1.0, openreward 0.1.167)
+            if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
+                delattr(base, "__provides__")
         self.named_class = cls
         """The class that its name leads to; `cls` is a subclass of it if there are arguments."""
         cls = with_arguments(cls, sdk.base, arguments) if arguments else cls
         self.cls, self.sdk = cls, sdk
         self.toolsets: tuple[type, ...] = toolsets_of(cls)
         self.tools: ToolTable = tools_of(cls, self.toolsets, sdk.tool_output)
-        self._check_tool_names()
+        self._check_tools()
         check_class_methods(cls)
         self.name = served_name(cls, alias)
         self.identity = f"{cls.__module__}:{cls.__qualname__}{'?' if arguments else ''}{arguments}"
         self.origin = f"{directory}:{self.identity}" if directory else self.identity
         self.splits: list[Split] = splits_of(cls)
-        self._check()
+        self._check_settings()
+        self._check_implementation()
         self.misspelled: list[str] = misspelled_attributes(cls, sdk.base)
         """A sentence for each attribute that is probably meant to be another one."""
         self.unavailable: str = unavailable_of(cls)
@@ -132,82 +138,55 @@ class HostedClass(HostedEnvironment):
             for sentence in self.misspelled:
                 log.warning("attribute_unknown", reason=sentence)
 
-    def _check(self) -> None:
-        """Check everything that the author has to declare. Raises: Unhostable for the first
-        problem."""
-        self._check_tools()
-        self._check_isolation()
-        self._check_resources()
-        self._check_sessions_at_once()
-        self._check_snapshots()
-        for attribute in ("hidden_fields", "revision_packages", "required_secrets"):
-            names_of(self.cls, attribute)
-        self._check_content()
-        self._check_constructor()
-
-    def _check_tool_names(self) -> None:
-        """Refuse tools that replace what every environment has. A toolset may use these names.
-        Raises: Unhostable."""
-        own = [name for name, tool in self.tools.by_name.items() if tool.toolset is None]
-        if taken := [
-            name
-            for name in own
-            if name == "task_spec" or callable(getattr(self.sdk.base, name, None))
-        ]:
-            what = "an attribute" if taken[0] == "task_spec" else "a method"
-            label = f"{self.cls.__name__}.{taken[0]}"
-            raise Unhostable(
-                f"{label} is a tool, but every environment has {what} of that name; "
-                "rename the tool."
-            )
-
     def _check_tools(self) -> None:
         label = self.cls.__name__
-        if self.tools.collisions:
-            [tool, toolset] = next(iter(self.tools.collisions.items()))
+        for name, tool in self.tools.by_name.items():
+            is_own = tool.toolset is None  # a toolset may use these names
+            if is_own and (name == "task_spec" or callable(getattr(self.sdk.base, name, None))):
+                kind = "an attribute" if name == "task_spec" else "a method"
+                raise Unhostable(
+                    f"{label}.{name} is a tool, but every environment has {kind} of that name; "
+                    "rename the tool."
+                )
+        for name, toolset in self.tools.collisions.items():
             raise Unhostable(
-                f"Tool name collision: {tool!r} is in both {label} and toolset "
+                f"Tool name collision: {name!r} is in both {label} and toolset "
                 f"{toolset!r}; rename one."
             )
         if not self.tools.by_name and not self.dispatches_itself:
             reasons = "; ".join(f"{tool}: {reason}" for tool, reason in self.tools.skipped.items())
-            found = f" ({reasons})" if reasons else ""
+            detail = f" ({reasons})" if reasons else ""
             raise Unhostable(
-                f"{label} has no tools{found}; mark at least one method that returns ToolOutput "
+                f"{label} has no tools{detail}; mark at least one method that returns ToolOutput "
                 "with @tool."
             )
 
-    def _check_isolation(self) -> None:
+    def _check_settings(self) -> None:
+        """Check the values of the attributes that a server reads. Raises: Unhostable."""
+        label = self.cls.__name__
         if self.isolation not in ISOLATIONS:
-            allowed = ", ".join(map(repr, ISOLATIONS[1:]))
+            options = ", ".join(map(repr, ISOLATIONS[1:]))
             raise Unhostable(
-                f"{self.cls.__name__}.isolation is {self.isolation!r}; use one of "
-                f"{allowed}, or None."
+                f"{label}.isolation is {self.isolation!r}; use one of {options}, or None."
             )
-
-    def _check_resources(self) -> None:
-        wrong = {
+        wrong_amounts = {
             name: amount
             for name, amount in self.resources.items()
             if not isinstance(name, str) or not isinstance(amount, int | float) or amount < 0
         }
-        if wrong:
-            allowed = (
-                "a name such as 'CPU', 'GPU' or 'memory' (bytes) for each amount, a number of at "
-                "least 0"
+        if wrong_amounts:
+            raise Unhostable(
+                f"{label}.resources has {wrong_amounts!r}; use a name such as 'CPU', 'GPU' or "
+                "'memory' (bytes) for each amount, a number of at least 0."
             )
-            raise Unhostable(f"{self.cls.__name__}.resources has {wrong!r}; use {allowed}.")
-
-    def _check_sessions_at_once(self) -> None:
-        number = self.sessions_at_once
-        if number is not None and (
-            not isinstance(number, int) or isinstance(number, bool) or number < 1
+        count = self.sessions_at_once
+        if count is not None and (
+            not isinstance(count, int) or isinstance(count, bool) or count < 1
         ):
-            label = f"{self.cls.__name__}.sessions_at_once"
-            raise Unhostable(f"{label} is {number!r}; use a whole number of at least 1, or None.")
-
-    def _check_snapshots(self) -> None:
-        label, every = self.cls.__name__, getattr(self.cls, "snapshot_every", 1)
+            raise Unhostable(
+                f"{label}.sessions_at_once is {count!r}; use a whole number of at least 1, or None."
+            )
+        every = getattr(self.cls, "snapshot_every", 1)
         if not isinstance(every, int) or every < 1:
             raise Unhostable(
                 f"{label}.snapshot_every is {every!r}; use the number of calls from one snapshot "
@@ -217,8 +196,12 @@ class HostedClass(HostedEnvironment):
             raise Unhostable(
                 f"{label} has snapshot_every, but not both save() and load(state); define them."
             )
+        for attribute in ("hidden_fields", "revision_packages", "required_secrets"):
+            names_of(self.cls, attribute)
 
-    def _check_content(self) -> None:
+    def _check_implementation(self) -> None:
+        """Check that the class has splits, tasks, a prompt and a constructor. Raises:
+        Unhostable."""
         label = self.cls.__name__
         if not self.splits:
             raise Unhostable(
@@ -236,9 +219,6 @@ class HostedClass(HostedEnvironment):
             raise Unhostable(
                 f"{label} has no tasks; implement list_tasks(), or num_tasks() and get_task()."
             )
-
-    def _check_constructor(self) -> None:
-        label = self.cls.__name__
         try:
             signature = inspect.signature(self.cls)
         except (TypeError, ValueError):  # a constructor written in C may have no signature
@@ -286,8 +266,8 @@ class HostedClass(HostedEnvironment):
 
     def overrides(self, method: str) -> bool:
         """Return whether the class, rather than the base class of its SDK, defines `method`."""
-        theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
-        return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
+        own, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
+        return getattr(own, "__func__", own) is not getattr(base, "__func__", base)
 
     @property
     def isolation(self) -> str | None:
@@ -319,14 +299,15 @@ class HostedClass(HostedEnvironment):
     def saves(self) -> bool:
         """Return whether the class defines `save()` and `load(state)`. Tools and other methods may
         have these names."""
-        methods = [getattr(self.cls, name, None) for name in ("save", "load")]
-        are_tools = any(
-            name in self.tools.by_name and self.tools.by_name[name].toolset is None
-            for name in ("save", "load")
-        )
-        return not are_tools and all(
-            _takes(method, count) for count, method in enumerate(methods, 1)
-        )
+        for name, arguments in (("save", ("self",)), ("load", ("self", "state"))):
+            tool, method = self.tools.by_name.get(name), getattr(self.cls, name, None)
+            if (tool is not None and tool.toolset is None) or not inspect.isfunction(method):
+                return False
+            try:
+                inspect.signature(method).bind(*arguments)
+            except TypeError:
+                return False
+        return True
 
     @property
     def snapshot_every(self) -> int:
@@ -354,12 +335,11 @@ class HostedClass(HostedEnvironment):
         whose code is all async shares the server's loop, and may share clients and locks between
         instances.
         """
-        declared = getattr(self.cls, "own_thread", None)
-        return (
-            bool(declared)
-            if declared is not None
-            else self.sdk.runs_on_one_thread and self._has_plain_code
-        )
+        own_thread = getattr(self.cls, "own_thread", None)
+        if own_thread is not None:
+            return bool(own_thread)
+        has_plain_code = any(map(_is_plain, self._methods)) or self.runs_constructor
+        return self.sdk.runs_on_one_thread and has_plain_code
 
     @cached_property
     def own_loop(self) -> bool:
@@ -382,20 +362,16 @@ class HostedClass(HostedEnvironment):
         return self.own_loop and not all(map(_is_plain, self._methods))
 
     @property
-    def _has_plain_code(self) -> bool:
-        return any(map(_is_plain, self._methods)) or self.runs_constructor
-
-    @property
     def _methods(self) -> list[Any]:
-        ours = ("setup", "teardown", "get_prompt", "get_messages", "list_task_tools", "score_group")
-        methods = [
-            getattr(self.cls, name)
-            for name in ours
-            if hasattr(self.cls, name) and self.overrides(name)
-        ]
-        methods += [self.cls.save, self.cls.load] if self.saves else []  # type: ignore[attr-defined]
-        return methods + [
-            getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()
+        """The author's methods that run for an instance."""
+        names = ["setup", "teardown", "get_prompt", "get_messages", "list_task_tools"]
+        names = [name for name in [*names, "score_group"] if self.overrides(name)]
+        if self.saves:
+            names += ["save", "load"]
+        tools = self.tools.by_name.values()
+        return [
+            *(getattr(self.cls, name) for name in names),
+            *(getattr(tool.toolset or self.cls, tool.name) for tool in tools),
         ]
 
     @cached_property
@@ -429,15 +405,13 @@ class HostedClass(HostedEnvironment):
 
     @cached_property
     def supports_score_group(self) -> bool:
-        return hasattr(self.cls, "score_group") and self.overrides("score_group")
+        return self.overrides("score_group")
 
     @cached_property
     def class_tools(self) -> ListToolsOutput:
         """The response to GET /{env}/tools."""
-        listed = self.tools.shared
-        if self.overrides("list_tools"):
-            listed = listed_tools(self.cls)
-        return self._listing(listed, self.tools.terminal)
+        tools = listed_tools(self.cls) if self.overrides("list_tools") else self.tools.shared
+        return self._listing(tools, self.tools.terminal)
 
     @cached_property
     def tools_json(self) -> str:
@@ -458,19 +432,21 @@ class HostedClass(HostedEnvironment):
         `table` holds the tools of the session. `task_tools` is None when the class does not
         override list_task_tools.
         """
-        shared = self.class_tools.tools if table is self.tools else table.shared
-        more = table.task_specific if task_tools is None else task_tools
-        by_name = {spec.name: spec for spec in [*more, *shared]}  # a shared one wins
-        names = dict.fromkeys(spec.name for spec in [*shared, *more])
-        hidden = table.terminal.name if table.terminal else None
-        return self._listing([by_name[name] for name in names if name != hidden], table.terminal)
+        shared_tools = self.class_tools.tools if table is self.tools else table.shared
+        if task_tools is None:
+            task_tools = table.task_specific
+        # shared tools come first and win
+        by_name = {spec.name: spec for spec in [*shared_tools, *task_tools, *shared_tools]}
+        if table.terminal is not None:
+            by_name.pop(table.terminal.name, None)
+        return self._listing(list(by_name.values()), table.terminal)
 
     def _listing(
-        self, specs: Sequence[ToolSpec], ending: TerminalToolSpec | None
+        self, specs: Sequence[ToolSpec], terminal: TerminalToolSpec | None
     ) -> ListToolsOutput:
         return ListToolsOutput(
             tools=list(specs),
-            terminal_tool=ending,
+            terminal_tool=terminal,
             supports_score_group=self.supports_score_group,
             message_block_types=wire.MESSAGE_BLOCK_TYPES,
         )
@@ -484,36 +460,13 @@ class HostedClass(HostedEnvironment):
 def check_toolset(environment: str, sdk: str, toolsets: Iterable[str], name: str | None) -> None:
     """Raise InvalidRequest if `name` is not among the `toolsets` of an environment's SDK. None is
     always accepted."""
-    known = sorted(toolsets)
-    if name is not None and name not in known:
+    options = sorted(toolsets)
+    if name is not None and name not in options:
         reason = f"; {environment!r} is a class of {sdk}, which has no toolsets to choose from"
-        quoted = shorten(name, MAX_QUOTED_CHARACTERS)
+        quote = shorten(name, MAX_QUOTED_CHARACTERS)
         raise InvalidRequest(
-            f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}"
+            f"unknown toolset {quote!r}; valid options are {options}{'' if options else reason}"
         )
-
-
-def _unmark_bases(cls: type) -> None:
-    """Remove zope.interface's `__provides__` from the standard library's base classes.
-
-    Importing twisted, as daphne does, leaves on `abc.ABC` a `__provides__` that `dir` lists but
-    getattr refuses, and `list_tools` of both SDKs fails on it (ors 0.1.0, openreward 0.1.167). It
-    only describes `abc.ABC` itself, so removing it is safe.
-    """
-    for base in cls.__mro__:
-        if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
-            delattr(base, "__provides__")
-
-
-def _takes(method: Any, count: int) -> bool:
-    """Return whether a method of a class takes `count` arguments, with self, and needs no more."""
-    if not inspect.isfunction(method):
-        return False
-    try:
-        inspect.signature(method).bind(*range(count))
-    except TypeError:
-        return False
-    return True
 
 
 def _is_plain(method: Any) -> bool:

@@ -20,11 +20,10 @@ from environments.wire import Split
 
 @dataclass(frozen=True, slots=True)
 class ClassRevision:
-    """The code of a hosted environment; `revision.py` computes that of a class when the server
-    starts.
+    """The code of a hosted environment; `revision.py` computes it when the server starts.
 
-    Of an environment on another server, only the digests and the versions are filled: they cover
-    what it says.
+    Of an environment on another server only the digests and the versions are set: they cover what
+    that server says.
     """
 
     source_hash: str
@@ -72,8 +71,7 @@ class HostedEnvironment(ABC):
 
     @property
     def is_described(self) -> bool:
-        """Return whether the splits and tools are known; an environment on another server has to be
-        asked first."""
+        """Return whether the splits and tools are known; another server has to be asked first."""
         return True
 
     @property

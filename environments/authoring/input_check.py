@@ -11,7 +11,7 @@ from environments.errors import Unhostable, explained, shorten
 from environments.wire import JSONObject
 
 MAX_PROBLEMS = 10
-"""Problems of an input that are listed."""
+"""Most problems of one input that a message lists."""
 MAX_PROBLEM_CHARACTERS = 300
 
 
@@ -62,8 +62,10 @@ class InputCheck:
         errors = sorted(self._validator.iter_errors(arguments), key=lambda error: str(error.path))
         if not errors:
             return ""
-        listed = [
-            f"{error.json_path}: {problem_text(error.message, error.instance)}" for error in errors
+        problems = [
+            f"{error.json_path}: {problem_text(error.message, error.instance)}"
+            for error in errors[:MAX_PROBLEMS]
         ]
-        more = f"; {len(listed) - MAX_PROBLEMS} more" if len(listed) > MAX_PROBLEMS else ""
-        return f"Tool input validation error: {'; '.join(listed[:MAX_PROBLEMS])}{more}"
+        if len(errors) > MAX_PROBLEMS:
+            problems.append(f"{len(errors) - MAX_PROBLEMS} more")
+        return f"Tool input validation error: {'; '.join(problems)}"

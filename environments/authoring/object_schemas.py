@@ -87,20 +87,21 @@ def _merged(schema: Any) -> tuple[Schema, list[str]]:
         return _valid(root), problems
     merge = _Merge(root)
     try:
-        merged = merge.part(root) or {}
+        result = merge.part(root) or {}
         problems += dict.fromkeys(merge.problems)
     except _TooLarge as error:
-        merged = {keyword: value for keyword, value in root.items() if keyword not in _NOT_AT_ROOT}
+        result = {keyword: value for keyword, value in root.items() if keyword not in _NOT_AT_ROOT}
         problems.append(str(error))
-    return _valid({**NO_PARAMETERS, **merged}), problems
+    return _valid({**NO_PARAMETERS, **result}), problems
 
 
 def _valid(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema whose type and properties are what clients read there."""
-    properties = {
-        name: form if isinstance(form, Mapping) else {"not": {}} if form is False else {}
-        for name, form in _mapping(schema.get("properties")).items()
-    }
+    """Return the schema with an object's type, and a map for each property, as clients need."""
+    properties = {}
+    for name, form in _mapping(schema.get("properties")).items():
+        if form is False:
+            form = {"not": {}}
+        properties[name] = form if isinstance(form, Mapping) else {}
     return {**schema, "type": "object", "properties": properties}
 
 
@@ -114,13 +115,12 @@ class _Merge:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.problems: list[str] = []
         self._references = References(root)
-        self._left = MAX_CHARACTERS
+        self._budget = MAX_CHARACTERS
         self._open: list[int] = []
         """Parts that are being merged. A reference back to one adds no alternative."""
 
     def part(self, part: Any) -> Schema | None:
-        """Return a part of the root without references and unions; None if no object fits it that
-        fits no other."""
+        """Return a part of the root without references and unions; None if it adds no object."""
         self._spend(PART_CHARACTERS)
         if not isinstance(part, Mapping):
             return None if part is False else {}
@@ -131,77 +131,73 @@ class _Merge:
         self._open.append(id(part))
         parts = [self.part(self._references.target(part["$ref"]))] if "$ref" in part else []
         parts += [self.part(each) for each in _list(part.get("allOf"))]
-        parts += [
-            self._alternatives(part[union])
-            for union in ("anyOf", "oneOf")
-            if _list(part.get(union))
-        ]
+        for union in ("anyOf", "oneOf"):
+            if alternatives := _list(part.get(union)):
+                branches = [self.part(each) for each in alternatives]
+                parts.append(self._any_of([each for each in branches if each is not None]))
         is_root = len(self._open) == 1
-        hidden = _NOT_AT_ROOT if is_root else _NOT_AT_ROOT | _OF_A_DOCUMENT
-        parts.append({keyword: value for keyword, value in part.items() if keyword not in hidden})
+        omissions = _NOT_AT_ROOT if is_root else _NOT_AT_ROOT | _OF_A_DOCUMENT
+        parts.append({keyword: part[keyword] for keyword in part if keyword not in omissions})
         self._open.pop()
         if None in parts and not is_root:
             return None
         if None in parts:
             self.problems.append("no object fits a union or reference at its root")
-        merged = self._all_of([each for each in parts if each])
-        if not is_root and "object" not in names_in(merged.get("type", "object")):
+        result = self._all_of([each for each in parts if each])
+        if not is_root and "object" not in names_in(result.get("type", "object")):
             return None
-        if merged.get("unevaluatedProperties") is False and not merged.keys() & {
+        if result.get("unevaluatedProperties") is False and not result.keys() & {
             "if",
             "dependentSchemas",
         }:
             # all others are evaluated by now
-            merged["additionalProperties"] = merged.pop("unevaluatedProperties")
-        return merged
-
-    def _alternatives(self, union: list[Any]) -> Schema | None:
-        branches = [branch for each in union if (branch := self.part(each)) is not None]
-        return self._any_of(branches) if branches else None
+            result["additionalProperties"] = result.pop("unevaluatedProperties")
+        return result
 
     def _all_of(self, parts: Sequence[Schema]) -> Schema:
         """Return an object that fits all parts."""
         if len(parts) == 1:
             return dict(parts[0])
-        merged = {keyword: value for part in parts for keyword, value in part.items()}
-        forms, required = (
-            self._forms(parts),
-            dict.fromkeys(name for part in parts for name in names_in(part.get("required"))),
+        result = {keyword: value for part in parts for keyword, value in part.items()}
+        forms = self._forms(parts)
+        required = list(
+            dict.fromkeys(name for part in parts for name in names_in(part.get("required")))
         )
-        if closed := [
-            _mapping(part.get("properties")).keys() for part in parts if _is_closed(part)
-        ]:
-            merged["additionalProperties"] = False
-            allowed = set[str].intersection(*map(set, closed))
-            if refused := [name for name in [*required, *forms] if name not in allowed]:
-                verb = "requires" if refused[0] in required else "has"
-                self.problems.append(
-                    f"a part of its root {verb} {refused[0]!r}, which another part does not allow"
-                )
-            forms = {name: form for name, form in forms.items() if name in allowed}
-            required = {name: None for name in required if name in allowed}
-        if "properties" in merged:
-            merged["properties"] = {
+        closed_parts = [part for part in parts if _is_closed(part)]
+        if closed_parts:
+            result["additionalProperties"] = False
+            names = set[str].intersection(
+                *(set(_mapping(part.get("properties"))) for part in closed_parts)
+            )
+            for name in [*required, *forms]:
+                if name not in names:
+                    verb = "requires" if name in required else "has"
+                    self.problems.append(
+                        f"a part of its root {verb} {name!r}, which another part does not allow"
+                    )
+                    break
+            forms = {name: form for name, form in forms.items() if name in names}
+            required = [name for name in required if name in names]
+        if "properties" in result:
+            result["properties"] = {
                 name: each[0] if len(each) == 1 else {"allOf": each} for name, each in forms.items()
             }
-        if "required" in merged:
-            merged["required"] = list(required)
-        return merged
+        if "required" in result:
+            result["required"] = required
+        return result
 
-    def _any_of(self, branches: Sequence[Schema]) -> Schema:
-        """Return an object with the properties of all branches."""
-        if len(branches) == 1:
-            return branches[0]
+    def _any_of(self, branches: Sequence[Schema]) -> Schema | None:
+        """Return an object with the properties of all branches; None without branches."""
+        if len(branches) < 2:
+            return branches[0] if branches else None
         forms = self._forms(branches)
-        shared = set[str].intersection(
-            *({*names_in(branch.get("required"))} for branch in branches)
-        )
-        merged: Schema = {"properties": {name: self._choice(each) for name, each in forms.items()}}
-        if required := [name for name in forms if name in shared]:
-            merged["required"] = required
+        result: Schema = {"properties": {name: self._choice(each) for name, each in forms.items()}}
+        always = set[str].intersection(*(set(names_in(each.get("required"))) for each in branches))
+        if required := [name for name in forms if name in always]:
+            result["required"] = required
         if all(map(_is_closed, branches)):
-            merged["additionalProperties"] = False
-        return merged
+            result["additionalProperties"] = False
+        return result
 
     def _forms(self, parts: Sequence[Schema]) -> dict[str, list[Any]]:
         """Return the distinct forms that the parts give to each property."""
@@ -216,12 +212,14 @@ class _Merge:
             return forms[0]
         if not all(isinstance(form, Mapping) and _values(form) for form in forms):
             return {"anyOf": forms}
-        # what tells the alternatives apart: converters of providers keep an enum whole, and one
-        # branch of a union
+        # the discriminator: converters of providers keep a whole enum, but only one branch of a
+        # union
         values = {self._text(value): value for form in forms for value in _values(form)}
+        choice: Schema = {"enum": list(values.values())}
         types = {self._text(form.get("type")): form.get("type") for form in forms}
-        kind = types.popitem()[1] if len(types) == 1 else None
-        return {"enum": list(values.values())} | ({"type": kind} if kind else {})
+        if len(types) == 1 and (kind := types.popitem()[1]):
+            choice["type"] = kind
+        return choice
 
     def _text(self, value: Any) -> str:
         """Return the JSON of a value, by which values are compared: 1 and true are equal in
@@ -231,8 +229,8 @@ class _Merge:
         return text
 
     def _spend(self, characters: int) -> None:
-        self._left -= characters
-        if self._left < 0:
+        self._budget -= characters
+        if self._budget < 0:
             raise _TooLarge(f"merging its root takes more than {MAX_CHARACTERS} characters")
 
 

@@ -55,108 +55,107 @@ class ClassDescription(BaseModel):
     has_own_messages: bool
 
 
-def describe(hosted: HostedClass) -> ClassDescription:
+def describe(environment: HostedClass) -> ClassDescription:
     """Return the description of a class of this process. Raises: Unhostable."""
-    declared = {
-        name: value for name in _DECLARED if (value := hosted.declared(name, None)) is not None
+    declarations = {
+        name: value for name in _DECLARED if (value := environment.declared(name, None)) is not None
     }
-    if (schema := hosted.declared("task_schema", None)) is not None:
+    if (schema := environment.declared("task_schema", None)) is not None:
         try:
-            declared["task_schema"] = plain_schema(schema)
+            declarations["task_schema"] = plain_schema(schema)
         except (Exception, SystemExit) as error:  # a method or a model of the author's
             raise Unhostable(
-                f"{hosted.name}: task_schema cannot be read: {explained(error)}."
+                f"{environment.name}: task_schema cannot be read: {explained(error)}."
             ) from error
     fields = {
-        name: getattr(hosted, name)
+        name: getattr(environment, name)
         for name in ClassDescription.model_fields
-        if hasattr(hosted, name)
+        if hasattr(environment, name)
     }
     fields |= {
-        "sdk": hosted.sdk.name,
-        "toolsets": list(hosted.session_toolsets),
-        "declared": declared,
+        "sdk": environment.sdk.name,
+        "toolsets": list(environment.session_toolsets),
+        "declared": declarations,
     }
     return ClassDescription(**fields)
 
 
 class DescribedClass(HostedEnvironment):
-    """A class that this process does not import. Its tasks are read, and its sessions played, by
-    other processes: of the interpreter `python`, or of this one if that is empty.
+    """A class that this process does not import. Other processes read its tasks and play its
+    sessions, with the interpreter `python`, or with this one if that is empty.
     """
 
     def __init__(self, description: ClassDescription, python: str) -> None:
         self.python = python
-        self.name, self.origin = description.name, description.origin
-        self.splits, self.unavailable, self.revision = (
-            description.splits,
-            description.unavailable,
-            description.revision,
-        )
+        self.name = description.name
+        self.origin = description.origin
+        self.splits = description.splits
+        self.unavailable = description.unavailable
+        self.revision = description.revision
         self.hand_controls = description.hand_controls
-        self._of = description
+        self._description = description
 
     @property
     def isolation(self) -> str | None:
-        return self._of.isolation
+        return self._description.isolation
 
     @property
     def resources(self) -> dict[str, float]:
-        return self._of.resources
+        return self._description.resources
 
     @property
     def sessions_at_once(self) -> int | None:
-        return self._of.sessions_at_once
+        return self._description.sessions_at_once
 
     @property
     def replayable(self) -> bool:
-        return self._of.replayable
+        return self._description.replayable
 
     @property
     def saves(self) -> bool:
-        return self._of.saves
+        return self._description.saves
 
     @property
     def description(self) -> str:
-        return self._of.description
+        return self._description.description
 
     @property
     def card(self) -> str:
-        return self._of.card
+        return self._description.card
 
     @property
     def runs_constructor(self) -> bool:
-        return self._of.runs_constructor
+        return self._description.runs_constructor
 
     @property
     def supports_score_group(self) -> bool:
-        return self._of.supports_score_group
+        return self._description.supports_score_group
 
     @property
     def has_own_prompt(self) -> bool:
-        return self._of.has_own_prompt
+        return self._description.has_own_prompt
 
     @property
     def has_own_messages(self) -> bool:
-        return self._of.has_own_messages
+        return self._description.has_own_messages
 
     @property
     def tools_json(self) -> str:
-        return self._of.tools_json
+        return self._description.tools_json
 
     @property
     def tool_schemas(self) -> dict[str, Any]:
-        return self._of.tool_schemas
+        return self._description.tool_schemas
 
     @property
     def hidden_fields(self) -> frozenset[str]:
-        return self._of.hidden_fields
+        return self._description.hidden_fields
 
     def declared(self, name: str, default: Any) -> Any:
         """Return the class attribute `name`, if it is one that the server reads, or `default`."""
-        return self._of.declared.get(name, default)
+        return self._description.declared.get(name, default)
 
     def check_toolset(self, name: str | None) -> None:
         """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always
         accepted."""
-        check_toolset(self.name, self._of.sdk, self._of.toolsets, name)
+        check_toolset(self.name, self._description.sdk, self._description.toolsets, name)

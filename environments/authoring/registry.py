@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any, NoReturn
 
 from environments.authoring.hosted_class import HostedClass
@@ -26,22 +26,22 @@ from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import Unhostable, UnknownEnvironment, explained
 
 LOOK_SECONDS = 0.5
-"""How often it is looked how long an import has taken."""
+"""Interval of the checks of how long an import has taken."""
 
 
 class Registry:
     """The hosted environments in the order in which they were named."""
 
-    def __init__(self, hosted: Iterable[HostedEnvironment]) -> None:
+    def __init__(self, environments: Iterable[HostedEnvironment]) -> None:
         """Raises: Unhostable when nothing is hosted or two environments share a name."""
         self._by_name: dict[str, HostedEnvironment] = {}
-        for one in hosted:
-            if one.name in self._by_name:
+        for environment in environments:
+            if environment.name in self._by_name:
                 raise Unhostable(
-                    f"Two environments are named {one.name!r}; serve one as "
+                    f"Two environments are named {environment.name!r}; serve one as "
                     "other_name=module:Class."
                 )
-            self._by_name[one.name] = one
+            self._by_name[environment.name] = environment
         if not self._by_name:
             raise Unhostable("No environment to serve; name at least one as module:Class.")
 
@@ -69,57 +69,45 @@ class Registry:
 
         Raises: UnknownEnvironment, which lists the hosted names and suggests the nearest one.
         """
-        hosted = self.find(name)
-        if hosted is None:
+        environment = self.find(name)
+        if environment is None:
             raise UnknownEnvironment(name, self.names)
-        return hosted
-
-
-def _missing_sdk(error: BaseException) -> str:
-    """Return what to install if the error is that an SDK is missing, which serving alone does not
-    install; else ""."""
-    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    package = {"ors": "ors-sdk", "openreward": "openreward"}.get(name)
-    return (
-        f" It is in the package {package}: run `make venv` or install it with pip."
-        if package
-        else ""
-    )
+        return environment
 
 
 @contextmanager
 def limited_import(cpu_seconds: float, advice: str, wall_seconds: float = 0.0) -> Iterator[None]:
-    """Raise TimeoutError in an import that takes longer, at the line that it has reached; 0: no
-    limit of that kind.
+    """Raise TimeoutError in an import that takes longer, at the line that it has reached.
 
-    `advice` says what to do about it. Has no effect outside of the main thread, in which signals
-    arrive.
+    0: no limit of that kind. `advice` says what to do about it. Only works in the main thread, in
+    which signals arrive.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    began, began_computing = time.monotonic(), time.process_time()
+    start, cpu_start = time.monotonic(), time.process_time()
 
-    def look(number: int, frame: FrameType | None) -> None:
-        if time.process_time() - began_computing > cpu_seconds:
+    def check(number: int, frame: FrameType | None) -> None:
+        if time.process_time() - cpu_start > cpu_seconds:
             raise TimeoutError(f"its import took over {cpu_seconds:g} s of CPU time; {advice}")
-        if wall_seconds and time.monotonic() - began > wall_seconds:
+        if wall_seconds and time.monotonic() - start > wall_seconds:
             raise TimeoutError(f"its import took over {wall_seconds:g} s; {advice}")
 
-    before = signal.signal(signal.SIGALRM, look)  # some kernels have no timer of CPU time
-    signal.setitimer(signal.ITIMER_REAL, *2 * [min(LOOK_SECONDS, cpu_seconds)])
+    interval = min(LOOK_SECONDS, cpu_seconds)
+    handler = signal.signal(signal.SIGALRM, check)  # some kernels have no timer of CPU time
+    signal.setitimer(signal.ITIMER_REAL, interval, interval)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if signal.getsignal(signal.SIGALRM) is look:  # the module may have installed its own
-            signal.signal(signal.SIGALRM, before)
+        if signal.getsignal(signal.SIGALRM) is check:  # the module may have installed its own
+            signal.signal(signal.SIGALRM, handler)
 
 
 @contextmanager
 def refusing_servers() -> Iterator[None]:
-    """Refuse that a module starts a server while it is imported. The import would never end."""
+    """Raise an error in an import that starts a server: it would never end."""
     try:
         # late: it takes longer to import than all that a worker process needs
         server: Any = importlib.import_module("uvicorn").Server
@@ -160,36 +148,43 @@ def load_class(specification: str) -> HostedClass:
             f"{specification!r} names no class; write module:Class or alias=module:Class."
         )
     if module_name.endswith(".py") or "/" in module_name:
-        named = _module_of(Path(module_name), class_name)
+        suggestion = _specification_of(Path(module_name), class_name)
         raise Unhostable(
-            f"{specification!r} names a file, not a module; write {alias}{renames}{named}."
+            f"{specification!r} names a file, not a module; write {alias}{renames}{suggestion}."
         )
     if directory:
-        directory = _entered(directory)
+        directory = _enter(directory)
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # importing runs the author's module, which may call sys.exit()
-        raise Unhostable(
-            f"{specification!r} cannot be imported: {explained(error)}.{_missing_sdk(error)}"
-        ) from error
+    # the author's module runs, and may call sys.exit()
+    except (Exception, SystemExit) as error:
+        text = f"{specification!r} cannot be imported: {explained(error)}."
+        name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+        # serving alone does not install the SDKs
+        if package := {"ors": "ors-sdk", "openreward": "openreward"}.get(name.partition(".")[0]):
+            text += f" It is in the package {package}: run `make venv` or install it with pip."
+        raise Unhostable(text) from error
     try:
-        return HostedClass(_class_of(module, class_name), alias or None, arguments, directory)
+        cls = getattr(module, class_name, None)
+        if cls is None:
+            # another module of that name may have been imported, such as the standard library's
+            file = getattr(module, "__file__", None) or "built into Python"
+            raise Unhostable(
+                f"Module {module.__name__!r} has no class {class_name!r}; check the name after "
+                f"the colon (the module is {file})."
+            )
+        return HostedClass(cls, alias or None, arguments, directory)
     except Unhostable:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
         raise Unhostable(f"{specification!r} cannot be hosted: {explained(error)}.") from error
 
 
-def _entered(name: str) -> str:
-    """Make a directory the working one, and the first in which modules are found. Return its path.
-
-    Raises: Unhostable.
-    """
+def _enter(name: str) -> str:
+    """Change to a directory, put it first on the search path, and return its path. Raises:
+    Unhostable."""
     directory = str(Path(name).expanduser().absolute())
     try:
         os.chdir(directory)
@@ -202,23 +197,10 @@ def _entered(name: str) -> str:
     return directory
 
 
-def _module_of(file: Path, class_name: str) -> str:
+def _specification_of(file: Path, class_name: str) -> str:
     """Return the specification for the class in `file`; modules are imported relative to the
     current directory."""
     parts = file.with_suffix("").parts if file.suffix == ".py" else file.parts
     if file.is_absolute() or ".." in parts:
         return f"{parts[-1]}:{class_name}, in the directory {file.parent}"
     return f"{'.'.join(parts)}:{class_name}"
-
-
-def _class_of(module: ModuleType, name: str) -> type:
-    cls: type | None = getattr(module, name, None)
-    if cls is None:
-        # the file shows when another module of that name was imported, such as the standard
-        # library's
-        file = getattr(module, "__file__", None) or "built into Python"
-        raise Unhostable(
-            f"Module {module.__name__!r} has no class {name!r}; check the name after the colon "
-            f"(the module is {file})."
-        )
-    return cls

@@ -41,23 +41,22 @@ class SourceFiles:
 
 
 def source_files(classes: Sequence[type], modules: Modules | None = None) -> SourceFiles:
-    """Return the files of classes: theirs, those of their bases, and whatever these files import,
-    the nearest first.
+    """Return the files of classes, of their bases, and of whatever these import, nearest first.
 
     Installed packages and this server's own code are left out, because they have versions.
     """
     modules = modules or Modules()
-    todo = deque(
+    queue = deque(
         name for cls in classes for base in cls.__mro__ for name in _with_parents(base.__module__)
     )
     files: dict[str, Path] = {}
     unread: list[str] = []
-    seen = set[str]()
-    while todo:
-        name = todo.popleft()
-        if name in seen or modules.have_version(name):
+    names = set[str]()
+    while queue:
+        name = queue.popleft()
+        if name in names or modules.have_version(name):
             continue
-        seen.add(name)
+        names.add(name)
         module = modules.find(name)
         if module is not None and module.is_namespace:
             continue
@@ -69,8 +68,9 @@ def source_files(classes: Sequence[type], modules: Modules | None = None) -> Sou
             break
         files[name] = module.file.resolve()
         imports = modules.imports_of(name, module.file)
-        todo += imports.names
-        unread += [imports.unread] if imports.unread else []
+        queue += imports.names
+        if imports.unread:
+            unread.append(imports.unread)
     return SourceFiles(files, unread[0] if unread else "")
 
 
@@ -78,21 +78,20 @@ def sources_of(registry: Iterable[HostedEnvironment]) -> dict[str, list[str]]:
     """Return the files in which the classes of this process and their bases are written, by
     environment."""
     modules = Modules()
-    return {
-        hosted.name: _files_of(hosted, modules)
-        for hosted in registry
-        if isinstance(hosted, HostedClass)
-    }
-
-
-def _files_of(hosted: HostedClass, modules: Modules) -> list[str]:
-    bases = {base.__module__ for cls in (hosted.cls, *hosted.toolsets) for base in cls.__mro__}
-    files = {
-        str(file)
-        for name in bases
-        if not modules.have_version(name) and (file := modules.python_file(name))
-    }
-    return sorted(files or {str(modules.python_file(hosted.cls.__module__))})
+    sources = {}
+    for environment in registry:
+        if not isinstance(environment, HostedClass):
+            continue
+        classes = (environment.cls, *environment.toolsets)
+        names = {base.__module__ for cls in classes for base in cls.__mro__}
+        files = {
+            str(file)
+            for name in names
+            if not modules.have_version(name) and (file := modules.python_file(name))
+        }
+        own_file = str(modules.python_file(environment.cls.__module__))
+        sources[environment.name] = sorted(files or {own_file})
+    return sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class Imports:
 
 
 class Modules:
-    """Finds modules and what they import. What was found once is not looked up again."""
+    """Finds modules and what they import. Each answer is kept."""
 
     def __init__(self) -> None:
         self.find = cache(self._find)
@@ -146,10 +145,9 @@ class Modules:
             return not name.startswith(f"{_AUTHORS_OWN}.")
         module = self.find(name)
         if module is not None and module.file is not None:
-            resolved = module.file.resolve()
+            path = module.file.resolve()
             return bool(
-                set(_PACKAGES).intersection(resolved.parts)
-                or _INSTALLED.intersection(resolved.parents)
+                set(_PACKAGES).intersection(path.parts) or _INSTALLED.intersection(path.parents)
             )
         if module is not None and module.is_namespace:
             return False
@@ -169,21 +167,18 @@ class Modules:
             statements = _import_statements(file)
         except (SyntaxError, ValueError, OSError, RecursionError) as error:
             return Imports((), f"the imports of {name} ({type(error).__name__})")
-        return Imports(
-            tuple(
-                dict.fromkeys(
-                    found
-                    for statement in statements
-                    for found in self._imported(statement, package)
-                )
-            ),
-            "",
-        )
+        names: dict[str, None] = {}
+        for statement in statements:
+            names |= dict.fromkeys(self._names_in(statement, package))
+        return Imports(tuple(names), "")
 
-    def _imported(self, statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+    def _names_in(self, statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+        """Yield the modules that a statement in `package` may import, with the packages around
+        them."""
         names = [alias.name for alias in statement.names]
         if isinstance(statement, ast.Import):
-            yield from (around for name in names for around in _with_parents(name))
+            for name in names:
+                yield from _with_parents(name)
             return
         with suppress(ImportError):  # relative to no package, which fails when it runs, too
             base = resolve_name("." * statement.level + (statement.module or ""), package or None)
@@ -191,28 +186,24 @@ class Modules:
             yield from (f"{base}.{name}" for name in names if self._may_import(base, name))
 
     def _may_import(self, package: str, name: str) -> bool:
-        """Return whether `name` may be a module, or modules if it is *, and not only a value in the
-        package."""
+        """Return whether `name` (or, for *, some name) in the package may be a module."""
         if self.have_version(package):
             return False
-        found = self.find(package)
+        module = self.find(package)
         return self.find(f"{package}.{name}") is not None or (
-            name == "*" and found is not None and bool(found.places)
+            name == "*" and module is not None and bool(module.places)
         )
 
 
 def _module(file: object, places: object) -> Module:
-    """Return a module with a file and places as modules have them in their attributes, which may be
-    anything."""
+    """Return a module by its attributes for file and path, which may be anything."""
     directories = tuple(map(str, places)) if isinstance(places, Iterable) else ()
     return Module(Path(file) if isinstance(file, str) else None, directories)
 
 
 def _import_statements(file: Path) -> list[ast.Import | ast.ImportFrom]:
-    tree = ast.parse(file.read_bytes())
-    return [
-        node for node in _statements(tree.body) if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
+    statements = _statements(ast.parse(file.read_bytes()).body)
+    return [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -9,7 +9,6 @@ refers to an external document never makes this server fetch it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -26,7 +25,7 @@ from environments.display.schema_fields import kind_of, resolved
 from environments.errors import Unhostable, explained, shorten
 
 MAX_PROBLEMS = 20
-"""Problems reported for one spec; those beyond it show up once these are repaired."""
+"""Most problems reported for one spec; further ones appear once these are repaired."""
 _MAX_VALUE_CHARACTERS = 80
 """Longest part of a value in a message that also says what was expected instead."""
 
@@ -51,56 +50,53 @@ class SchemaProblem:
         return f"{self.path}: {self.message}"
 
 
-def declared(hosted: HostedEnvironment) -> str:
+def schema_json(environment: HostedEnvironment) -> str:
     """Return the task schema of the class as JSON text; empty if it declares none. Raises:
     Unhostable."""
-    schema = hosted.declared("task_schema", None)
+    schema = environment.declared("task_schema", None)
     if schema is None:
         return ""
     try:
-        return _text(schema)
+        text = json.dumps(plain_schema(schema), allow_nan=False)
+        for problem in check(text, {}):
+            if "refers to" in problem.message:
+                raise ValueError(problem.message)
+        return text
     except Unhostable:
         raise
     except jsonschema.SchemaError as error:
         problem = SchemaProblem(
             tuple(error.absolute_path), problem_text(error.message, error.instance)
         )
-        raise Unhostable(f"{hosted.name}: task_schema is not a JSON Schema ({problem}).") from error
+        raise Unhostable(
+            f"{environment.name}: task_schema is not a JSON Schema ({problem})."
+        ) from error
     except (Exception, SystemExit) as error:  # a method or a model of the author's
         raise Unhostable(
-            f"{hosted.name}: task_schema cannot be read: {explained(error)}."
+            f"{environment.name}: task_schema cannot be read: {explained(error)}."
         ) from error
 
 
-def _text(schema: Any) -> str:
-    text = json.dumps(plain_schema(schema), allow_nan=False)
-    if unresolved := [
-        problem.message for problem in check(text, {}) if "refers to" in problem.message
-    ]:
-        raise ValueError(unresolved[0])
-    return text
-
-
 def check(schema: str, spec: Any) -> list[SchemaProblem]:
-    """Return the problems of `spec` (parsed JSON) under `schema` (JSON text), in the order of the
-    spec.
+    """Return what is wrong with `spec` (parsed JSON) by `schema` (JSON text), in the spec's order.
 
-    Empty when the spec is valid, or when the schema is empty.
+    Empty if the spec is valid, or the schema empty.
 
-    Raises: jsonschema.SchemaError when `schema` is not a JSON Schema, which sync never stores.
+    Raises: jsonschema.SchemaError if `schema` is not a JSON Schema, which sync never stores.
     """
     if not schema:
         return []
-    found: list[SchemaProblem] = []
+    problems: list[SchemaProblem] = []
     try:
-        for error in _leaves(_validator(schema).iter_errors(spec)):
-            found.append(
-                SchemaProblem(tuple(map(_visible, error.absolute_path)), _message(error, schema))
-            )
-            if len(found) == MAX_PROBLEMS:
+        for error in _validator(schema).iter_errors(spec):
+            # of an anyOf or oneOf: what is wrong with the choice that fits best
+            leaf = jsonschema.exceptions.best_match([error])
+            path = tuple(map(_visible, leaf.absolute_path))
+            problems.append(SchemaProblem(path, _message(leaf, schema)))
+            if len(problems) == MAX_PROBLEMS:
                 break
     except Unresolvable as error:
-        found.append(
+        problems.append(
             SchemaProblem(
                 (),
                 f"the task schema refers to {error.ref!r}, which it does not "
@@ -108,13 +104,14 @@ def check(schema: str, spec: Any) -> list[SchemaProblem]:
             )
         )
     except RecursionError:
-        found.append(SchemaProblem((), "it is nested too deeply for the task schema; flatten it"))
-    return found
+        problems.append(
+            SchemaProblem((), "it is nested too deeply for the task schema; flatten it")
+        )
+    return problems
 
 
 def _visible(part: str | int) -> str | int:
-    """Return a name or index that a page or a terminal can show: control characters such as NUL
-    become escapes."""
+    """Return a name or index with control characters such as NUL as escapes."""
     return part if isinstance(part, int) or part.isprintable() else ascii(part)[1:-1]
 
 
@@ -131,26 +128,13 @@ def _message(error: jsonschema.ValidationError, schema: str) -> str:
     what was expected."""
     if error.validator not in ("anyOf", "oneOf") or not error.context:
         return problem_text(error.message, error.instance)
-    root, choices = json.loads(schema), cast(list[Any], error.validator_value)
-    kinds = [_choice(choice, root) for choice in choices if isinstance(choice, dict)]
+    root = json.loads(schema)
+    kinds: dict[str, None] = {}
+    for choice in cast(list[Any], error.validator_value):
+        if isinstance(choice, dict):
+            kind, names = kind_of(choice, root), resolved(choice, root).get("required")
+            if isinstance(names, list) and names:
+                kind += f" with {', '.join(map(repr, names))}"
+            kinds[kind] = None
     value = shorten(repr(error.instance), _MAX_VALUE_CHARACTERS)
-    return shorten(
-        f"{value} was given; expected is {' or '.join(dict.fromkeys(kinds))}",
-        MAX_PROBLEM_CHARACTERS,
-    )
-
-
-def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:
-    kind, needed = kind_of(schema, root), resolved(schema, root).get("required")
-    return (
-        f"{kind} with {', '.join(map(repr, needed))}"
-        if isinstance(needed, list) and needed
-        else kind
-    )
-
-
-def _leaves(errors: Iterator[jsonschema.ValidationError]) -> Iterator[jsonschema.ValidationError]:
-    """Yield the errors, but replace an error about an `anyOf` or `oneOf` by what is wrong with the
-    closest choice."""
-    for error in errors:
-        yield jsonschema.exceptions.best_match([error])
+    return shorten(f"{value} was given; expected is {' or '.join(kinds)}", MAX_PROBLEM_CHARACTERS)

@@ -43,13 +43,13 @@ class ClassTasks:
     """The tasks of one class as JSON texts. Every method runs the author's code, so it may raise
     EnvironmentFault."""
 
-    def __init__(self, hosted: HostedClass, call_user: CallUser) -> None:
-        self._hosted, self._call_user = hosted, call_user
+    def __init__(self, environment: HostedClass, call_user: CallUser) -> None:
+        self._environment, self._call_user = environment, call_user
 
     async def listing(self, split: str) -> list[str]:
         """Return all tasks of the split, in order. Raises: NotImplementedError when the class is
         procedural."""
-        list_tasks = getattr(self._hosted.cls, "list_tasks")  # noqa: B009  (the class is of any SDK)
+        list_tasks = getattr(self._environment.cls, "list_tasks")  # noqa: B009  (the class is of any SDK)
         tasks = await self._call_user(list_tasks, split, passing=(NotImplementedError,))
         # iterating may run the author's code
         texts: list[str] = await self._call_user(_texts, tasks)
@@ -98,38 +98,37 @@ class ClassTasks:
     async def _chunk(self, split: str, indexes: Any) -> list[str]:
         # other tasks of the loop need a turn: the class may never suspend, and count 10**12
         await asyncio.sleep(0)
-        if self._hosted.overrides("get_task_range"):
+        if self._environment.overrides("get_task_range"):
             tasks = await self._ask(
                 "get_task_range", split, indexes[0], indexes[-1] + 1, passing=(IndexError,)
             )
         else:
-            tasks = await self._tasks(split, indexes)
+            tasks = []
+            for call_count, index in enumerate(indexes, 1):
+                tasks.append(await self._ask("get_task", split, index, passing=(IndexError,)))
+                if call_count % _MAX_CALLS_IN_A_ROW == 0:
+                    await asyncio.sleep(0)
         texts: list[str] = await self._call_user(
             _texts, tasks, indexes[0], len(indexes), passing=(IndexError,)
         )
         return texts
 
-    async def _tasks(self, split: str, indexes: Any) -> list[Any]:
-        tasks = []
-        for call_count, index in enumerate(indexes, 1):
-            tasks.append(await self._ask("get_task", split, index, passing=(IndexError,)))
-            if call_count % _MAX_CALLS_IN_A_ROW == 0:
-                await asyncio.sleep(0)
-        return tasks
-
     async def _ask(self, method: str, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
-        if not self._hosted.overrides(method):
-            text = f"{self._hosted.cls.__name__} lists no tasks, so it must implement {method}()"
+        if not self._environment.overrides(method):
+            text = (
+                f"{self._environment.cls.__name__} lists no tasks, so it must implement {method}()"
+            )
             raise EnvironmentFault("NotImplementedError", text)
-        return await self._call_user(getattr(self._hosted.cls, method), *args, passing=passing)
+        return await self._call_user(getattr(self._environment.cls, method), *args, passing=passing)
 
 
 def _texts(tasks: Any, first: int = 0, max_count: int | None = None) -> list[str]:
     """Return the JSON texts of `tasks`, the first of which has the index `first`."""
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
         raise EnvironmentFault("TypeError", f"expected a list of tasks, got {type(tasks).__name__}")
-    taken = tasks if max_count is None else islice(tasks, max_count + 1)
-    texts = [_text(task, index) for index, task in enumerate(taken, first)]
+    if max_count is not None:
+        tasks = islice(tasks, max_count + 1)
+    texts = [_text(task, index) for index, task in enumerate(tasks, first)]
     if max_count is not None and len(texts) > max_count:
         text = f"get_task_range() returned more than the {max_count} tasks from index {first}"
         raise EnvironmentFault("ValueError", text)

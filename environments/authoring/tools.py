@@ -106,8 +106,7 @@ class Toolset:
         if name == "sandbox":
             raise AttributeError(
                 f"Toolset {type(self).__name__} has no sandbox; let the environment set one "
-                "(self.sandbox, or the name "
-                "given as sandbox_attr) in its constructor or setup"
+                "(self.sandbox, or the name given as sandbox_attr) in its constructor or setup"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -117,8 +116,7 @@ class Toolset:
 
 
 def build_toolset(cls: type, env: Any) -> Any:
-    """Construct a toolset for the instance `env`, which is passed to the constructor if that takes
-    an argument.
+    """Return a toolset for the instance `env`, which its constructor gets if it takes an argument.
 
     Raises: what the constructor raises, including a TypeError of its own code.
     """
@@ -177,54 +175,72 @@ class ToolTable:
 
 
 def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> ToolTable:
-    """Return all tools of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK it
-    was written for.
+    """Return the tools of `cls` and of its toolsets; `output_type` is the ToolOutput of its SDK.
 
     Raises: Unhostable for a malformed terminal tool.
     """
-    skipped: dict[str, str] = {}
-    by_name = {found.name: found for found in _tools_in(cls, None, output_type, skipped)}
+    skip_reasons: dict[str, str] = {}
+    by_name = {tool.name: tool for tool in _tools_in(cls, None, output_type, skip_reasons)}
     collisions: dict[str, str] = {}
     for toolset in toolsets:
-        for found in _tools_in(toolset, toolset, output_type, skipped):
-            if found.name in by_name and by_name[found.name].toolset is None:
-                collisions[found.name] = toolset.__name__
-            by_name.setdefault(found.name, found)
-    ending = _terminal_of([cls, *toolsets], by_name)
-    listed = [found for found in by_name.values() if ending is None or found.name != ending.name]
+        for tool in _tools_in(toolset, toolset, output_type, skip_reasons):
+            if tool.name in by_name and by_name[tool.name].toolset is None:
+                collisions[tool.name] = toolset.__name__
+            by_name.setdefault(tool.name, tool)
+    terminal = _terminal_of([cls, *toolsets], by_name)
+    tools = [tool for name, tool in by_name.items() if terminal is None or name != terminal.name]
     return ToolTable(
         by_name,
-        shared=[found.spec for found in listed if found.shared],
-        task_specific=[found.spec for found in listed if not found.shared],
-        terminal=ending,
+        shared=[tool.spec for tool in tools if tool.shared],
+        task_specific=[tool.spec for tool in tools if not tool.shared],
+        terminal=terminal,
         collisions=collisions,
-        skipped=skipped,
+        skipped=skip_reasons,
     )
 
 
 def _tools_in(
-    owner: type, toolset: type | None, output_type: type, skipped: dict[str, str]
+    owner: type, toolset: type | None, output_type: type, skip_reasons: dict[str, str]
 ) -> Iterator[Tool]:
-    """Yield the tools of one class, sorted by name. Marked methods that are not tools are added to
-    `skipped`."""
+    """Yield the tools of a class by name, and add marked methods that are no tools to
+    `skip_reasons`."""
     for name in dir(owner):
         raw = inspect.getattr_static(owner, name, None)
         function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
         if not callable(function) or not getattr(function, "_env_tool", False):
-            if why := _reason_against_mark(raw):
-                skipped[f"{owner.__name__}.{name}"] = why
+            if reason := _reason_against_mark(raw):
+                skip_reasons[f"{owner.__name__}.{name}"] = reason
             continue
         real = inspect.unwrap(function)
         hints = get_type_hints(real, include_extras=True)
         parameters = [p for p in inspect.signature(real).parameters if p not in ("self", "cls")]
         schema = getattr(function, "_env_tool_schema", None)
-        if reason := _reason_against(hints, parameters, output_type, has_schema=schema is not None):
-            skipped[f"{owner.__name__}.{name}"] = reason
-        elif schema is not None:
-            check = InputCheck(f"{owner.__name__}.{name}", schema)
-            yield _tool(name, function, None, toolset, check)
-        else:
-            yield _tool(name, function, hints[parameters[0]] if parameters else None, toolset)
+        reason = _reason_against(hints, parameters, output_type, has_schema=schema is not None)
+        if reason:
+            skip_reasons[f"{owner.__name__}.{name}"] = reason
+            continue
+        model = hints[parameters[0]] if parameters and schema is None else None
+        check = None if schema is None else InputCheck(f"{owner.__name__}.{name}", schema)
+        input_schema = None if check is None else check.schema
+        if model is not None:
+            input_schema = model.model_json_schema()
+        runs_alone = getattr(function, "_env_tool_terminal", False) or getattr(
+            function, "_env_tool_exclusive", False
+        )
+        yield Tool(
+            name=name,
+            spec=ToolSpec(
+                name=name,
+                description=(function.__doc__ or "").strip(),
+                input_schema=input_schema,
+            ),
+            input_model=model,
+            input_check=check,
+            toolset=toolset,
+            shared=bool(getattr(function, "_env_tool_shared", True)),
+            concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not runs_alone,
+            runs_alone=bool(runs_alone),
+        )
 
 
 def _reason_against_mark(raw: Any) -> str:
@@ -232,115 +248,75 @@ def _reason_against_mark(raw: Any) -> str:
     one."""
     if isinstance(raw, staticmethod | classmethod) and getattr(raw, "_env_tool", False):
         return f"@tool is above @{type(raw).__name__}; put it below"
-    getter = (
-        raw.fget
-        if isinstance(raw, property)
-        else raw.func
-        if isinstance(raw, cached_property)
-        else None
-    )
-    is_marked = getattr(getter, "_env_tool", False) or (
-        getter is not None and getattr(raw, "_env_tool", False)
-    )
-    return "it is a property; make it a method" if is_marked else ""
+    if isinstance(raw, property | cached_property):
+        getter = raw.fget if isinstance(raw, property) else raw.func
+        if getattr(getter, "_env_tool", False) or getattr(raw, "_env_tool", False):
+            return "it is a property; make it a method"
+    return ""
 
 
 def _reason_against(
     hints: dict[str, Any], parameters: list[str], output_type: type, *, has_schema: bool
-) -> str | None:
-    """Return why a method with this signature is not a tool; None if it is."""
+) -> str:
+    """Return why a method with this signature is not a tool; empty if it is."""
     if "return" not in hints:
         return "it lacks `-> ToolOutput`"
     if hints["return"] not in (output_type, ToolOutput):
         return f"it returns {_type_name(hints['return'])}, not {_type_name(output_type)}"
+    count = len(parameters)
     if has_schema:
-        return (
-            None
-            if len(parameters) == 1
-            else f"it has an input_schema and takes {len(parameters)} parameters, not one"
-        )
-    if len(parameters) > 1:
-        return f"it takes {len(parameters)} parameters; take one pydantic model or nothing"
+        if count == 1:
+            return ""
+        return f"it has an input_schema and takes {count} parameters, not one"
+    if count > 1:
+        return f"it takes {count} parameters; take one pydantic model or nothing"
     for name in parameters:
         kind = hints.get(name)
         if not (inspect.isclass(kind) and issubclass(kind, BaseModel)):
-            found = f"is {_type_name(kind)}" if name in hints else "has no annotation"
-            return f"its parameter {name} {found}; it must be a pydantic model"
-    return None
+            claim = f"is {_type_name(kind)}" if name in hints else "has no annotation"
+            return f"its parameter {name} {claim}; it must be a pydantic model"
+    return ""
 
 
 def _type_name(kind: Any) -> str:
     return "None" if kind is type(None) else inspect.formatannotation(kind)
 
 
-def _tool(
-    name: str,
-    function: Any,
-    model: type[BaseModel] | None,
-    toolset: type | None,
-    check: InputCheck | None = None,
-) -> Tool:
-    ends = bool(getattr(function, "_env_tool_terminal", False))
-    runs_alone = ends or bool(getattr(function, "_env_tool_exclusive", False))
-    return Tool(
-        name=name,
-        spec=ToolSpec(
-            name=name,
-            description=(function.__doc__ or "").strip(),
-            input_schema=model.model_json_schema() if model else check.schema if check else None,
-        ),
-        input_model=model,
-        input_check=check,
-        toolset=toolset,
-        shared=bool(getattr(function, "_env_tool_shared", True)),
-        concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not runs_alone,
-        runs_alone=runs_alone,
-    )
-
-
 def _terminal_of(owners: list[type], by_name: dict[str, Tool]) -> TerminalToolSpec | None:
-    marked: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for owner in owners:
         for name in dir(owner):
             function = inspect.getattr_static(owner, name, None)
             if getattr(function, "_env_tool_terminal", False):
-                if name in marked and marked[name] is not function:
+                if name in functions and functions[name] is not function:
                     raise Unhostable(
                         f"{owner.__name__}.{name}: a second @terminal tool of that name; keep one."
                     )
-                marked[name] = function
-    if not marked:
+                functions[name] = function
+    if not functions:
         return None
-    if len(marked) > 1:
+    if len(functions) > 1:
         raise Unhostable(
-            f"{owners[0].__name__} has several @terminal tools ({', '.join(marked)}); "
+            f"{owners[0].__name__} has several @terminal tools ({', '.join(functions)}); "
             "keep at most one."
         )
-    [(name, function)] = marked.items()
+    [(name, function)] = functions.items()
+    label = f"@terminal tool {owners[0].__name__}.{name}"
     if name not in by_name:
         raise Unhostable(
-            f"@terminal tool {owners[0].__name__}.{name} is not a tool: add @tool, take one "
-            "pydantic model or nothing, "
-            f"and annotate the return value as ToolOutput."
+            f"{label} is not a tool: add @tool, take one pydantic model or nothing, and annotate "
+            "the return value as ToolOutput."
         )
     if getattr(function, "_env_tool_concurrent", False):
-        raise Unhostable(
-            f"@terminal tool {owners[0].__name__}.{name} cannot be concurrent; it "
-            "grades the episode."
-        )
+        raise Unhostable(f"{label} cannot be concurrent; it grades the episode.")
     model, check = by_name[name].input_model, by_name[name].input_check
-    fields = (
-        list(model.model_fields)
-        if model
-        else list(check.schema.get("properties", {}))
-        if check
-        else []
-    )
+    fields = list(check.schema.get("properties", {})) if check else []
+    if model:
+        fields = list(model.model_fields)
     if len(fields) > 1:
         raise Unhostable(
-            f"@terminal tool {owners[0].__name__}.{name} takes the final message, so its input "
-            "model may have one "
-            f"field, not {len(fields)} ({', '.join(fields)})."
+            f"{label} takes the final message, so its input model may have one field, not "
+            f"{len(fields)} ({', '.join(fields)})."
         )
     return TerminalToolSpec(
         name=name, arg=fields[0] if fields else None, description=by_name[name].spec.description

@@ -401,7 +401,7 @@ def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
         "class_path": shorten(hosted.origin, 400),
         "description": hosted.description,
         "card": hosted.card,
-        "task_schema": task_schema.declared(hosted),
+        "task_schema": task_schema.schema_json(hosted),
         "is_hosted": True,
         "unavailable": hosted.unavailable,
         "declared_return": default_return,

@@ -254,7 +254,7 @@ async def _range_problems(state: CheckState, split: str, count: int) -> list[str
 def _check_schema(state: CheckState) -> None:
     from environments.authoring import task_schema
 
-    schema = task_schema.declared(state.local.hosted) if state.local else ""
+    schema = task_schema.schema_json(state.local.hosted) if state.local else ""
     if not schema:
         reason = (
             "The class declares no task_schema."

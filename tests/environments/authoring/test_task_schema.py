@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from environments.authoring.task_schema import MAX_PROBLEMS, check, declared
+from environments.authoring.task_schema import MAX_PROBLEMS, check, schema_json
 from environments.errors import Unhostable
 from tests.environments.listings import listing
 from tests.rows import each
@@ -19,7 +19,7 @@ class Question(BaseModel):
 
 
 def schema_of(task_schema: Any) -> str:
-    return declared(listing({"train": []}, task_schema=task_schema))
+    return schema_json(listing({"train": []}, task_schema=task_schema))
 
 
 NUMBERS = '{"properties": {"n": {"type": "array", "items": {"type": "integer"}}}}'

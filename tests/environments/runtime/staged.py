@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from environments import Blocks, Environment, JSONObject, Message, TextBlock, ToolOutput, tool
 from tests.envs import Echo, Procedural
@@ -68,7 +68,7 @@ class OnItsThread(Procedural):
     threads: ClassVar[list[str]] = []
 
     async def setup(self) -> None:
-        await self._prompt_of_messages()
+        await self.get_prompt()  # type: ignore[misc]
 
     def get_messages(self) -> Sequence[Message]:
         OnItsThread.threads.append(threading.current_thread().name)
@@ -83,7 +83,8 @@ class OnALoopOfItsOwn(Small):
     @tool
     async def ask(self) -> ToolOutput:
         """Ask elsewhere."""
-        [message] = await asyncio.to_thread(lambda: asyncio.run(self._messages_of_prompt()))
+        messages: Any = self.get_messages()
+        [message] = await asyncio.to_thread(asyncio.run, messages)
         return said(message.role)
 
 
