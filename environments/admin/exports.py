@@ -11,14 +11,11 @@ from django.http import (
     HttpResponse,
     HttpResponseBase,
     HttpResponseRedirect,
-    StreamingHttpResponse,
 )
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
-from environments import security_log
 from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
@@ -28,7 +25,7 @@ from environments.errors import OrsError, OverQuota
 from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
 from environments.transfer.source import FORMATS
-from environments.transfer.streaming import download_of, streamed
+from environments.transfer.streaming import StreamedFile, download_of
 
 MAX_COUNTED_TASKS = 100_000
 MAX_COUNT_SECONDS = 0.25
@@ -61,13 +58,8 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
         page = _page(request, selection, context)
         page.status_code = 429 if isinstance(error, OverQuota) else 200
         return page
-    security_log.note("exported", what)
-    answer = StreamingHttpResponse(
-        streamed(pieces, first, download), content_type=MEDIA_TYPES[format]
-    )
-    header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
-    answer["Content-Disposition"] = header or "attachment"
-    return answer
+    name = f"{_name(selection)}.{format}"
+    return StreamedFile(name, MEDIA_TYPES[format], first, pieces).response(download)
 
 
 def export_redirect(request: HttpRequest) -> HttpResponse:

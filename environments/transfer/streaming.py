@@ -1,5 +1,5 @@
-"""Streams a file that is made in pieces as the body of a response. Used by the export pages and the
-API.
+"""Streams a file that is made in pieces as the body of a response. The export pages and the API use
+it.
 
 A download is one of the open streams of its client. It ends when the client loses a right.
 """
@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Generator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from dataclasses import dataclass, field
 
 from django.db import Error, connections
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.http import content_disposition_header
 
 from environments import security_log
 from environments.access.logins import rights_of
@@ -50,6 +51,30 @@ def download_of(request: HttpRequest, what: str) -> Download:
         f"@{name}", request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD
     )
     return Download(what, name, place, rights_of(request))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedFile:
+    """A file whose first piece is made, so that an error or an empty file was noticed before."""
+
+    name: str
+    media_type: str
+    first: bytes
+    """The first piece."""
+    pieces: Pieces
+    """The pieces after the first one."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of the response."""
+
+    def response(self, download: Download) -> StreamingHttpResponse:
+        """Return the response that sends the file, and note the export in the security log."""
+        security_log.note("exported", download.what, who=download.who)
+        disposition = content_disposition_header(as_attachment=True, filename=self.name)
+        return StreamingHttpResponse(
+            streamed(self.pieces, self.first, download),
+            content_type=self.media_type,
+            headers={**self.headers, "Content-Disposition": disposition or "attachment"},
+        )
 
 
 async def streamed(pieces: Pieces, first: bytes, download: Download) -> AsyncIterator[bytes]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from environments import security_log
 from environments.access.privacy import viewer_of
-from environments.transfer.streaming import download_of, streamed
+from environments.transfer.streaming import StreamedFile, download_of
 from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.parameters import refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter
@@ -39,12 +37,6 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
         return refused(
             request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404
         )
-    what = f"rollouts as messages: {request.GET.urlencode() or 'all'}"
-    download = download_of(request, what)
-    security_log.note("exported", what)
-    answer = StreamingHttpResponse(
-        streamed(pieces, first, download), content_type=MEDIA_TYPES["messages"]
-    )
-    name = content_disposition_header(as_attachment=True, filename="rollouts.messages.jsonl")
-    answer["Content-Disposition"] = name or "attachment"
-    return answer
+    download = download_of(request, f"rollouts as messages: {request.GET.urlencode() or 'all'}")
+    file = StreamedFile("rollouts.messages.jsonl", MEDIA_TYPES["messages"], first, pieces)
+    return file.response(download)

@@ -12,18 +12,13 @@ from typing import Any
 from django.db.models import QuerySet
 
 from environments.display.numbers import digits_of
-from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
 from environments.scoring.definition import (
-    DEFINITION_PARAMETERS,
-    DefinitionAsked,
     Definitions,
-    definition_of,
 )
 from environments.scoring.returns import RETURNS
 from environments.transfer.cells import FORMULA_STARTS
 from episodes.analytics.components import names_of
-from episodes.attempts.conventions import coverage_among
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout
 from episodes.rollups.components import late_components
 from episodes.transfer.export_source import EpisodeFacts, Recorded
@@ -128,20 +123,6 @@ def _definition_text(definition: Definitions) -> str:
     parts = {"return": definition.return_, "threshold": threshold}
     parts |= {name: definition.part(name) for name in CONVENTION_PARTS}
     return "; ".join(f"{name}={value or 'environment'}" for name, value in parts.items())
-
-
-def headers_of_export(
-    episodes: QuerySet[Episode], asked: DefinitionAsked, environment: Environment | None
-) -> dict[str, str]:
-    """Return the headers of a file of episodes: definition and coverage. Without `environment`,
-    each has its own."""
-    if environment is not None:
-        definition = definition_header(definition_of(environment, asked))
-    else:
-        given = asked.values()
-        texts = [f"{name}={given.get(name, 'environment')}" for name in DEFINITION_PARAMETERS]
-        definition = {DEFINITION_HEADER: "; ".join(texts)}
-    return {**definition, COVERAGE_HEADER: coverage_among(episodes, asked).text}
 
 
 def coverage_header(coverages: Iterable[Coverage | None]) -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""Exports episodes to a file. Used by `manage.py export_episodes`, the export page and the API.
-Blocking.
+"""The pieces of a file of episodes. `episode_export.py` says which episodes go into one. Blocking.
 
-    for piece in exported(episodes_of(EpisodeFilter.parse(query)), "jsonl"):
+    for piece in exported(episodes, "jsonl"):
         file.write(piece)
 
 Episodes are written in the order of their ids, pairs in the order of their tasks. Memory use is
@@ -10,7 +9,7 @@ some megabytes, however many episodes there are, and no transaction stays open b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal, Protocol, get_args
 
 from django.db.models import QuerySet
@@ -102,9 +101,26 @@ def exported(
     as notes.
     guard: what of tasks may be in the file.
     """
+    training = training or TrainingFile()
     if format == "pairs":
-        return _joined(pairs(episodes, training or TrainingFile(), guard))
-    writer = _writer(format, episodes, training or TrainingFile(), has_additions=has_additions)
+        return _joined(pairs(episodes, training, guard))
+    if format in ("atif", "harbor"):
+        training.coverage = coverage_among(episodes, training.options.definition).text
+    writer: EpisodeFileWriter
+    if format == "jsonl":
+        writer = EpisodeLines(has_additions=has_additions)
+    elif format == "csv":
+        writer = EpisodeTable(episodes)
+    elif format == "messages":
+        writer = Chat(training)
+    elif format == "atif":
+        writer = TrajectoryLines(training, has_additions=has_additions)
+    elif format == "harbor":
+        writer = JobArchive(training, has_additions=has_additions)
+    else:
+        from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
+
+        writer = StepTable()
     return _joined(_written(episodes, writer, guard, progress))
 
 
@@ -135,26 +151,6 @@ def why_nothing(format: Format, *, is_any: bool) -> str:
     return reason or "No episodes match the filter, so there is nothing to export."
 
 
-def _writer(
-    format: Format, episodes: QuerySet[Episode], training: TrainingFile, *, has_additions: bool
-) -> EpisodeFileWriter:
-    if format == "jsonl":
-        return EpisodeLines(has_additions=has_additions)
-    if format == "csv":
-        return EpisodeTable(episodes)
-    if format == "messages":
-        return Chat(training)
-    if format in ("atif", "harbor"):
-        training.coverage = coverage_among(episodes, training.options.definition).text
-    if format == "atif":
-        return TrajectoryLines(training, has_additions=has_additions)
-    if format == "harbor":
-        return JobArchive(training, has_additions=has_additions)
-    from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
-
-    return StepTable()
-
-
 def _written(
     episodes: QuerySet[Episode],
     writer: EpisodeFileWriter,
@@ -162,20 +158,18 @@ def _written(
     progress: Callable[[int], None] | None,
 ) -> Iterator[str | bytes]:
     yield writer.start()
-    done = 0
+    count = 0
     for ids in ids_of(episodes):
-        for episode in _read(ids, guard, has_steps=writer.needs_steps):
+        if writer.needs_steps:
+            batch = recorded(ids, guard)
+        else:
+            batch = (Recorded(facts, "", "", iter(())) for facts in facts_of(ids, guard))
+        for episode in batch:
             yield from writer.write(episode)
-            done += 1
+            count += 1
             if progress:
-                progress(done)
+                progress(count)
     yield writer.end()
-
-
-def _read(ids: Sequence[int], guard: TaskGuard, *, has_steps: bool) -> Iterator[Recorded]:
-    if has_steps:
-        return recorded(ids, guard)
-    return (Recorded(facts, "", "", iter(())) for facts in facts_of(ids, guard))
 
 
 def _joined(pieces: Iterator[str] | Iterator[str | bytes]) -> Pieces:

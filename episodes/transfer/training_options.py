@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
-from episodes.filtering.parameters import BadFilter, chosen
+from episodes.filtering.parameters import BadFilter, chosen, given
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "arguments": ("object", "string"),
@@ -88,26 +88,18 @@ class TrainingOptions:
         """
         if not margin >= 0:
             raise BadFilter("margin", margin, "it has to be a number of at least 0, such as 0.5")
-        values = {
-            name: chosen(choices)(name, query[name]) if query.get(name) else choices[0]
+        values: dict[str, Any] = {
+            name: given(query, name, chosen(choices)) or choices[0]
             for name, choices in CHOICES.items()
         }
         return cls(
             definition=definition,
             margin=margin,
-            arguments="string" if values["arguments"] == "string" else "object",
-            tools="text" if values["tools"] == "text" else "list",
-            images="column"
-            if values["images"] == "column"
-            else "url"
-            if values["images"] == "url"
-            else "text",
+            arguments=values["arguments"],
+            tools=values["tools"],
+            images=values["images"],
             has_final_output=values["final_output"] == "yes",
             is_reported=values["conversation"] == "reported",
-            reasoning=_reasoning(values["reasoning"]),
+            reasoning=values["reasoning"],
             has_usage=values["usage"] == "yes",
         )
-
-
-def _reasoning(choice: str) -> Literal["reasoning_content", "thinking", "no"]:
-    return "no" if choice == "no" else "thinking" if choice == "thinking" else "reasoning_content"

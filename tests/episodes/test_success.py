@@ -18,9 +18,10 @@ from django.db import connection
 from django.test import Client
 
 from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics
-from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, definition_of
+from environments.scoring.definition import DefinitionAsked, definition_of
 from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Activity, Episode, Play, Progress
 from episodes.people.play_facts import outcome_of
 from episodes.people.studies.results import plays_of
@@ -28,7 +29,7 @@ from episodes.rollups.follower import catch_up
 from episodes.rollups.part_runner import EMPTYING
 from episodes.rollups.recount import rebuild, stale
 from episodes.transcript.peers import pairs_to_compare, standings
-from episodes.transfer.thresholds import narrowed
+from episodes.transfer.episode_export import EpisodeExport
 from tests.episodes.ended import count_statistics, end_episode
 from tests.episodes.people.studies.taking_part import study_of
 from tests.episodes.people.studies.test_pages import played
@@ -111,13 +112,13 @@ def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task:
 
 def test_exports_and_pairs_take_one_success(task: Task) -> None:
     noisy, equal, best = Episode.objects.order_by("pk")
-    for asked in (NOTHING_ASKED, DefinitionAsked(threshold=0.3), DefinitionAsked("last", 0.3)):
-        assert list(narrowed(Episode.objects.all(), asked, only_successes=True)) == [best]
+    for filter_ in (EpisodeFilter(), EpisodeFilter(definition="last")):
+        assert list(EpisodeExport(filter_, "csv", only_successes=True).episodes()) == [best]
     make_environment("other", success_threshold=0.5)
-    assert list(narrowed(Episode.objects.all(), NOTHING_ASKED, only_successes=True)) == [best]
+    assert list(EpisodeExport(EpisodeFilter(), "csv", only_successes=True).episodes()) == [best]
     assert pairs_to_compare(Episode.objects.all()) == [(equal.pk, best.pk)]
-    least = narrowed(Episode.objects.all(), NOTHING_ASKED, least=0.1 + 0.2)
-    assert set(least) == {noisy, equal, best}
+    least = EpisodeExport(EpisodeFilter(), "csv", least_return=0.1 + 0.2)
+    assert set(least.episodes()) == {noisy, equal, best}
 
 
 @pytest.mark.parametrize(("value", "is_success"), [(0.1 + 0.2, False), (0.300000000001, True)])

@@ -18,9 +18,10 @@ from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
 from episodes.attempts.conventions import coverage_among
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
+from episodes.transfer.episode_export import EpisodeExport
 from episodes.transfer.exporting import (
     ENDINGS,
     FORMATS,
@@ -31,7 +32,6 @@ from episodes.transfer.exporting import (
     why_nothing,
 )
 from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
-from episodes.transfer.thresholds import narrowed
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP
@@ -79,27 +79,28 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
-            asked = EpisodeFilter.parse(filter_in(options, PARAMETERS))
-            parsed = TrainingOptions.parse(
-                options, definition=asked.asked, margin=options["margin"]
+            filter_ = EpisodeFilter.parse(filter_in(options, PARAMETERS))
+            definition, margin = filter_.asked, options["margin"]
+            export = EpisodeExport(
+                filter_,
+                format=options["format"] or _format_of(output),
+                least_return=options["min_return"],
+                only_successes=options["success_only"],
+                options=TrainingOptions.parse(options, definition=definition, margin=margin),
             )
-            least, only_successes = options["min_return"], options["success_only"]
-            episodes = narrowed(
-                episodes_of(asked, most_texts=None),
-                asked.asked,
-                least=least,
-                only_successes=only_successes,
-            )
-            format = options["format"] or _format_of(output)
+            episodes, format = export.episodes(), export.format
             if not (total := episodes.count()):
-                raise CommandError(NamedRows.of(asked).unknown or why_nothing(format, is_any=False))
+                unknown = NamedRows.of(filter_).unknown
+                raise CommandError(unknown or why_nothing(format, is_any=False))
             running = running_among(episodes, format)
             with closing(HostedPrompts()) as ask, _progress(total) as progress:
-                training = TrainingFile(parsed, PromptSources(ask=ask))
+                training = TrainingFile(export.options, PromptSources(ask=ask))
                 pieces = exported(episodes, format, training=training, progress=progress)
                 if (first := next(pieces, None)) is None:
                     raise CommandError(why_nothing(format, is_any=True))
-                security_log.note("exported", f"episodes as {format}: {asked.to_query() or 'all'}")
+                security_log.note(
+                    "exported", f"episodes as {format}: {filter_.to_query() or 'all'}"
+                )
                 write_whole(chain([first], pieces), output)
             if training.lines:
                 self.stderr.write(_written(training.lines, format))
@@ -107,7 +108,7 @@ class Command(TerminalCommand):
                 self.stderr.write(_still_running(running, format))
             if training.left_out:
                 self.stderr.write(_left_out(training.left_out, format))
-            self.stderr.write(f"{coverage_among(episodes, asked.asked)}.")
+            self.stderr.write(f"{coverage_among(episodes, definition)}.")
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from environments.scoring.convention import Convention
-from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
 from episodes.attempts.components import MAX_COMPONENTS
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
+from episodes.transfer.episode_export import EpisodeExport
 from episodes.transfer.exporting import exported
-from episodes.transfer.thresholds import narrowed
 from tests.episodes.transfer.record import make_rich_episodes, text_of
 from tests.stored import make_environment, make_episode, make_step, make_task
 
@@ -112,25 +113,27 @@ def test_parquet_has_a_row_a_step_with_the_facts_of_its_episode() -> None:
     assert rows[0]["input"] == f'"{"y" * 9000}"'
 
 
+def successes(**parts: Any) -> set[Episode]:
+    return set(EpisodeExport(EpisodeFilter(**parts), "csv", only_successes=True).episodes())
+
+
 def test_thresholds_go_by_each_environments_own_definition() -> None:
     strict = make_environment("strict", default_return="max", success_threshold=2.0)
     good = make_episode(task=make_task(environment=strict), return_sum=0.0, return_max=3.0)
     make_episode(task=make_task(environment=strict), return_sum=9.0, return_max=1.0)
     plain = make_episode(return_sum=1.0)
     make_episode(return_sum=1.0, cause="interrupted")
-    successes = narrowed(Episode.objects.all(), NOTHING_ASKED, only_successes=True)
-    assert set(successes) == {good, plain}
-    assert set(narrowed(Episode.objects.all(), NOTHING_ASKED, least=2.5)) == {good}
-    assert narrowed(Episode.objects.all(), DefinitionAsked("sum"), least=2.5).count() == 1
+    assert successes() == {good, plain}
+    assert set(EpisodeExport(EpisodeFilter(), "csv", least_return=2.5).episodes()) == {good}
+    by_sum = EpisodeExport(EpisodeFilter(definition="sum"), "csv", least_return=2.5)
+    assert by_sum.episodes().count() == 1
 
 
 def test_successes_follow_the_convention_of_the_environment_and_of_the_address() -> None:
     lenient = make_environment("lenient", convention=Convention(expired="zero").code)
     zero = make_episode(task=make_task(environment=lenient), return_sum=1.0, cause="expired")
     kept = make_episode(return_sum=1.0, cause="expired")
-    assert set(narrowed(Episode.objects.all(), NOTHING_ASKED, only_successes=True)) == {kept}
-    assert set(narrowed(Episode.objects.all(), NOTHING_ASKED, least=0.5)) == {kept}
-    assert set(
-        narrowed(Episode.objects.all(), DefinitionAsked(expired="keep"), only_successes=True)
-    ) == {zero, kept}
-    assert not narrowed(Episode.objects.all(), DefinitionAsked(expired="out"), only_successes=True)
+    assert successes() == {kept}
+    assert set(EpisodeExport(EpisodeFilter(), "csv", least_return=0.5).episodes()) == {kept}
+    assert successes(expired="keep") == {zero, kept}
+    assert not successes(expired="out")
