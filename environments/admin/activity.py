@@ -5,34 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.access.permissions import SEE_HIDDEN
 from environments.access.privacy import viewer_of
-from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, author_of
-from environments.admin.jobs import job_url
+from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.admin.confirmation import Confirmation, confirmation
+from environments.admin.forms import ReasonForm
 from environments.curation.history_rows import object_of
-from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.undo import ChangedSince, Undo, first_changed_since, left_alone
-from environments.database import jobs
 from environments.display import formats
 from environments.display.addresses import id_asked
-from environments.errors import OrsError
 from environments.models import CurationAction, TaskRevision
 from environments.tasks.task_facts import task_names
 
-MAX_TASKS_AT_ONCE = 2000
-"""An action on more tasks is undone by a job."""
 PAGE_REVISIONS = 50
 MAX_CHANGED_SINCE = 20
 """Tasks that were changed since, which the preview of an undo names."""
@@ -131,31 +127,25 @@ class ActivityAdmin(ReadOnlyAdmin):
         row = get_object_or_404(self.get_queryset(request), pk=pk)
         if not self.has_view_permission(request) or not may_undo(request, row):
             raise PermissionDenied
-        action, plan, trouble = (
-            Undo(row.pk, request.POST.get("reason", "").strip()[:2000]),
-            None,
-            "",
+        page = Confirmation(
+            title="Undo",
+            action=Undo(row.pk, request.POST.get("reason", "").strip()[:2000]),
+            submit="Undo",
+            back=(
+                reverse("admin:environments_curationaction_change", args=[row.pk]),
+                "Back to the action",
+            ),
+            form=ReasonForm(),
+            is_whole=True,
+            template="environments/action_undo.html",
+            context={
+                "original": row,
+                "since": partial(_since, row),
+                "max_since": MAX_CHANGED_SINCE,
+            },
         )
-        try:
-            if request.method == "POST":
-                return _run(request, row, action)
-            plan = action.plan()
-        except OrsError as refusal:
-            trouble = str(refusal)
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
-        page = {
-            **shared,
-            "title": "Undo",
-            "original": row,
-            "plan": plan,
-            "trouble": trouble,
-            "since": _since(row) if plan else (),
-            "max_since": MAX_CHANGED_SINCE,
-            "warnings": warnings_of_plan(plan),
-        }
-        return TemplateResponse(
-            request, "environments/action_undo.html", page, status=400 if trouble else 200
-        )
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
+        return confirmation(request, page, context, is_confirmed=request.method == "POST")
 
     @admin.display(description="when")
     def when(self, row: CurationAction) -> SafeString:
@@ -195,21 +185,6 @@ def may_undo(request: HttpRequest, row: CurationAction) -> bool:
     if row.kind in ("seal", "unseal") and not request.user.has_perm(SEE_HIDDEN):
         return False
     return request.user.has_perm(_BY_KIND.get(row.kind, "environments.change_task"))
-
-
-def _run(request: HttpRequest, row: CurationAction, action: Undo) -> HttpResponse:
-    author, back = (
-        author_of(request),
-        reverse("admin:environments_curationaction_change", args=[row.pk]),
-    )
-    if row.changed > MAX_TASKS_AT_ONCE or row.kind in ("freeze", "unfreeze", "delete"):
-        job = jobs.start(
-            f"Undo: {row.title}", lambda progress: action.apply(author, progress), owner=author
-        )
-        job.wait(1.5)
-        return HttpResponseRedirect(job_url(job.id, back))
-    messages.success(request, action.apply(author).sentence)
-    return HttpResponseRedirect(back)
 
 
 def _changes(revisions: Sequence[TaskRevision] | QuerySet[TaskRevision]) -> list[ActionChange]:

@@ -13,33 +13,24 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html
 
 from environments.access.privacy import viewer_of
 from environments.admin import forms as action_forms
-from environments.admin.base import author_of
-from environments.admin.jobs import job_url
-from environments.curation.action import Action, ActionOutcome
+from environments.admin.confirmation import Confirmation, confirmation
+from environments.curation.action import Action
 from environments.curation.filter_parameters import InvalidFilter, refuse_blanks
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
-from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.tags import AddTags, RemoveTags
-from environments.database import jobs
 from environments.database.storable import id_in
 from environments.display.addresses import cannot_be_used, refuse_doubles
-from environments.errors import OrsError
 from environments.models import Environment, Split, Task
 from environments.models.viewer import visible_environments
 
-MAX_TASKS_AT_ONCE = 2000
-"""More tasks are changed by a job, whose progress is shown."""
 MAX_QUERY_CHARACTERS = 6000
 """Longest query string that every browser and proxy takes; a page about more tasks has no address
 of its own."""
@@ -166,34 +157,20 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     chosen = chosen_tasks(request, values)
     # without it the form was not shown before
     form = _form(bulk, chosen, values if "ask" in values else None)
-    plan, trouble = None, _trouble(bulk, chosen)
-    if not trouble and (not form.is_bound or form.is_valid()):
-        try:
-            action = _action(bulk, chosen, form)
-            if action and request.method == "POST" and _is_confirmed(values):
-                return _run(request, bulk, action)
-            plan = action.plan() if action else None
-        except OrsError as refusal:
-            trouble = str(refusal)
-    shown = {
-        "warnings": warnings_of_plan(plan),
-        **{
-            "title": bulk.label,
-            "bulk": bulk,
-            "chosen": chosen.values(),
-            "form": form,
-            "plan": plan,
-        },
-        **{
-            "trouble": trouble,
-            "back": back_to_list(values),
-            "back_query": values.get("back", ""),
-            "inputs": _inputs(values),
-        },
-    }
-    return TemplateResponse(
-        request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200
+    trouble = _trouble(bulk, chosen)
+    is_filled = not trouble and (not form.is_bound or form.is_valid())
+    hidden = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(values)}
+    page = Confirmation(
+        title=bulk.label,
+        action=_action(bulk, chosen, form) if is_filled else None,
+        submit=bulk.label,
+        back=(back_to_list(values), "Back to the list"),
+        trouble=trouble,
+        form=form,
+        hidden={**chosen.values(), **({} if chosen.ids else {"scope": "all"}), **hidden},
     )
+    is_confirmed = request.method == "POST" and _is_confirmed(values)
+    return confirmation(request, page, context, is_confirmed=is_confirmed)
 
 
 def _address(request: HttpRequest, values: QueryDict) -> str:
@@ -304,30 +281,6 @@ def _inputs(values: Mapping[str, str]) -> str:
 
 def _is_confirmed(values: Mapping[str, str]) -> bool:
     return "confirm" in values and values.get("inputs", "") == _inputs(values)
-
-
-def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
-    plan, author = action.plan(), author_of(request)
-    if plan.changing > MAX_TASKS_AT_ONCE:
-        job = jobs.start(plan.title, lambda progress: action.apply(author, progress), owner=author)
-        return HttpResponseRedirect(job_url(job.id, back_to_list(request.POST)))
-    messages.success(request, message_of(action.apply(author)))
-    return HttpResponseRedirect(back_to_list(request.POST))
-
-
-def message_of(outcome: ActionOutcome) -> str:
-    """Return the message about what an action did, with a link to its result."""
-    if (link := outcome_url(outcome)) is None:
-        return outcome.sentence
-    return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link)
-
-
-def outcome_url(outcome: ActionOutcome) -> tuple[str, str] | None:
-    """Return (address, text) of a link to the result of an action, or None if it has no page of its
-    own."""
-    if outcome.split is None:
-        return None
-    return reverse("admin:environments_split_change", args=[outcome.split]), "Open the split"
 
 
 def back_to_list(values: Mapping[str, str]) -> str:

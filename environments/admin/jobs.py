@@ -89,13 +89,13 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
         if back.startswith(reverse("admin:index"))
         else reverse("admin:environments_task_changelist")
     )
-    shown = {"title": job.title, "job": job, "back": inside, "link": job_link(job)}
+    shown = {"title": job.title, "job": job, "back": inside, "link": split_link(job.result)}
     return TemplateResponse(request, "environments/job.html", {**context, **shown})
 
 
-def job_link(job: jobs.Job) -> tuple[str, str] | None:
-    """Return (address, text) of a link to the job's result, or None if it has no page."""
-    split = getattr(job.result, "split", None)
+def split_link(result: object) -> tuple[str, str] | None:
+    """Return (address, text) of a link to the split that an action made or filled."""
+    split = getattr(result, "split", None)
     if not isinstance(split, int):
         return None
     return reverse("admin:environments_split_change", args=[split]), "Open the split"

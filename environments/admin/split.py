@@ -8,22 +8,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.models import CHANGE, DELETION
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
-from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
-from environments.admin.jobs import job_url
+from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, note
+from environments.admin.confirmation import Confirmation, confirmation
 from environments.curation.action import Action, ActionOutcome
 from environments.curation.leaks import (
     MAX_READ_BY_PAGE,
@@ -33,8 +32,12 @@ from environments.curation.leaks import (
     leaks_of_split,
     opposite_splits,
 )
-from environments.curation.set_back import PeoplesChanges, SetBackSplit, peoples_changes
-from environments.curation.split_warnings import changed_since_frozen, warnings_of_plan
+from environments.curation.peoples_changes import (
+    PeoplesChanges,
+    UndoPeoplesChanges,
+    peoples_changes,
+)
+from environments.curation.split_warnings import changed_since_frozen
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -44,32 +47,32 @@ from environments.curation.splits import (
     existing_splits,
     seal_of,
 )
-from environments.database import jobs
-from environments.database.jobs import Progress, silent
 from environments.display.addresses import flag_asked
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
-from environments.errors import OrsError
 from environments.models import Split, Task
 from environments.service import hidden_fields
 from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import places_of
 
-MAX_TASKS_AT_ONCE = 20_000
-"""Larger splits are frozen and deleted by a job, and compared with the class's list only on
-demand."""
+MAX_COMPARED = 20_000
+"""Larger splits are compared with the class's list only on demand."""
 MAX_DIFFERENCES_SHOWN = 50
 
-ACTIONS: dict[str, tuple[str, Callable[[int], Action]]] = {
-    "freeze": ("Freeze", FreezeSplit),
-    "unfreeze": ("Unfreeze", UnfreezeSplit),
-    "seal": ("Seal for keys", SealSplit),
-    "seal_for_people": ("Seal for people", partial(SealSplit, seal="people")),
-    "unseal_for_people": ("Unseal for people", partial(UnsealSplit, seal="keys")),
-    "unseal": ("Unseal", UnsealSplit),
-    "set_back": ("Set back", SetBackSplit),
-    "delete": ("Delete", DeleteSplit),
+ACTIONS: dict[str, tuple[str, str, Callable[[int], Action]]] = {
+    "freeze": ("Freeze", "Freeze {}", FreezeSplit),
+    "unfreeze": ("Unfreeze", "Unfreeze {}", UnfreezeSplit),
+    "seal": ("Seal for keys", "Seal {} for keys", SealSplit),
+    "seal_for_people": ("Seal for people", "Seal {} for people", partial(SealSplit, seal="people")),
+    "unseal_for_people": (
+        "Unseal for people",
+        "Unseal {} for people",
+        partial(UnsealSplit, seal="keys"),
+    ),
+    "unseal": ("Unseal", "Unseal {}", UnsealSplit),
+    "set_back": ("Undo changes", "Undo people's changes to {}", UndoPeoplesChanges),
+    "delete": ("Delete", "Delete {}", DeleteSplit),
 }
-"""Name in the address -> (label, action)."""
+"""Name in the address -> (text of the button, title of the page, action)."""
 SEALS = ("seal", "seal_for_people", "unseal_for_people", "unseal")
 """Actions for people who may read what they seal."""
 SEALED = {"nobody": "", "keys": "sealed for keys", "people": "sealed for people"}
@@ -93,7 +96,7 @@ class SplitAdmin(ReadOnlyAdmin):
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_reviewed = flag_asked(request, "review")
         is_compared = (
-            flag_asked(request, "compare") or row.size <= MAX_TASKS_AT_ONCE
+            flag_asked(request, "compare") or row.size <= MAX_COMPARED
         ) and row.source_hash
         return {
             "title": str(row),
@@ -127,27 +130,26 @@ class SplitAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if name in SEALS and not request.user.has_perm(SEE_HIDDEN):
             raise PermissionDenied
-        label, change = ACTIONS[name]
-        verb, _, more = label.partition(" ")
-        title = f"{verb} {split} {more}".strip()
-        action, plan, trouble = change(pk), None, ""
-        try:
-            if request.method == "POST":
-                return _run(request, split, action, title)
-            plan = action.plan()
-        except OrsError as refusal:
-            trouble = str(refusal)
-        shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
-        shown = {"title": title, "label": label, "split": split, "plan": plan, "trouble": trouble}
-        page = {
-            **shared,
-            **shown,
-            "is_danger": name == "delete",
-            "warnings": warnings_of_plan(plan),
-        }
-        return TemplateResponse(
-            request, "environments/split_action.html", page, status=400 if trouble else 200
+        label, title, change = ACTIONS[name]
+        user, is_deletion = request.user.pk, name == "delete"
+
+        def done(outcome: ActionOutcome) -> str | None:
+            note(user, split, outcome.sentence, DELETION if is_deletion else CHANGE)
+            if not is_deletion:
+                return None
+            return reverse("admin:environments_environment_change", args=[split.environment_id])
+
+        page = Confirmation(
+            title=title.format(split),
+            action=change(pk),
+            submit=label,
+            back=(reverse("admin:environments_split_change", args=[pk]), "Back to the split"),
+            is_whole=True,
+            is_danger=is_deletion,
+            done=done,
         )
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
+        return confirmation(request, page, context, is_confirmed=request.method == "POST")
 
     @admin.display(description="tasks")
     def tasks(self, split: Split) -> SafeString:
@@ -232,24 +234,3 @@ def _how(task: int, found: PeoplesChanges) -> str:
     if task in found.added:
         return "moved to another place here" if task in found.removed else "added here"
     return "taken out here"
-
-
-def _run(request: HttpRequest, split: Split, action: Action, title: str) -> HttpResponse:
-    author = author_of(request)
-    listing = reverse("admin:environments_environment_change", args=[split.environment_id])
-    back = (
-        listing
-        if isinstance(action, DeleteSplit)
-        else reverse("admin:environments_split_change", args=[split.pk])
-    )
-    user, kind = request.user.pk, DELETION if isinstance(action, DeleteSplit) else CHANGE
-
-    def work(progress: Progress) -> ActionOutcome:
-        outcome = action.apply(author, progress)
-        note(user, split, outcome.sentence, kind)
-        return outcome
-
-    if split.size > MAX_TASKS_AT_ONCE:
-        return HttpResponseRedirect(job_url(jobs.start(title, work, owner=author).id, back))
-    messages.success(request, work(silent).sentence)
-    return HttpResponseRedirect(back)

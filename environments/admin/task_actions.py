@@ -1,4 +1,4 @@
-"""Changes of one task from its page: state, tags, flags, restoring. Used by
+"""Changes of one task from its page: state, tags, flags, undo. Used by
 `environments.admin.task_page`."""
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 
 from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
+from environments.admin.confirmation import Confirmation, confirmation
+from environments.admin.forms import ReasonForm
 from environments.admin.review_walk import review_of, task_url
 from environments.curation.action import Action, ActionOutcome
 from environments.curation.flags import settle
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.restore import Restore
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.undo import UndoInTask
 from environments.database.storable import id_in
 from environments.display.json_diff import diff
 from environments.errors import OrsError
@@ -78,27 +79,25 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     return HttpResponseRedirect(task_url(task.pk, review.query if review else ""))
 
 
-def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
-    """Preview the restoration of a revision; a POST does it. `task`: the task whose page links
-    here."""
+def undo_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
+    """Preview the undo of a change of the task's history; a POST does it. `task`: the task whose
+    page links here."""
     seen = TaskRevision.objects.filter(visible_tasks(viewer_of(request.user), "task__"))
     found = get_object_or_404(seen.select_related("task"), pk=revision)
     if task.pk not in (found.task_id, found.successor_id):
         raise Http404(f"Revision {revision} does not belong to task {task.pk}.")
-    restore = Restore(found.pk, _reason(request))
-    if request.method == "POST":
-        outcome = _apply(request, restore)
-        return HttpResponseRedirect(task_url((outcome.task if outcome else None) or task.pk))
-    context: dict[str, Any] = {
-        "revision": found,
-        "lines": diff(found.after, found.before),
-        "title": "Restore",
-    }
-    try:
-        context["plan"] = restore.plan()
-    except OrsError as refusal:
-        context["refusal"] = str(refusal)
-    return TemplateResponse(request, "environments/task_restore.html", {**frame(), **context})
+    page = Confirmation(
+        title="Undo a change",
+        action=UndoInTask(found.pk, _reason(request)),
+        submit="Undo",
+        back=(task_url(task.pk), "Back to the task"),
+        form=ReasonForm(),
+        done=lambda outcome: task_url(outcome.task or task.pk),
+        is_whole=True,
+        template="environments/task_undo.html",
+        context={"revision": found, "lines": diff(found.after, found.before)},
+    )
+    return confirmation(request, page, frame(), is_confirmed=request.method == "POST")
 
 
 def _action(request: HttpRequest, task: Task) -> Action:

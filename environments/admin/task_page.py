@@ -89,7 +89,7 @@ class TaskPage(ReadOnlyAdmin):
             ),
             path(
                 f"{one}/restore/<id:revision>/",
-                self._changing(task_actions.restore_view),
+                self._changing(task_actions.undo_view),
                 name="environments_task_restore",
             ),
             *super().get_urls(),

@@ -215,12 +215,8 @@ class MembershipWork:
         *,
         adds: Sequence[SplitChange] = (),
         removes: Sequence[SplitChange] = (),
-        former: Mapping[int, Mapping[str, Sequence[FormerPlace]]] | None = None,
     ) -> None:
-        """Create the work. `former`: by task and name of a split, the places to which tasks are put
-        back."""
         self._revisions, self._adds, self._removes = revisions, adds, removes
-        self._former = former or {}
 
     def stage(self, tasks: Sequence[int]) -> int:
         before = split_names(tasks)
@@ -232,11 +228,6 @@ class MembershipWork:
                 after[place.task].discard(change.split.name)
             change.remove(tasks)
         for change in self._adds:
-            change.put_back(
-                place
-                for task in tasks
-                for place in self._former.get(task, {}).get(change.split.name, ())
-            )
             change.add(tasks)
             for task in tasks:
                 after[task].add(change.split.name)

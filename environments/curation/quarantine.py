@@ -68,25 +68,17 @@ class StateWork:
         reason: str,
         changes: Sequence[SplitChange],
         revisions: Revisions,
-        *,
-        replaces_reasons: bool = False,
     ) -> None:
-        """Create the work.
-
-        `replaces_reasons`: whether tasks that are in the state for another reason get this one,
-        too.
-        """
         self._changes, self._revisions = changes, revisions
-        self._wanted = {"state": state, "reason": reason}
-        self._same = self._wanted if replaces_reasons else {"state": state}
+        self._labels = {"state": state, "reason": reason}
 
     def stage(self, tasks: Sequence[int]) -> int:
         for change in self._changes:
-            (change.hide if self._wanted["state"] == "quarantined" else change.show)(tasks)
-        others = Task.objects.filter(among("pk", tasks)).exclude(**self._same).order_by("pk")
-        before = others.select_for_update().values_list("pk", "state", "reason")
+            (change.hide if self._labels["state"] == "quarantined" else change.show)(tasks)
+        others = Task.objects.filter(among("pk", tasks)).exclude(state=self._labels["state"])
+        before = others.order_by("pk").select_for_update().values_list("pk", "state", "reason")
         return self._revisions.write(
-            (task, {"state": state, "reason": why}, self._wanted) for task, state, why in before
+            (task, {"state": state, "reason": why}, self._labels) for task, state, why in before
         )
 
 

@@ -1,4 +1,5 @@
-"""Undo: the action that takes back another one as a whole. What was changed since is left alone."""
+"""Undo: takes back an action, or what it did to one task. What has changed again since is left
+alone."""
 
 from __future__ import annotations
 
@@ -6,23 +7,23 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
+from environments.curation.edit import find_task, plan_succession, succeed
 from environments.curation.history_rows import object_of
-from environments.curation.labels import changes_of
-from environments.curation.split_counts import tasks
+from environments.curation.labels import Change, changes_of
+from environments.curation.split_counts import shares_of, still_served, tasks
 from environments.curation.splits import existing_splits
-from environments.curation.undo_of_rows import UndoWork, left_as_they_are
 from environments.curation.undo_of_settings import inverse_of
-from environments.curation.work import RecordedAction, carry_out, change_of, recorded
+from environments.curation.undo_of_tasks import UndoWork, left_as_they_are
+from environments.curation.work import carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
-from environments.database.json_rows import among
 from environments.models import CurationAction, Split, TaskRevision
 from environments.tasks.split_change import SplitChange
+from environments.tasks.successors import successors_of
 from environments.tasks.task_places import splits_of
 
 MAX_COUNTED = 1000
@@ -43,16 +44,9 @@ class ChangedSince:
     """Whether the undo leaves the task as it is, because the same was changed."""
 
 
-@dataclass(slots=True)
-class _Touched:
-    """What the revisions of an action are about."""
-
-    revisions: array[int] = field(default_factory=lambda: array("q"))
-    """Newest first."""
-    tasks: set[int] = field(default_factory=set)
-    """Tasks whose states or contents it changed, in whatever splits they are."""
-    splits: set[str] = field(default_factory=set)
-    """Names of the splits into which it put tasks, or out of which it took some."""
+NOTHING_UNDONE = (
+    "Nothing was undone: what this changed has changed again since, or its split is frozen or gone."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +61,14 @@ class Undo:
         title = f"Undo: {row.title}"
         if (inverse := inverse_of(row)) is not None:
             return replace(inverse.plan(), title=title)
-        since = changed_since(row)[: MAX_COUNTED + 1].count()
-        but = ", except in what was changed since" if since else ""
-        sentences = [
-            f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places{but}."
-        ]
-        if since:
-            many = f"Over {MAX_COUNTED:,}" if since > MAX_COUNTED else f"{since:,}"
-            sentences.append(f"{many} of them had other changes since, which are left alone.")
-        frozen = _splits(row, self._touched(row, is_brief=True).splits)
-        sentences += [
-            f"Split {split.name!r} is frozen and stays as it is."
-            for split in frozen
-            if split.frozen
-        ]
+        sentences = [f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places."]
+        if since := changed_since(row)[: MAX_COUNTED + 1].count():
+            count = f"Over {MAX_COUNTED:,}" if since > MAX_COUNTED else f"{since:,}"
+            has = "has" if since == 1 else "have"
+            sentences.append(f"{count} of them {has} changed since; the undo keeps these changes.")
+        # the newest some thousand revisions name the splits of almost every action
+        newest = _Revised.read(next(changes_of(row.token, newest_first=True), ()))
+        sentences += _frozen(row.environment_id, newest.splits)
         if object_of(row.after).get("made"):
             sentences.append("The split that it made is deleted, unless other tasks are in it.")
         return Plan(title, row.changed, row.changed, sentences=tuple(sentences))
@@ -93,36 +81,126 @@ class Undo:
                 undoes=row, reason=self.reason
             )
             return outcome
-        touched = self._touched(row)
-        since = list(changed_since(row).values_list("pk", flat=True))
-        with _recorded(row, author, self.reason) as action, _claimed(row, touched) as changes:
-            work = UndoWork(action.revisions, changes)
-            made = changes.get(row.split_id or 0) if object_of(row.after).get("made") else None
-            also = _deleting(made) if made is not None else lambda: None
-            changed = carry_out(
-                action, work, touched.revisions, list(changes.values()), progress, also
-            )
-            left = left_alone(row, action.row).filter(among("pk", since)).count()
-            sentence = f"Undone: {row.title} {work.sentence(changed, len(since) - left)}"
-            outcome = action.done(sentence, changed, split=row.split_id)
+        revised = _Revised.read(
+            change for batch in changes_of(row.token, newest_first=True) for change in batch
+        )
+        places = {"environment": row.environment_id, "split": row.split_id}
+        with recorded("undo", author, self.reason, **places) as action:
+            _refuse_second_undo(action.row, row)
+            with _claimed(row.environment_id, revised) as changes:
+                made = changes.get(row.split_id or 0) if object_of(row.after).get("made") else None
+
+                def delete_empty() -> None:
+                    if made is not None and made.is_empty:
+                        Split.objects.filter(pk=made.split.pk).update(is_served=False)
+
+                work = UndoWork(action.revisions, changes.values())
+                splits = list(changes.values())
+                changed = carry_out(
+                    action, work, revised.revisions, splits, progress, also=delete_empty
+                )
+            sentence = f"Undone: {row.title} {work.sentence()}".strip()
+            outcome = action.done(sentence, changed)
         if not changed:
-            raise ActionRefused("Nothing was undone: all that this action did was changed since.")
+            raise ActionRefused(NOTHING_UNDONE)
         return outcome
 
-    def _touched(self, row: CurationAction, *, is_brief: bool = False) -> _Touched:
-        """Read the revisions; `is_brief`: only the newest some thousand."""
-        found = _Touched()
-        for batch in changes_of(row.token, newest_first=True):
-            for pk, task, successor, before, after in batch:
-                found.revisions.append(pk)
-                new = object_of(after) if successor is None else {}
-                if successor is not None or "state" in new:
-                    found.tasks.add(successor or task)
-                if "splits" in new:
-                    found.splits |= set(object_of(before).get("splits", ())) ^ set(new["splits"])
-            if is_brief:
-                break
-        return found
+
+@dataclass(frozen=True, slots=True)
+class UndoInTask:
+    """Take back what an action did to one task, from the task's history.
+
+    An earlier content comes back however often the task was edited since.
+    """
+
+    revision: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        revision = self._revision()
+        if revision.successor_id is not None:
+            content = plan_succession(find_task(_latest(revision)), revision.before)
+            return replace(content, title="Bring back the earlier content")
+        if left_as_they_are([revision]):
+            raise ActionRefused(NOTHING_UNDONE)
+        splits, frozen = shares_of(Q(pk=revision.task_id))
+        revised = _Revised.read([_change_of(revision)])
+        sentences = _frozen(revision.task.environment_id, revised.splits)
+        if revised.tasks:
+            sentences += still_served(frozen)
+        return Plan("Undo this change", 1, 1, splits, frozen, tuple(sentences))
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        revision = self._revision()
+        environment = revision.task.environment_id
+        with recorded("undo", author, self.reason, environment=environment) as action:
+            if revision.successor_id is not None:
+                task = succeed(find_task(_latest(revision)), revision.before, action, seen=None).pk
+            else:
+                task = successors_of([revision.task_id]).get(revision.task_id, revision.task_id)
+                with _claimed(environment, _Revised.read([_change_of(revision)])) as changes:
+                    work = UndoWork(action.revisions, changes.values())
+                    if not carry_out(action, work, [revision.pk], list(changes.values())):
+                        raise ActionRefused(NOTHING_UNDONE)
+            return action.done("Undone.", 1, task=task, title="Undid a change of a task.")
+
+    def _revision(self) -> TaskRevision:
+        revisions = TaskRevision.objects.select_related("task")
+        revision = revisions.filter(pk=self.revision).first()
+        if revision is None:
+            raise ActionRefused("This change does not exist. Look at the task's history.")
+        if revision.kind == "sync":
+            raise ActionRefused("The class made this change. Edit the task instead.")
+        return revision
+
+
+def _latest(revision: TaskRevision) -> int:
+    """Return the task that is now in the place of an edited one. Raises: ActionRefused."""
+    place = revision
+    while place.successor_id is not None:
+        if place.kind == "merge":
+            raise ActionRefused(
+                "The edit gave the task the content of another task that had places of its own, "
+                "so the two can't be distinguished. Put the old task into splits from its page."
+            )
+        later = TaskRevision.objects.filter(
+            task=place.successor_id, successor__isnull=False, id__gt=place.pk
+        )
+        following = later.order_by("id").first()
+        if following is None:
+            if place.successor_id == revision.task_id:
+                raise ActionRefused("The task has that content already.")
+            return place.successor_id
+        place = following
+    raise ActionRefused("The task that took this one's place is gone. Edit the task instead.")
+
+
+@dataclass(slots=True)
+class _Revised:
+    """What some revisions are about."""
+
+    revisions: array[int] = field(default_factory=lambda: array("q"))
+    """In the order in which they are taken back."""
+    tasks: set[int] = field(default_factory=set)
+    """Tasks whose states or contents were changed, in whatever splits they are."""
+    splits: set[str] = field(default_factory=set)
+    """Names of the splits into which tasks were put, or out of which they were taken."""
+
+    @classmethod
+    def read(cls, changes: Iterable[Change]) -> _Revised:
+        revised = cls()
+        for pk, task, successor, before, after in changes:
+            revised.revisions.append(pk)
+            new = object_of(after) if successor is None else {}
+            if successor is not None or "state" in new:
+                revised.tasks.add(successor or task)
+            if "splits" in new:
+                revised.splits |= set(object_of(before).get("splits", ())) ^ set(new["splits"])
+        return revised
+
+
+def _change_of(revision: TaskRevision) -> Change:
+    return revision.pk, revision.task_id, None, revision.before, revision.after
 
 
 def find_undoable(action: int) -> CurationAction:
@@ -190,37 +268,30 @@ def left_alone(row: CurationAction, undo: CurationAction) -> QuerySet[TaskRevisi
     return TaskRevision.objects.filter(change=row.token).exclude(is_undone).order_by("pk")
 
 
-@contextmanager
-def _recorded(row: CurationAction, author: str, reason: str) -> Iterator[RecordedAction]:
-    places = {"environment": row.environment_id, "split": row.split_id}
-    with recorded("undo", author, reason, **places) as action:
-        try:
-            with transaction.atomic():
-                CurationAction.objects.filter(pk=action.row.pk).update(undoes=row)
-        except IntegrityError as error:
-            raise ActionRefused("Somebody else is undoing this action.") from error
-        action.row.undoes = row
-        yield action
+def _refuse_second_undo(undo: CurationAction, row: CurationAction) -> None:
+    """Record what the undo takes back, which only one can. Raises: ActionRefused."""
+    try:
+        with transaction.atomic():
+            CurationAction.objects.filter(pk=undo.pk).update(undoes=row)
+    except IntegrityError as error:
+        raise ActionRefused("Somebody else is undoing this action.") from error
+    undo.undoes = row
 
 
 @contextmanager
-def _claimed(row: CurationAction, touched: _Touched) -> Iterator[dict[int, SplitChange]]:
+def _claimed(environment: int | None, revised: _Revised) -> Iterator[dict[int, SplitChange]]:
     """Enter a change of each split that can change, by id. Raises: SplitBusy."""
-    splits = {split.pk: split for split in splits_of(touched.tasks)}
-    splits |= {split.pk: split for split in _splits(row, touched.splits) if not split.frozen}
+    splits = {split.pk: split for split in splits_of(revised.tasks)}
+    named = _named(environment, revised.splits)
+    splits |= {split.pk: split for split in named if not split.frozen}
     with ExitStack() as stack:
         yield {pk: stack.enter_context(change_of(split)) for pk, split in sorted(splits.items())}
 
 
-def _splits(row: CurationAction, names: Collection[str]) -> Iterable[Split]:
-    return existing_splits().filter(environment=row.environment_id, name__in=names) if names else ()
+def _named(environment: int | None, names: Collection[str]) -> Iterable[Split]:
+    return existing_splits().filter(environment=environment, name__in=names) if names else ()
 
 
-def _deleting(change: SplitChange) -> Any:
-    """Return what deletes the split in the commit of the change, if it has no tasks left."""
-
-    def delete() -> None:
-        if change.is_empty:
-            Split.objects.filter(pk=change.split.pk).update(is_served=False)
-
-    return delete
+def _frozen(environment: int | None, names: Collection[str]) -> list[str]:
+    splits = [split for split in _named(environment, names) if split.frozen]
+    return [f"Split {split.name!r} is frozen and stays as it is." for split in splits]

@@ -83,11 +83,11 @@ def test_a_task_is_tried_saved_and_served_and_the_change_taken_back(
     expect(page.get_by_text("Saved. Agents get the new content from now on.")).to_be_visible()
     assert tasks(live, "quiz", "test")[3] == new
     opens_at_the_first_line(page)
-    page.get_by_role("link", name="Restore previous version…").click()
-    expect(page.get_by_text("Restore the earlier content")).to_be_visible()
+    page.get_by_role("link", name="Undo…").click()
+    expect(page.get_by_text("Bring back the earlier content")).to_be_visible()
     page.get_by_label("Reason").fill("the answer was right")
-    press(page, "Restore")
-    expect(page.get_by_text("Restored.", exact=True)).to_be_visible()
+    press(page, "Undo")
+    expect(page.get_by_text("Undone.", exact=True)).to_be_visible()
     assert tasks(live, "quiz", "test")[3] == {"question": "What is test 3?", "answer": 3}
 
 

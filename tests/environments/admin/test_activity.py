@@ -40,7 +40,7 @@ def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client
     page = client.get(f"{LIST}{action.pk}/change/").content.decode()
     assert "Undo…" in page and "quarantined: wrong" in page
     plan = client.get(f"{LIST}{action.pk}/undo/").content.decode()
-    assert "1 of them had other changes since" in plan
+    assert "1 of them has changed since" in plan
     since = plan.partition("Changed since</h2>")[2].partition("</section>")[0]
     assert f"task/{ids[0]}/change/" in since and f"task/{ids[1]}/change/" not in since
     released = CurationAction.objects.latest("pk")
@@ -49,7 +49,7 @@ def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client
         f"{LIST}{action.pk}/undo/", {"reason": "by mistake"}, follow=True
     ).content.decode()
     assert (
-        "2 tasks are as before." in page
+        "1 task has changed again since, so the undo left it alone." in page
         and "Left alone by the undo" in page
         and "Undo…" not in page
     )

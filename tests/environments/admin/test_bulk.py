@@ -283,7 +283,7 @@ def test_it_says_when_nothing_is_chosen(client: Client) -> None:
 
 
 def test_many_tasks_are_changed_by_a_job(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.admin.bulk.MAX_TASKS_AT_ONCE", 1)
+    monkeypatch.setattr("environments.admin.confirmation.MAX_CHANGED_AT_ONCE", 1)
     for _ in range(3):
         make_task()
     do(client, "quarantine", scope="all", state="any", reason="all of them")

@@ -117,7 +117,7 @@ def test_it_says_what_the_class_lists_differently(client: Client) -> None:
     page = page_of(client, split)
     assert "edited here" in page and "added here" in page
     assert "mended" in page and "new" in page and "gone" in page and "taken out here" in page
-    assert "Set back to the class" in page
+    assert "Undo people's changes" in page
     act(client, split, "set_back")
     assert "exactly the tasks that the class lists" in page_of(client, split)
 
@@ -132,7 +132,7 @@ def test_it_says_when_the_class_lists_the_same(client: Client) -> None:
 def test_a_large_split_is_compared_when_asked(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("environments.admin.split.MAX_TASKS_AT_ONCE", 1)
+    monkeypatch.setattr("environments.admin.split.MAX_COMPARED", 1)
     split = make_split(make_task(), make_task())
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     assert "Compare with the class" in page_of(client, split)

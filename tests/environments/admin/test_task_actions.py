@@ -1,4 +1,4 @@
-"""Changes of one task from its page: quarantine, release, tags and restoring."""
+"""Changes of one task from its page: quarantine, release, tags and undo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def do(client: Client, task: Task, action: str, **values: str) -> HttpResponse:
     )
 
 
-def restore_url(task: Task) -> str:
+def undo_url(task: Task) -> str:
     revision = TaskRevision.objects.latest("id")
     return reverse("admin:environments_task_restore", args=[task.pk, revision.pk])
 
@@ -60,27 +60,27 @@ def test_an_unknown_action_is_not_found(client: Client) -> None:
     assert do(client, make_task(), "delete").status_code == 404
 
 
-def test_a_restore_first_shows_what_it_will_do(client: Client) -> None:
+def test_an_undo_first_shows_what_it_will_do(client: Client) -> None:
     task = make_task()
     do(client, task, "quarantine", reason="wrong")
-    page = client.get(restore_url(task)).content.decode()
+    page = client.get(undo_url(task)).content.decode()
     assert (
-        "Release the task" in page
+        "Undo this change" in page
         and "“wrong”" in page
         and Task.objects.get().state == "quarantined"
     )
 
 
-def test_a_restore_undoes_a_quarantine(client: Client) -> None:
+def test_an_undo_takes_back_a_quarantine(client: Client) -> None:
     task = make_task()
     split = make_split(task)
     do(client, task, "quarantine", reason="wrong")
-    client.post(restore_url(task), {"reason": "it was right"})
+    client.post(undo_url(task), {"reason": "it was right"})
     assert served(split) == [task.pk]
     assert TaskRevision.objects.latest("id").reason == "it was right"
 
 
-def test_a_restore_puts_an_earlier_content_back_in_its_place(client: Client) -> None:
+def test_an_undo_puts_an_earlier_content_back_in_its_place(client: Client) -> None:
     task = make_task({"answer": 4})
     split = make_split(task)
     client.post(
@@ -88,20 +88,20 @@ def test_a_restore_puts_an_earlier_content_back_in_its_place(client: Client) -> 
         {"spec": '{"answer": 5}', "action": "save"},
     )
     new = Task.objects.get(source="edit")
-    answer = client.post(restore_url(new), {"reason": "four it is"})
+    answer = client.post(undo_url(new), {"reason": "four it is"})
     assert served(split) == [task.pk]
     assert answer["Location"] == reverse("admin:environments_task_change", args=[task.pk])
 
 
-def test_restoring_the_present_state_is_refused(client: Client) -> None:
+def test_undoing_what_has_changed_again_is_refused(client: Client) -> None:
     task = make_task()
     do(client, task, "quarantine", reason="wrong")
-    url = restore_url(task)
+    url = undo_url(task)
     do(client, task, "release")
     page = client.get(url).content.decode()
-    assert "The task is active already" in page and ">Restore</button>" not in page
+    assert "has changed again since" in page and ">Undo</button>" not in page
 
 
 def test_a_revision_of_another_task_is_not_found(client: Client) -> None:
     do(client, make_task(), "quarantine", reason="wrong")
-    assert client.get(restore_url(make_task())).status_code == 404
+    assert client.get(undo_url(make_task())).status_code == 404

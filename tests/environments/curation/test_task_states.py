@@ -10,10 +10,10 @@ from environments.curation.edit import Edit
 from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.membership import CopyToSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine
-from environments.curation.restore import Restore
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.task_states import STATES, with_states
+from environments.curation.undo import UndoInTask
 from environments.models import Split, Task, TaskRevision, TaskStatistics
 from environments.transfer.exporting import exported
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
@@ -133,7 +133,7 @@ def test_a_restored_task_is_served_and_its_edit_superseded() -> None:
     [old] = make_tasks(1)
     split_of(old)
     new = edited(old)
-    Restore(TaskRevision.objects.get(task=old).pk).apply(AUTHOR)
+    UndoInTask(TaskRevision.objects.get(task=old).pk).apply(AUTHOR)
     assert (listed(), listed(state="superseded")) == ([old], [new])
 
 

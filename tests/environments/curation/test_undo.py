@@ -13,10 +13,9 @@ from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit, last_revision
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
+from environments.curation.peoples_changes import UndoPeoplesChanges
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.restore import Restore
 from environments.curation.selection import Selection
-from environments.curation.set_back import SetBackSplit
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -30,7 +29,7 @@ from environments.curation.splits import (
     to_seal,
 )
 from environments.curation.tags import AddTags, RemoveTags
-from environments.curation.undo import Undo, first_changed_since, left_alone
+from environments.curation.undo import Undo, UndoInTask, first_changed_since, left_alone
 from environments.curation.work import finish_interrupted
 from environments.models import (
     CurationAction,
@@ -86,7 +85,7 @@ def test_it_takes_back_a_quarantine_to_the_same_places() -> None:
     ids = make_tasks(4)
     split = split_of(*ids)
     Quarantine(Selection(ids=tuple(ids[1:3])), "wrong").apply(AUTHOR)
-    assert undo() == "Undone: Quarantined 2 tasks. 2 tasks are as before."
+    assert undo() == "Undone: Quarantined 2 tasks."
     assert served(split) == ids
     assert not Task.objects.exclude(state="active", reason="").exists()
 
@@ -99,12 +98,12 @@ def test_what_was_changed_since_is_left_alone_and_listed() -> None:
     Release(Selection(ids=(one,), state="")).apply(AUTHOR)
     Quarantine(Selection(ids=(one,)), "another reason").apply(AUTHOR)
     assert (
-        "1 of them had other changes since, which are left alone."
+        "1 of them has changed since; the undo keeps these changes."
         in Undo(action.pk).plan().sentences
     )
     [since] = first_changed_since(action, 10)
     assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
-    assert undo(action).endswith("1 task is as before. 1 task was changed since and left alone.")
+    assert undo(action).endswith("1 task has changed again since, so the undo left it alone.")
     assert dict(Task.objects.values_list("pk", "state")) == {one: "quarantined", two: "active"}
     assert [revision.task_id for revision in left_alone(action, latest())] == [one]
 
@@ -121,9 +120,7 @@ def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None
     }
     assert since == {one: True, two: False}
     assert undo(action) == (
-        "Undone: Tagged 4 tasks “a”. 2 tasks are as before."
-        " 1 task keeps other changes made since; only this action was taken back."
-        " 1 task was changed since and left alone."
+        "Undone: Tagged 4 tasks “a”. 1 task has changed again since, so the undo left it alone."
     )
     assert {revision.task_id for revision in left_alone(action, latest())} == {one}
     RemoveFromSplit(Selection(ids=(three, four)), split.pk).apply(AUTHOR)
@@ -175,7 +172,7 @@ def test_a_moved_task_comes_back_and_one_whose_place_is_taken_comes_to_the_end()
     with SplitChange(train) as change:
         change.put_back([FormerPlace(0, three)])
         commit(change)
-    assert undo().endswith("1 task came to the end, where other tasks have the places.")
+    assert undo().endswith("1 task is at the end, because its place is taken.")
     assert (served(train), served(hard)) == ([three, two, one], [])
 
 
@@ -218,7 +215,7 @@ def test_it_takes_back_an_edit_unless_it_was_edited_since() -> None:
     )
     undo()  # the new content again
     Edit(new, '{"n": "newer"}', 10**9).apply(AUTHOR)
-    with pytest.raises(ActionRefused, match="changed since"):
+    with pytest.raises(ActionRefused, match=r"changed (again )?since"):
         undo(CurationAction.objects.get(undoes__undoes=first))
 
 
@@ -277,7 +274,7 @@ def test_it_takes_back_settings_of_splits_and_environments_unless_they_were_chan
     SetEnabled(environment.pk, False).apply(AUTHOR)
     disabled = latest()
     SetEnabled(environment.pk, True).apply(AUTHOR)
-    with pytest.raises(ActionRefused, match="changed since"):
+    with pytest.raises(ActionRefused, match=r"changed (again )?since"):
         undo(disabled)
 
 
@@ -360,18 +357,18 @@ def test_a_split_is_set_back_to_the_list_of_its_class() -> None:
     [own] = make_tasks(1, first=99)
     CopyToSplit(Selection(ids=(own, ids[2])), split.pk).apply(AUTHOR)
     before = served(split)
-    plan = SetBackSplit(split.pk).plan()
+    plan = UndoPeoplesChanges(split.pk).plan()
     assert plan.sentences == (
         "1 task that people added will be taken out.",
         "1 task that people edited will have the class's content.",
         "1 task that people took out will be put back.",
         "1 task that people moved will be at the places from before.",
     )
-    SetBackSplit(split.pk).apply(AUTHOR)
+    UndoPeoplesChanges(split.pk).apply(AUTHOR)
     assert served(split) == ids
     assert not SplitRemoval.objects.exists()
     with pytest.raises(ActionRefused, match="exactly the tasks"):
-        SetBackSplit(split.pk).plan()
+        UndoPeoplesChanges(split.pk).plan()
     undo()
     assert set(served(split)) == set(before)
 
@@ -406,7 +403,7 @@ def test_a_task_that_was_edited_meanwhile_comes_back_as_its_edit() -> None:
     assert (served(test), served(train)) == ([new, two], [new, two, three])
     Undo(latest().pk).apply(AUTHOR)
     assert served(test) == [two]
-    Restore(TaskRevision.objects.filter(task=one, kind="splits").latest("pk").pk).apply(AUTHOR)
+    UndoInTask(TaskRevision.objects.filter(task=one, kind="splits").latest("pk").pk).apply(AUTHOR)
     assert served(test) == [new, two]
 
 

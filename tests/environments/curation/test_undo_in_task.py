@@ -1,4 +1,4 @@
-"""Restore: every kind of revision can be undone."""
+"""A change of one task is undone from its history, whatever it changed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit
 from environments.curation.membership import MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.restore import Restore
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, freeze
 from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.undo import UndoInTask
 from environments.models import Task, TaskRevision, TaskTag
-from environments.tasks.split_errors import FrozenSplit
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf
 from tests.stored import NOW, make_environment
@@ -28,8 +27,8 @@ def revision() -> int:
     return TaskRevision.objects.latest("id").pk
 
 
-def restore(change: int) -> int | None:
-    return Restore(change, "as before").apply("bob").task
+def undo(change: int) -> int | None:
+    return UndoInTask(change, "as before").apply("bob").task
 
 
 def edit(task: int, name: str) -> int:
@@ -43,10 +42,10 @@ def test_it_puts_back_the_content_before_an_edit() -> None:
     one, two = make_tasks(2)
     split = split_of(one, two)
     new = edit(one, "new")
-    assert restore(revision()) == one
+    assert undo(revision()) == one
     assert served(split) == [one, two]
     last = TaskRevision.objects.latest("id")
-    assert (last.kind, last.task_id, last.successor_id, last.author) == ("restore", new, one, "bob")
+    assert (last.kind, last.task_id, last.successor_id, last.author) == ("undo", new, one, "bob")
 
 
 def test_it_puts_back_content_however_often_it_was_edited_since() -> None:
@@ -56,16 +55,16 @@ def test_it_puts_back_content_however_often_it_was_edited_since() -> None:
     first_edit = revision()
     third = edit(second, "third")
     assert third != second
-    restore(first_edit)
+    undo(first_edit)
     assert served(split) == [one]
 
 
-def test_it_puts_back_a_restored_content() -> None:
+def test_it_takes_back_an_undo_of_an_edit() -> None:
     [one] = make_tasks(1)
     split = split_of(one)
     new = edit(one, "new")
-    restore(revision())
-    assert restore(revision()) == new
+    undo(revision())
+    assert undo(revision()) == new
     assert served(split) == [new]
 
 
@@ -76,7 +75,7 @@ def test_it_refuses_what_would_take_the_places_of_another_task() -> None:
     new = TaskRevision.objects.latest("id").successor_id or 0
     assert edit(one, "new") == new
     with pytest.raises(ActionRefused, match="had places of its own"):
-        restore(revision())
+        undo(revision())
     assert served(split) == [new]
     assert TaskRevision.objects.latest("id").kind == "merge"
 
@@ -86,9 +85,9 @@ def test_it_leaves_a_frozen_split_as_it_is() -> None:
     frozen = split_of(one, name="held-out")
     new = edit(one, "new")
     freeze(frozen)
-    plan = Restore(revision()).plan()
+    plan = UndoInTask(revision()).plan()
     assert plan.sentences[0].startswith("Split 'held-out' is frozen")
-    restore(revision())
+    undo(revision())
     assert served(frozen) == [new]
 
 
@@ -96,9 +95,9 @@ def test_it_releases_what_was_quarantined_and_the_other_way_round() -> None:
     [one] = make_tasks(1)
     split = split_of(one)
     Quarantine(Selection(), "wrong").apply(AUTHOR)
-    restore(revision())
+    undo(revision())
     assert served(split) == [one]
-    restore(revision())
+    undo(revision())
     assert served(split) == []
     assert Task.objects.get().reason == "wrong"
 
@@ -107,7 +106,7 @@ def test_it_puts_back_the_reason_of_a_released_task() -> None:
     make_tasks(1)
     Quarantine(Selection(), "wrong").apply(AUTHOR)
     Release(Selection()).apply(AUTHOR)
-    restore(revision())
+    undo(revision())
     assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "wrong")
 
 
@@ -115,17 +114,16 @@ def test_it_puts_back_a_reason_that_alone_was_changed(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     for reason in ("first", "second"):
         shelf.apply(shelf.lines({"w": "a", "_state": "quarantined", "_reason": reason}))
-    assert Restore(revision()).plan().sentences == ("Its reason will be: “first”.",)
-    restore(revision())
+    undo(revision())
     assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "first")
     last = TaskRevision.objects.latest("id")
-    assert (last.kind, last.author) == ("restore", "bob")
+    assert (last.kind, last.author) == ("undo", "bob")
     assert (json.loads(last.before)["reason"], json.loads(last.after)["reason"]) == (
         "second",
         "first",
     )
-    with pytest.raises(ActionRefused, match=r"quarantined for that reason \(first\) already"):
-        Restore(last.pk - 1).plan()
+    with pytest.raises(ActionRefused, match="changed again since"):
+        UndoInTask(last.pk - 1).plan()
 
 
 def test_it_puts_back_tags() -> None:
@@ -133,8 +131,7 @@ def test_it_puts_back_tags() -> None:
     AddTags(Selection(), ("a", "b")).apply(AUTHOR)
     RemoveTags(Selection(), ("b",)).apply(AUTHOR)
     AddTags(Selection(), ("c",)).apply(AUTHOR)
-    assert Restore(revision()).plan().sentences == ("Its tags will be: “a”.",)
-    restore(revision())
+    undo(revision())
     assert list(TaskTag.objects.values_list("name", flat=True)) == ["a"]
 
 
@@ -142,16 +139,12 @@ def test_it_puts_back_splits() -> None:
     one, two = make_tasks(2)
     train, hard = split_of(one, two), split_of(name="hard")
     MoveToSplit(Selection(ids=(one,)), train.pk, hard.pk).apply(AUTHOR)
-    assert Restore(revision()).plan().sentences == (
-        "It will be put at its place of split 'train' again.",
-        "It will be taken out of split 'hard'.",
-    )
-    restore(revision())
+    undo(revision())
     assert (served(train), served(hard)) == ([one, two], [])
 
 
 @pytest.mark.parametrize("kind", ["edit", "quarantine", "tag", "splits"])
-def test_it_refuses_what_was_restored_already(kind: str) -> None:
+def test_it_refuses_what_was_undone_already(kind: str) -> None:
     [one] = make_tasks(1)
     split = split_of(one)
     actions = {
@@ -162,9 +155,9 @@ def test_it_refuses_what_was_restored_already(kind: str) -> None:
     }
     actions[kind].apply(AUTHOR)
     change = revision()
-    restore(change)
-    for refused in (Restore(change).plan, lambda: restore(change)):
-        with pytest.raises(ActionRefused, match="there is nothing to restore"):
+    undo(change)
+    for refused in (UndoInTask(change).plan, lambda: undo(change)):
+        with pytest.raises(ActionRefused, match=r"changed again since|that content already"):
             refused()
 
 
@@ -173,8 +166,11 @@ def test_it_refuses_to_change_a_frozen_split() -> None:
     split = split_of(one)
     RemoveFromSplit(Selection(), split.pk).apply(AUTHOR)
     freeze(split)
-    with pytest.raises(FrozenSplit):
-        restore(revision())
+    assert UndoInTask(revision()).plan().sentences == (
+        "Split 'train' is frozen and stays as it is.",
+    )
+    with pytest.raises(ActionRefused, match="frozen"):
+        undo(revision())
 
 
 def test_it_refuses_when_the_split_is_gone() -> None:
@@ -182,8 +178,8 @@ def test_it_refuses_when_the_split_is_gone() -> None:
     outcome = SaveAsSplit(Selection(make_environment().pk), "new", "train").apply(AUTHOR)
     change = revision()
     DeleteSplit(outcome.split or 0).apply(AUTHOR)
-    with pytest.raises(ActionRefused, match="or they are gone"):
-        restore(change)
+    with pytest.raises(ActionRefused, match="frozen or gone"):
+        undo(change)
 
 
 def test_it_refuses_what_the_class_did_and_what_does_not_exist() -> None:
@@ -197,7 +193,7 @@ def test_it_refuses_what_the_class_did_and_what_does_not_exist() -> None:
         after='{"dropped": true}',
         created=NOW,
     )
-    with pytest.raises(ActionRefused, match="what the class did"):
-        restore(sync.pk)
+    with pytest.raises(ActionRefused, match="class made this change"):
+        undo(sync.pk)
     with pytest.raises(ActionRefused, match="does not exist"):
-        restore(0)
+        undo(0)

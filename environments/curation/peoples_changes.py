@@ -1,5 +1,4 @@
-"""SetBackSplit: the action that makes a split of a class what the class lists, without what people
-did to it."""
+"""What people did to a split of a class, and UndoPeoplesChanges, which makes it what the class lists."""
 
 from __future__ import annotations
 
@@ -10,15 +9,16 @@ from django.db.models import F
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.history_rows import Revisions, object_of, split_names
-from environments.curation.membership import former_places, splits_after, splits_before
+from environments.curation.membership import former_places
 from environments.curation.split_counts import tasks
 from environments.curation.splits import find_split
+from environments.curation.undo_of_tasks import Labels, UndoWork
 from environments.curation.work import carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Split, SplitRemoval, Task, TaskRevision
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit
-from environments.tasks.task_places import FormerPlace, batched, places_of
+from environments.tasks.task_places import batched, places_of
 
 BATCH_HASHES = 900
 
@@ -60,7 +60,7 @@ def peoples_changes(split: Split) -> PeoplesChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class SetBackSplit:
+class UndoPeoplesChanges:
     """Put back what people took out of a split and edited in it, and take out what they added."""
 
     split: int
@@ -78,7 +78,7 @@ class SetBackSplit:
         }
         sentences = [f"{tasks(count)} {what}." for what, count in said.items() if count]
         share = SplitShare(split.pk, split.name, len(found))
-        title = f"Set split {split.name!r} back to the class's list"
+        title = f"Undo people's changes to split {split.name!r}"
         return Plan(title, len(found), len(found), (share,), sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -92,18 +92,18 @@ class SetBackSplit:
             found = self._changes(split)
             ids = sorted(found.added | found.edited.keys() | found.removed.keys())
             changed = carry_out(
-                action, _SetBackWork(action.revisions, change, found), ids, [change], progress
+                action, _Work(action.revisions, change, found), ids, [change], progress
             )
-            return action.done(
-                f"Set split {split.name!r} back to the class's list.", changed, split=split.pk
-            )
+            return action.done(f"Undid people's changes to split {split.name!r}.", changed)
 
     def _changeable(self) -> Split:
         split = find_split(self.split)
         if split.frozen:
             raise FrozenSplit(split)
         if split.is_curated or not split.source_hash:
-            raise ActionRefused(f"Split {split.name!r} has no list of a class to be set back to.")
+            raise ActionRefused(
+                f"No class lists the tasks of split {split.name!r}, so there is nothing to undo."
+            )
         return split
 
     def _changes(self, split: Split) -> PeoplesChanges:
@@ -113,49 +113,37 @@ class SetBackSplit:
         return found
 
 
-class _SetBackWork:
+class _Work:
+    """Takes back what people did, as an undo does."""
+
     def __init__(self, revisions: Revisions, change: SplitChange, found: PeoplesChanges) -> None:
-        self._revisions, self._change, self._found = revisions, change, found
+        self._undo = UndoWork(revisions, [change])
+        self._split, self._found = change.split, found
 
     def stage(self, tasks: Sequence[int]) -> int:
-        name, names = self._change.split.name, split_names(tasks)
-        leaving = [task for task in tasks if task in self._found.added]
-        back = [task for task in tasks if task in self._found.removed]
+        name, names = self._split.name, split_names(tasks)
+        places = self._places([task for task in tasks if task in self._found.removed])
+        labels = list[Labels]()
+        for task in tasks:
+            inside, outside = sorted(names[task] | {name}), sorted(names[task] - {name})
+            if task in self._found.added:
+                labels.append((task, {"splits": outside}, {"splits": inside, "listed": [name]}))
+            if task in self._found.removed:
+                back = {"splits": inside, "places": {name: [places[task]]}}
+                labels.append((task, back, {"splits": outside}))
         edits = {task: self._found.edited[task] for task in tasks if task in self._found.edited}
-        lost = {
-            task: {name: [at for at in self._change.places(leaving) if at.task == task]}
-            for task in leaving
-        }
-        self._change.remove(leaving)
-        self._change.put_back(self._former(back))
-        self._change.replace_all(edits)
-        self._revisions.write_edits(list(edits.items()))
-        left = set(leaving) - set(back)
-        rows = [(task, names[task] - {name}) for task in left]
-        rows += [(task, names[task] | {name}) for task in back]
-        return len(edits) + self._revisions.write(
-            (
-                task,
-                splits_before(names[task], lost[task] if task in left else {}),
-                splits_after(now, {name} & now),
-            )
-            for task, now in rows
-        )
+        return self._undo.splits(labels) + self._undo.contents(edits)
 
-    def _former(self, tasks: Sequence[int]) -> list[FormerPlace]:
-        """Return the last place of each task in the split; the end of the split where no revision
-        knows it."""
-        name, places = self._change.split.name, dict[int, FormerPlace]()
-        told = TaskRevision.objects.filter(task__in=tasks, before__contains='"places"').order_by(
-            "pk"
-        )
-        for task, before in told.values_list("task_id", "before"):
-            for place in former_places(task, object_of(before)).get(name, ()):
+    def _places(self, tasks: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return the last position of each task in the split, with its hash; -1 for the end where
+        no revision knows it."""
+        positions = {task: (-1, self._found.removed[task]) for task in tasks}
+        rows = TaskRevision.objects.filter(task__in=tasks, before__contains='"places"')
+        for task, before in rows.order_by("pk").values_list("task_id", "before"):
+            for place in former_places(task, object_of(before)).get(self._split.name, ()):
                 if place.source_hash == self._found.removed[task]:
-                    places[task] = place
-        return [
-            places.get(task, FormerPlace(-1, task, self._found.removed[task])) for task in tasks
-        ]
+                    positions[task] = (place.position, place.source_hash)
+        return positions
 
 
 def _listed(split: Split, hashes: Sequence[str]) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""The work of an undo: what it stages for some revisions of an action, by what they changed."""
+"""What an undo stages for some revisions: each is taken back, unless the same has changed again
+since."""
 
 from __future__ import annotations
 
@@ -19,35 +20,28 @@ from environments.tasks.successors import successors_of
 from environments.tasks.task_places import FormerPlace
 
 Labels = tuple[int, dict[str, Any], dict[str, Any]]
-"""A task, and what it had before and after the action that is undone."""
+"""A task, and what it had before and after a change."""
 
 
 class UndoWork:
-    """Takes back revisions, each unless the task was changed since in the same respect."""
+    """Takes back changes of tasks."""
 
-    def __init__(self, revisions: Revisions, changes: Mapping[int, SplitChange]) -> None:
-        """Create the work. `changes`: of the splits that can change, by id."""
-        self._revisions, self._changes = revisions, list(changes.values())
-        self._by_name = {change.split.name: change for change in self._changes}
-        self._left = self._moved = 0
+    def __init__(self, revisions: Revisions, changes: Collection[SplitChange]) -> None:
+        """Create the work. `changes`: of the splits that can change."""
+        self._revisions, self._changes = revisions, changes
+        self._left_alone = self._at_end = 0
 
-    def sentence(self, changed: int, mixed: int) -> str:
-        """Return what became of the tasks. `mixed`: how many of the changed ones keep other changes
-        made since."""
-        said = [f"{counted(changed - mixed, 'is', 'are')} as before."] if changed > mixed else []
-        if mixed:
-            said.append(
-                f"{counted(mixed, 'keeps', 'keep')} other changes made since; only this "
-                "action was taken back."
-            )
-        if self._left:
-            said.append(f"{counted(self._left, 'was', 'were')} changed since and left alone.")
-        if self._moved:
-            said.append(
-                f"{counted(self._moved, 'came', 'came')} to the end, where other tasks "
-                "have the places."
-            )
-        return " ".join(said)
+    def sentence(self) -> str:
+        """Return what became of tasks that are not as before; empty if all are."""
+        sentences = list[str]()
+        if count := self._left_alone:
+            them = "it" if count == 1 else "them"
+            changed = counted(count, "has changed", "have changed")
+            sentences.append(f"{changed} again since, so the undo left {them} alone.")
+        if count := self._at_end:
+            at_end = counted(count, "is at the end, because its", "are at the end, because their")
+            sentences.append(f"{at_end} place{' is' if count == 1 else 's are'} taken.")
+        return " ".join(sentences)
 
     def stage(self, tasks: Sequence[int]) -> int:
         """Stage what takes back revisions, whose ids these are. Returns how many are taken back."""
@@ -59,103 +53,98 @@ class UndoWork:
                 labels.append((task, object_of(before), object_of(after)))
             else:
                 edits.append((task, successor))
-        merged = self._merged(tasks) if edits else set[int]()
-        self._left += len(edits) + len(labels)
-        done = self._edits([pair for pair in edits if pair[0] not in merged])
-        done += self._states([label for label in labels if "state" in label[2]])
-        done += self._tags([label for label in labels if "tags" in label[2]])
-        done += self._splits([label for label in labels if "splits" in label[2]])
-        self._left -= done
-        return done
+        # the new content had places of its own, which are now the same as those of the old one
+        merged = TaskRevision.objects.filter(among("pk", tasks), kind="merge")
+        inseparable = set(merged.values_list("task_id", flat=True)) if edits else set[int]()
+        undone = self.contents(_replaceable([pair for pair in edits if pair[0] not in inseparable]))
+        undone += self._states([label for label in labels if "state" in label[2]])
+        undone += self._tags([label for label in labels if "tags" in label[2]])
+        undone += self.splits(_of_successors([label for label in labels if "splits" in label[2]]))
+        self._left_alone += len(edits) + len(labels) - undone
+        return undone
 
-    def _merged(self, revisions: Sequence[int]) -> set[int]:
-        """Return tasks whose new content had places of its own, from which theirs cannot be told
-        apart any more."""
-        rows = TaskRevision.objects.filter(among("pk", revisions), kind="merge")
-        return set(rows.values_list("task_id", flat=True))
-
-    def _edits(self, edits: Sequence[tuple[int, int]]) -> int:
-        """Put old contents in the places of those that replaced them, unless that was edited
-        since."""
-        pairs = _replaceable(edits)
-        if pairs:
-            for change in self._changes:
-                change.replace_all(pairs)
-            self._revisions.write_edits(list(pairs.items()))
+    def contents(self, pairs: Mapping[int, int]) -> int:
+        """Put each old content in the places of the new one, which is its key."""
+        for change in self._changes if pairs else ():
+            change.replace_all(pairs)
+        self._revisions.write_edits(list(pairs.items()))
         return len(pairs)
 
     def _states(self, labels: Sequence[Labels]) -> int:
-        good = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
-        for change in self._changes if good else ():
-            change.hide(task for task, _, old in good if old["state"] == "quarantined")
-            change.show(task for task, _, old in good if old["state"] != "quarantined")
-        return self._revisions.write(good)
+        unchanged = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
+        for change in self._changes if unchanged else ():
+            change.hide(task for task, _, old in unchanged if old["state"] == "quarantined")
+            change.show(task for task, _, old in unchanged if old["state"] != "quarantined")
+        return self._revisions.write(unchanged)
 
     def _tags(self, labels: Sequence[Labels]) -> int:
         return self._revisions.write(
-            (task, {"tags": sorted(has)}, {"tags": sorted(names)})
-            for task, has, names in _changing_tags(labels)
+            (task, {"tags": sorted(now)}, {"tags": sorted(names)})
+            for task, now, names in _changing_tags(labels)
         )
 
-    def _splits(self, labels: Sequence[Labels]) -> int:
+    def splits(self, labels: Sequence[Labels]) -> int:
+        """Take tasks out of the splits that they came into, and put them back into those that they
+        left.
+
+        A task stays where a class lists it, unless the change put it at that place.
+        """
         if not labels:
             return 0
-        heirs = successors_of([task for task, *_ in labels])
-        labels = [(heirs.get(task, task), old, new) for task, old, new in labels]
-        ids = [task for task, *_ in labels]
-        names, places = split_names(ids), self._own_places(ids)
-        before = {task: set(names[task]) for task in ids}
-        lost = defaultdict[int, dict[str, list[FormerPlace]]](dict)
-        leaves, joins, after = (
+        ids = list(dict.fromkeys(task for task, *_ in labels))
+        before, places = split_names(ids), self._places(ids)
+        now = {task: set(before[task]) for task in ids}
+        leaves, joins = (
             defaultdict[str, list[int]](list),
             defaultdict[str, list[FormerPlace]](list),
-            {},
         )
-        ends, listed = defaultdict[str, list[int]](list), defaultdict[int, set[str]](set)
+        last_places = defaultdict[int, dict[str, list[FormerPlace]]](dict)
+        listed = defaultdict[int, set[str]](set)
+        names = {change.split.name for change in self._changes}
         for task, old, new in labels:
-            mine = set(before[task])
-            for name in (set(new["splits"]) - set(old["splits"])) & mine:
+            for name in (set(new["splits"]) - set(old["splits"])) & now[task]:
                 own = places.get((name, task), ())
                 if own and (
                     name in new.get("listed", ()) or not any(place.source_hash for place in own)
                 ):
                     leaves[name].append(task)
-                    lost[task][name] = own
-                    mine.discard(name)
+                    last_places[task][name] = own
+                    now[task].discard(name)
             former = former_places(task, old)
-            for name in (set(old["splits"]) - set(new["splits"]) - mine) & self._by_name.keys():
-                joins[name] += former.get(name, ())
-                ends[name] += [] if former.get(name) else [task]
-                listed[task] |= (
-                    {name} if any(place.source_hash for place in former.get(name, ())) else set()
-                )
-                mine.add(name)
-            after[task] = mine
-        self._move(leaves, joins, ends)
-        rows = [
-            (task, splits_before(before[task], lost[task]), splits_after(after[task], listed[task]))
+            for name in (set(old["splits"]) - set(new["splits"]) - now[task]) & names:
+                joins[name] += former.get(name) or [FormerPlace(-1, task)]
+                if any(place.source_hash for place in former.get(name, ())):
+                    listed[task].add(name)
+                now[task].add(name)
+        for change in self._changes:
+            change.remove(leaves.get(change.split.name, ()))
+            self._at_end += change.put_back(joins.get(change.split.name, ()))
+        moved = {task for tasks in leaves.values() for task in tasks}
+        moved |= {place.task for places in joins.values() for place in places}
+        return self._revisions.write(
+            (
+                task,
+                splits_before(before[task], last_places[task]),
+                splits_after(now[task], listed[task]),
+            )
             for task in ids
-        ]
-        return self._revisions.write(row for row in rows if before[row[0]] != after[row[0]])
+            if task in moved
+        )
 
-    def _move(
-        self,
-        leaves: Mapping[str, Sequence[int]],
-        joins: Mapping[str, Sequence[FormerPlace]],
-        ends: Mapping[str, Sequence[int]],
-    ) -> None:
-        for name, change in self._by_name.items():
-            change.remove(leaves.get(name, ()))
-            self._moved += change.put_back(joins.get(name, ()))
-            self._moved += change.add(ends.get(name, ()))
-
-    def _own_places(self, ids: Collection[int]) -> dict[tuple[str, int], list[FormerPlace]]:
-        """Return the places of tasks in splits that can change."""
-        found = defaultdict[tuple[str, int], list[FormerPlace]](list)
-        for name, change in self._by_name.items():
+    def _places(self, ids: Collection[int]) -> dict[tuple[str, int], list[FormerPlace]]:
+        """Return the places of tasks in splits that can change, by the split's name and the
+        task."""
+        places = defaultdict[tuple[str, int], list[FormerPlace]](list)
+        for change in self._changes:
             for place in change.places(ids):
-                found[name, place.task].append(place)
-        return found
+                places[change.split.name, place.task].append(place)
+        return places
+
+
+def _of_successors(labels: Sequence[Labels]) -> list[Labels]:
+    """Return what is the same of the tasks that edits put in the places of these."""
+    heirs = successors_of([task for task, *_ in labels])
+    return [(heirs.get(task, task), old, new) for task, old, new in labels]
 
 
 def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
@@ -191,14 +180,11 @@ def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
     )
     tags = _changing_tags([label for label in labels if "tags" in label[2]])
     taken_back |= {rows[task] for task, *_ in (*states, *tags)}
-    names = split_names([task for task, *_ in labels])
-    for task, old, new in labels:
-        before, after, now = (
-            set(old.get("splits", ())),
-            set(new.get("splits", ())),
-            set(names[task]),
-        )
-        if (after - before) & now or before - after - now:
+    moves = [label for label in labels if "splits" in label[2]]
+    names = split_names([task for task, *_ in _of_successors(moves)])
+    for (task, old, new), (heir, *_) in zip(moves, _of_successors(moves), strict=True):
+        before, after = set(old["splits"]), set(new["splits"])
+        if (after - before) & names[heir] or before - after - names[heir]:
             taken_back.add(rows[task])
     return {revision.pk for revision in revisions} - taken_back
 
