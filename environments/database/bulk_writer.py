@@ -44,9 +44,7 @@ class BulkWriter:
     def insert(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """Insert rows; those whose key exists are skipped."""
         if rows:
-            self.run(
-                (_sqlite_insert if self.is_sqlite else _postgresql_insert)(model, columns), rows
-            )
+            self.run(_insert(model, columns, self.is_sqlite), rows)
 
     def update(
         self,
@@ -55,25 +53,15 @@ class BulkWriter:
         rows: Collection[Values],
         once: Columns = (),
     ) -> None:
-        """Update rows by id, which is each row's last value and occurs once. One in `once` keeps
-        its value if any."""
+        """Update rows by id, which is each row's last value and occurs once. Columns in `once` keep
+        a value that they have."""
         if rows:
-            self.run(
-                (_sqlite_update if self.is_sqlite else _postgresql_update)(
-                    model, columns, once, ()
-                ),
-                rows,
-            )
+            self.run(_update(model, columns, once, (), self.is_sqlite), rows)
 
     def fill(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """Update rows by id, the last value of each row; None leaves a column as it is."""
         if rows:
-            self.run(
-                (_sqlite_update if self.is_sqlite else _postgresql_update)(
-                    model, columns, (), columns
-                ),
-                rows,
-            )
+            self.run(_update(model, columns, (), columns, self.is_sqlite), rows)
 
     def replace(
         self, model: type[models.Model], columns: Columns, rows: Collection[Values]
@@ -87,7 +75,7 @@ class BulkWriter:
         if ids:
             where = "= ?" if self.is_sqlite else "= ANY(%s::bigint[])"
             sql = f'DELETE FROM "{model._meta.db_table}" WHERE "id" {where}'  # nosec B608 # only our own names
-            self.run(sql, [(one,) for one in ids])
+            self.run(sql, [(pk,) for pk in ids])
 
     def add(
         self, model: type[models.Model], key: Columns, counts: Columns, rows: Collection[Values]
@@ -103,8 +91,8 @@ class BulkWriter:
         """Subtract the counts of rows of `key` and `counts` from the rows with those keys; whole
         numbers end at 0."""
         if rows:
-            given = [(*row[len(key) :], *row[: len(key)]) for row in rows]
-            self.run(_subtract(model, key, counts, self.is_sqlite), given)
+            rows = [(*row[len(key) :], *row[: len(key)]) for row in rows]
+            self.run(_subtract(model, key, counts, self.is_sqlite), rows)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -135,7 +123,10 @@ class BulkWriter:
             if self.is_sqlite:
                 raw.executemany(sql, rows)
                 return
-            arrays = [_array(values) for values in zip(*rows, strict=True)]
+            arrays = [
+                "{" + ",".join([_element(value) for value in values]) + "}"
+                for values in zip(*rows, strict=True)
+            ]
             self._pipelined_characters += sum(map(len, arrays))
             if self._pipelined_characters > MAX_PIPELINED_CHARACTERS:
                 self._pipeline.close()  # waits for the answers to what was sent
@@ -179,52 +170,46 @@ _FIND_BY_KEYS = (
 
 
 @cache
-def _sqlite_insert(model: type[models.Model], columns: Columns) -> str:
-    marks = ", ".join("?" for _ in columns)
-    return f'INSERT INTO "{model._meta.db_table}" ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING'  # nosec B608 # only our own names
+def _insert(model: type[models.Model], columns: Columns, is_sqlite: bool) -> str:
+    rows = f"VALUES ({_marks(columns)})" if is_sqlite else _unnest(model, columns)
+    return f'INSERT INTO "{model._meta.db_table}" AS t ({_names(columns)}) {rows} ON CONFLICT DO NOTHING'  # nosec B608 # only our own names
 
 
 @cache
-def _sqlite_update(
-    model: type[models.Model], columns: Columns, once: Columns, filled: Columns
+def _update(
+    model: type[models.Model],
+    columns: Columns,
+    once: Columns,
+    optional: Columns,
+    is_sqlite: bool,
 ) -> str:
-    news = {name: _new(name, "?", f'"{name}"', once, filled) for name in columns}
-    changes = ", ".join(f'"{name}" = {new}' for name, new in news.items())
-    return f'UPDATE "{model._meta.db_table}" SET {changes} WHERE "id" = ?'  # nosec B608 # only our own names
-
-
-@cache
-def _postgresql_insert(model: type[models.Model], columns: Columns) -> str:
+    changes = list[str]()
+    for name in columns:
+        old, value = f't."{name}"', "?" if is_sqlite else f'v."{name}"'
+        if name in once:
+            value = f"COALESCE({old}, {value})"
+        elif name in optional:
+            value = f"COALESCE({value}, {old})"
+        changes.append(f'"{name}" = {value}')
+    source = "" if is_sqlite else f" FROM ({_unnest(model, (*columns, 'id'))}) AS v"
+    pk = "?" if is_sqlite else 'v."id"'
     return (
-        f'INSERT INTO "{model._meta.db_table}" ({_names(columns)}) {_unnest(model, columns)} ON '
-        "CONFLICT DO NOTHING"
+        f'UPDATE "{model._meta.db_table}" AS t SET {", ".join(changes)}{source} WHERE t."id" = {pk}'  # nosec B608 # only our own names
     )
 
 
 @cache
-def _postgresql_update(
-    model: type[models.Model], columns: Columns, once: Columns, filled: Columns
-) -> str:
-    news = {name: _new(name, f'v."{name}"', f't."{name}"', once, filled) for name in columns}
-    changes = ", ".join(f'"{name}" = {new}' for name, new in news.items())
-    source = _unnest(model, (*columns, "id"))
-    return f'UPDATE "{model._meta.db_table}" AS t SET {changes} FROM ({source}) AS v WHERE t."id" = v."id"'  # nosec B608 # only our own names
-
-
-@cache
 def _replace(model: type[models.Model], columns: Columns, is_sqlite: bool) -> str:
-    table, marks = model._meta.db_table, ", ".join("?" for _ in columns)
-    rows = f"VALUES ({marks})" if is_sqlite else _unnest(model, columns)
     changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns[1:])
-    return f'INSERT INTO "{table}" ({_names(columns)}) {rows} ON CONFLICT ("{columns[0]}") DO UPDATE SET {changes}'  # nosec B608 # only our own names
+    insert = _insert(model, columns, is_sqlite).removesuffix("DO NOTHING")
+    return f'{insert}("{columns[0]}") DO UPDATE SET {changes}'
 
 
 @cache
 def _add(model: type[models.Model], key: Columns, counts: Columns, is_sqlite: bool) -> str:
-    columns, table = (*key, *counts), model._meta.db_table
-    rows = f"VALUES ({', '.join('?' for _ in columns)})" if is_sqlite else _unnest(model, columns)
     sums = ", ".join(f'"{name}" = t."{name}" + excluded."{name}"' for name in counts)
-    return f'INSERT INTO "{table}" AS t ({_names(columns)}) {rows} ON CONFLICT ({_names(key)}) DO UPDATE SET {sums}'  # nosec B608 # only our own names
+    insert = _insert(model, (*key, *counts), is_sqlite).removesuffix("DO NOTHING")
+    return f"{insert}({_names(key)}) DO UPDATE SET {sums}"
 
 
 @cache
@@ -235,46 +220,39 @@ def _subtract(model: type[models.Model], key: Columns, counts: Columns, is_sqlit
         for field in model._meta.concrete_fields
         if isinstance(field, models.FloatField)
     }
-    given = {name: "?" if is_sqlite else f'v."{name}"' for name in (*counts, *key)}
-    rests = {name: f't."{name}" - {given[name]}' for name in counts}
+    values = {name: "?" if is_sqlite else f'v."{name}"' for name in (*counts, *key)}
+    rests = {name: f't."{name}" - {values[name]}' for name in counts}
     changes = ", ".join(
         f'"{name}" = {rest if name in floats else f"{most}({rest}, 0)"}'
         for name, rest in rests.items()
     )
-    same = " AND ".join(f't."{name}" = {given[name]}' for name in key)
+    same = " AND ".join(f't."{name}" = {values[name]}' for name in key)
     source = "" if is_sqlite else f" FROM ({_unnest(model, (*counts, *key))}) AS v"
     return f'UPDATE "{table}" AS t SET {changes}{source} WHERE {same}'  # nosec B608 # only our own names
-
-
-def _new(name: str, given: str, old: str, once: Columns, filled: Columns) -> str:
-    """Return the SQL of a column's new value: the given one, unless the old one takes precedence or
-    none is given."""
-    if name in once:
-        return f"COALESCE({old}, {given})"
-    return f"COALESCE({given}, {old})" if name in filled else given
 
 
 def _names(columns: Columns) -> str:
     return ", ".join(f'"{name}"' for name in columns)
 
 
+def _marks(columns: Columns) -> str:
+    return ", ".join("?" for _ in columns)
+
+
 def _unnest(model: type[models.Model], columns: Columns) -> str:
     """Return the SQL that selects the rows in the parameters (one array for each column) under the
     columns' names."""
-    types = {
-        field.column: _ARRAY_TYPES[_target(field).get_internal_type()]
-        for field in model._meta.concrete_fields
-    }
-    times = {
-        field.column
-        for field in model._meta.concrete_fields
-        if isinstance(field, models.DateTimeField)
-    }
-    values = [
-        f'to_timestamp("{name}") AS "{name}"' if name in times else f'"{name}"' for name in columns
-    ]
-    arrays = ", ".join(f"%s::{types[name]}[]" for name in columns)
-    return f"SELECT {', '.join(values)} FROM unnest({arrays}) AS a({_names(columns)})"  # nosec B608 # only our own names
+    fields = {field.column: field for field in model._meta.concrete_fields}
+    values, arrays = list[str](), list[str]()
+    for name in columns:
+        field: models.Field[Any, Any] = fields[name]
+        is_time = isinstance(field, models.DateTimeField)
+        values.append(f'to_timestamp("{name}") AS "{name}"' if is_time else f'"{name}"')
+        if isinstance(field, models.ForeignKey):
+            field = field.target_field
+        arrays.append(f"%s::{_ARRAY_TYPES[field.get_internal_type()]}[]")
+    source = f"unnest({', '.join(arrays)}) AS a({_names(columns)})"
+    return f"SELECT {', '.join(values)} FROM {source}"  # nosec B608 # only our own names
 
 
 _ARRAY_TYPES = {
@@ -293,16 +271,8 @@ _ARRAY_TYPES = {
 }
 
 
-def _target(field: models.Field[Any, Any]) -> models.Field[Any, Any]:
-    return field.target_field if isinstance(field, models.ForeignKey) else field
-
-
-def _array(values: Sequence[Any]) -> str:
-    """Return the values as a PostgreSQL array literal."""
-    return "{" + ",".join([_element(value) for value in values]) + "}"
-
-
 def _element(value: Any) -> str:
+    """Return the value as an element of a PostgreSQL array literal."""
     if value is None:
         return "NULL"
     if type(value) is str:

@@ -1,7 +1,6 @@
 """The operation of a first migration, which creates all models of an application at once.
 
-Django renders a model again, with all that are related to it, after each operation that adds one:
-2.4 of 4.0 s
+After each operation that adds a model, Django renders it and all related ones again: 2.4 of 4.0 s
 of CPU time when a first start migrates.
 """
 
@@ -23,7 +22,7 @@ class CreateModels(Operation):
         return f"Create {len(self.models)} models"
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        # models that are rendered; else each of ours is added to them
+        # forget the rendered models, or each of ours is added to them
         vars(state).pop("apps", None)
         for model in self.models:
             model.state_forwards(app_label, state)

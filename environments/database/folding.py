@@ -1,5 +1,4 @@
-"""Searches for a part of a text, whatever the case and accents of letters, that find the same rows
-in each database.
+"""Searches for a part of a text without regard to case and accents, alike in each database.
 
 Databases fold the case of ASCII letters alike, so they search what is in ASCII. Other texts are
 read and folded here, unless a column has them folded already (`environments.models.folding`).
@@ -33,9 +32,9 @@ class AsciiLower(Func):
         )
 
 
-def contains(text: Combinable, folded: str) -> Q:
-    """Return the condition that a text, which is folded or in ASCII, contains what is folded."""
-    return Q(Contains(AsciiLower(text), folded))
+def contains(text: Combinable, term: str) -> Q:
+    """Return the condition that a text, which is folded or in ASCII, contains the folded `term`."""
+    return Q(Contains(AsciiLower(text), term))
 
 
 def is_foreign(column: str) -> Q:
@@ -52,19 +51,24 @@ def holding(
 
     Reads all texts that are not in ASCII, so the rows must be few, or few of them such.
     """
-    plain, escaped = fold(storable(text)), fold_term(text)
-    by_column = [(name, plain) for name in columns] + [(name, escaped) for name in json_columns]
+    term, json_term = fold(storable(text)), fold_term(text)
     foreign = [is_foreign(name) for name in columns]
     foreign += [is_foreign(name) | Q(**{f"{name}__contains": "\\u"}) for name in json_columns]
-    read = rows.filter(reduce(or_, foreign)).order_by().values_list("pk", *columns, *json_columns)
+    texts = rows.filter(reduce(or_, foreign)).order_by().values_list("pk", *columns, *json_columns)
     matches = [
         pk
-        for pk, *values in read.iterator(chunk_size=100)
-        if any(plain in fold(value or "") for value in values[: len(columns)])
-        or any(escaped in fold_all_json(value or "") for value in values[len(columns) :])
+        for pk, *values in texts.iterator(chunk_size=100)
+        if any(term in fold(value or "") for value in values[: len(columns)])
+        or any(json_term in fold_all_json(value or "") for value in values[len(columns) :])
     ]
-    known = [contains(F(name), term) for name, term in by_column if term.isascii()]
-    return reduce(or_, known, among("pk", matches))
+    condition = among("pk", matches)
+    if term.isascii():
+        for name in columns:
+            condition |= contains(F(name), term)
+    if json_term.isascii():
+        for name in json_columns:
+            condition |= contains(F(name), json_term)
+    return condition
 
 
 class _IsForeign(Func):

@@ -21,8 +21,8 @@ from django.db import connections
 from environments.errors import OrsError
 
 Progress = Callable[[int, int], None]
-"""Called from time to time with the amounts of work done and in total, in a unit that the work
-chooses. An exception from it stops the work: the one of a job raises `Cancelled` after a person
+"""Called from time to time with the amounts of work done and in total, in a unit of the work's
+choice. An exception from it stops the work: that of a job raises `Cancelled` once a person has
 cancelled the job."""
 
 RETENTION_SECONDS = 3600.0
@@ -31,7 +31,7 @@ RETENTION_SECONDS = 3600.0
 log = structlog.get_logger(__name__)
 
 
-def silent(done: int, total: int) -> None:
+def silent(count: int, total: int) -> None:
     """Ignore the progress of work that has no observer."""
 
 
@@ -97,10 +97,10 @@ class Job:
             connections.close_all()
             self._has_ended.set()
 
-    def _report(self, done: int, total: int) -> None:
+    def _report(self, count: int, total: int) -> None:
         if self._is_cancelled.is_set():
             raise Cancelled
-        self.done, self.total = done, total
+        self.done, self.total = count, total
 
     def _end(self, state: Literal["done", "failed", "cancelled"], sentence: str) -> None:
         self.sentence, self.ended = sentence, time.monotonic()

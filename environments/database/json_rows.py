@@ -27,13 +27,13 @@ _AMONG: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
     "sqlite": ("IN (SELECT value FROM json_each(%s))", json.dumps),
     "postgresql": ("= ANY(%s)", list),
 }
-"""By database: the condition that a value is one of those in a parameter, and what makes the
-parameter."""
+"""By database: the condition that a value is one of those in a parameter, and the function that
+returns the parameter."""
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 
 
 def execute(statement: str, parameters: Sequence[Any], rows: Sequence[Any]) -> None:
-    """Execute `statement`, which has `{rows}` after its other parameters: a table with a row in
+    """Execute `statement`, in which `{rows}`, after its other parameters, is a table with a row in
     each `value`.
 
     The cells of a row are `value->>0` and so on, as text. An INSERT needs a final WHERE true,

@@ -1,5 +1,4 @@
-"""Values as the databases can store them: texts, ids and numbers that they would refuse are
-changed, not refused."""
+"""Changes texts, ids and numbers that a database would refuse, so that it can store them."""
 
 from __future__ import annotations
 
@@ -79,8 +78,10 @@ def number_in(text: str) -> int | float | None:
 
     The digits are 0 to 9. `int` and `float` would read `1_000` and the digits of every script, too.
     """
-    found = _NUMBER.fullmatch(text)
-    return None if found is None else float(text) if any(found.groups()) else int(text)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    return float(text) if any(match.groups()) else int(text)
 
 
 def double_of(number: float) -> float:

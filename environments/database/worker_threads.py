@@ -56,15 +56,11 @@ class Workers:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put((future, fn, args))
         if not self._idle.acquire(blocking=False) and len(self._threads) < self._count:
-            self._start()
+            name = f"{self._name}-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
         return await future
-
-    def _start(self) -> None:
-        thread = threading.Thread(
-            target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True
-        )
-        thread.start()
-        self._threads.append(thread)
 
     def close(self) -> None:
         """Finish what is queued, then end the threads and their connections; a thread that hangs is
@@ -95,21 +91,18 @@ def _answer(future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any
     if future.cancelled():
         return
     try:
-        settle, outcome = future.set_result, _done(fn, args)
+        try:
+            outcome = fn(*args)
+        except (OperationalError, InterfaceError):
+            connections.close_all()  # the connection may have died while it was idle
+            outcome = fn(*args)
+        settle = future.set_result
     except Exception as error:  # the caller handles it
         settle, outcome = future.set_exception, error
         if isinstance(error, Error):
             connections.close_all()  # its state is unknown, so the next unit opens another
     with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiter any more
         future.get_loop().call_soon_threadsafe(_settle, future, settle, outcome)
-
-
-def _done(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    try:
-        return fn(*args)
-    except (OperationalError, InterfaceError):
-        connections.close_all()  # the connection may have died while it was idle
-        return fn(*args)
 
 
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
@@ -120,8 +113,8 @@ def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome:
 async def started_thread(name: str) -> ThreadPoolExecutor:
     """Return a thread that runs already.
 
-    Who starts a thread waits until it runs, which takes seconds while many others compute. So the
-    event loop starts none.
+    Starting a thread waits until it runs, which takes seconds while many others compute, so the
+    event loop must not do it.
     """
     thread = ThreadPoolExecutor(1, name)
     await asyncio.to_thread(lambda: thread.submit(int).result())

@@ -1,13 +1,12 @@
-"""Lets other writers of the database have their turn between the batches of long work, which calls
-`give_way`.
+"""Pauses between the batches of long work, which calls `give_way`, so that other writers get in.
 
 SQLite has one write lock and no queue for it: a writer that finds it taken tries again after 1, 2,
 5, 10, 15, 20, 25, 25, 25, 50 ms and so on. Work that takes the lock again at once is always faster;
 others were seen to wait 14 seconds.
 
-A server that starts has the database alone. Nobody waits for its batches then, so they are large
-and without pauses: a row in an index at random costs a third when 20,000 rows are written together,
-and the index is in memory.
+A server that starts has the database to itself. Nobody waits for its batches then, so they are
+large and without pauses: a row in an index at random costs a third when 20,000 rows are written
+together and the index is in memory.
 """
 
 from __future__ import annotations

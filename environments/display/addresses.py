@@ -1,8 +1,5 @@
-"""Parameters in the addresses of pages: what a page does not take is refused, with the value and
-what is allowed.
-
-Without that, a mistyped filter would leave a page, or what a form of it acts on, wider than was
-meant.
+"""Parameters in the addresses of pages: a page refuses what it does not take, with the value and
+what is allowed. Otherwise a mistyped filter would show, or change, more than was meant.
 """
 
 from __future__ import annotations
@@ -22,19 +19,19 @@ PARSED = "*"
 View = TypeVar("View", bound=Callable[..., Any])
 
 
-def cannot_be_used(name: str, value: str, allowed: str) -> BadRequest:
-    """Return the error for a parameter. `allowed`: why it cannot be used, or what can."""
-    return BadRequest(f"{name}={shorten(value, 80)!r} cannot be used: {allowed}.")
+def cannot_be_used(name: str, value: str, reason: str) -> BadRequest:
+    """Return the error for a parameter. `reason`: why it cannot be used, or what can be."""
+    return BadRequest(f"{name}={shorten(value, 80)!r} cannot be used: {reason}.")
 
 
-def no_such(name: str, known: Collection[str], what: str = "parameter", plural: str = "") -> str:
-    """Return why a name cannot be used: it is none of `known`. `plural`: of `what`, if no s at its
-    end makes it."""
-    if not known:
+def no_such(name: str, names: Collection[str], what: str = "parameter", plural: str = "") -> str:
+    """Return why a name that is not in `names` cannot be used. `plural`: of `what`, if it is not
+    formed by an s."""
+    if not names:
         return f"no {what} has that name; there are none here"
     return (
-        f"no {what} has that name.{nearest(name, known)} The {plural or f'{what}s'} are "
-        f"{', '.join(known)}"
+        f"no {what} has that name.{nearest(name, names)} The {plural or f'{what}s'} are "
+        f"{', '.join(names)}"
     )
 
 
@@ -46,26 +43,26 @@ def refuse_others(request: HttpRequest, names: Collection[str]) -> None:
 
 
 def refuse_doubles(request: HttpRequest, several: Collection[str] = ()) -> None:
-    """Refuse parameters to which the address gives two values, but those of `several`. Raises:
+    """Refuse parameters with two values in the address, except those in `several`. Raises:
     BadRequest."""
     for name, values in request.GET.lists():
         if name not in several and len({value for value in values if value.strip()}) > 1:
-            allowed = "the address has it more than once; one value is allowed"
-            raise cannot_be_used(name, ", ".join(values), allowed)
+            problem = "the address has it more than once; one value is allowed"
+            raise cannot_be_used(name, ", ".join(values), problem)
 
 
 def takes(*names: str, several: Collection[str] = ()) -> Callable[[View], View]:
-    """Return a decorator of a view, or of a method that is one, that refuses parameters other than
-    `names`.
+    """Return a decorator of a view, or of a method that is one, that refuses other parameters in
+    the address than `names`.
 
-    That holds for forms, too: their own values are not in the address. PARSED as the only name: the
-    view checks its parameters itself. `several`: names that may have several values.
+    PARSED as the only name: the view checks its parameters itself. `several`: names that may have
+    several values.
     """
 
     def decorate(view: View) -> View:
         @wraps(view)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            request = next(one for one in args if isinstance(one, HttpRequest))
+            request = next(argument for argument in args if isinstance(argument, HttpRequest))
             if PARSED not in names:
                 refuse_others(request, names)
                 refuse_doubles(request, several)

@@ -9,7 +9,6 @@ it.
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import itemgetter
 
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
@@ -43,7 +42,7 @@ def rendered(markdown: str, title: str = "") -> SafeString:
             token.attrs = cell_attributes(token.attrs)
         if token.children:
             token.children = [
-                made for child in token.children for made in _without_remote_image(child)
+                part for child in token.children for part in _without_remote_image(child)
             ]
     return clean_prose_with_pictures(parser.renderer.render(tokens, parser.options, {}))
 
@@ -51,27 +50,18 @@ def rendered(markdown: str, title: str = "") -> SafeString:
 @lru_cache(maxsize=256)
 def plain(markdown: str) -> str:
     """Return the words of the first paragraph of `markdown` in one line, without its marks, as
-    lists show them.
-
-    Headings come second: they are returned if there is nothing else.
-    """
-    tokens = _parser().parse(markdown)
-    starts = (False, *(token.type == "heading_open" for token in tokens))
-    told = [
-        (is_heading, _words_of(token)) for is_heading, token in zip(starts, tokens, strict=False)
-    ]
-    words = next((text for is_heading, text in sorted(told, key=itemgetter(0)) if text), "")
-    return " ".join(words.split())
-
-
-def _words_of(token: Token) -> str:
-    """Return the text of a token at the top level, which has children unless it is a block of
-    code."""
-    if token.children is None:
-        return token.content
-    return "".join(
-        " " if child.type.endswith("break") else child.content for child in token.children
-    )
+    lists show them; of the first heading if there is nothing else."""
+    heading, before = "", ""
+    for token in _parser().parse(markdown):
+        words = token.content
+        if token.children is not None:  # no block of code
+            words = "".join(
+                " " if child.type.endswith("break") else child.content for child in token.children
+            )
+        if words and before != "heading_open":
+            return " ".join(words.split())
+        heading, before = heading or words, token.type
+    return " ".join(heading.split())
 
 
 def _parser() -> MarkdownIt:

@@ -1,5 +1,5 @@
-"""How rewards, success rates, buckets, times and durations are written on pages: in templates, the
-admin, step cards.
+"""Rewards, success rates, buckets, times and durations as pages show them: templates, the admin and
+step cards.
 
 Rewards and times are HTML that shows the exact value on hover.
 """
@@ -27,7 +27,7 @@ NOTHING = "\N{EN DASH}"
 NONE = format_html('<span class="none">{}</span>', NOTHING)
 """The mark NOTHING as HTML."""
 BUCKETS = {"unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
-"""Mark of each bucket. The shape tells buckets apart, not only the colour."""
+"""Mark of each bucket. Its shape differs, not only its colour."""
 
 _BUCKET_WORDS = {
     "unseen": "no attempt yet",
@@ -110,7 +110,7 @@ def grouped(count: float | str | None) -> str:
     return f"{count:,}" if type(count) is int else floatformat(count, "0g")
 
 
-def coverage(covered: Coverage | None, query: str = "", *, is_mixed: bool = False) -> SafeString:
+def coverage(figures: Coverage | None, query: str = "", *, is_mixed: bool = False) -> SafeString:
     """Return how many rollouts a figure counts, with links to those that do not count with their
     own return.
 
@@ -118,46 +118,41 @@ def coverage(covered: Coverage | None, query: str = "", *, is_mixed: bool = Fals
     `is_mixed`: whether conventions of several environments hold, so that no list has the rollouts
     of one part alone.
     """
-    if not covered or not (covered.rollouts or covered.others):
+    if not figures or not (figures.rollouts or figures.others):
         return NONE
-    parts = covered.parts
-    listed = format_html(
+    parts = figures.parts
+    start = format_html(
         "{}?{}{}ending=", reverse("episodes"), query, SafeString("&amp;" if query else "")
     )
-    linked = '<a href="{0}{1}" data-ending="{1}">{2}</a>'
-    told = [
-        part.text if is_mixed else format_html(linked, listed, part.ending, part.text)
+    link = '<a href="{0}{1}" data-ending="{1}">{2}</a>'
+    texts = [
+        (part.text if is_mixed else format_html(link, start, part.ending, part.text),)
         for part in parts
     ]
     others = format_html_join(
         ", ",
         '<a href="{}{}">{} {}</a>',
         (
-            (listed, kind, f"{count:,}", _of_no_rollout(kind, count))
-            for kind, count in covered.others.items()
+            (start, kind, f"{count:,}", _words_of_no_rollout(kind, count))
+            for kind, count in figures.others.items()
         ),
     )
     return format_html(
-        '<span class="coverage" title="{}"><span class="number">{}</span> of <span '
-        'class="number">{}</span> rollout{}'
-        "{}{}</span>",
-        *(
-            covered.text_of(parts),
-            f"{covered.own:,}",
-            f"{covered.rollouts:,}",
-            "" if covered.rollouts == 1 else "s",
-        ),
-        format_html("; {}", format_html_join(", ", "{}", ((one,) for one in told))) if told else "",
+        '<span class="coverage" title="{}"><span class="number">{}</span> of '
+        '<span class="number">{}</span> rollout{}{}{}</span>',
+        figures.text_of(parts),
+        f"{figures.own:,}",
+        f"{figures.rollouts:,}",
+        "" if figures.rollouts == 1 else "s",
+        format_html("; {}", format_html_join(", ", "{}", texts)) if texts else "",
         format_html(' <span class="hint">(also {})</span>', others) if others else "",
     )
 
 
-def _of_no_rollout(kind: str, count: int) -> str:
-    return (
-        "continued, repeated or left"
-        if kind == "continued"
-        else f"{kind}{'' if count == 1 else 's'}"
-    )
+def _words_of_no_rollout(kind: str, count: int) -> str:
+    if kind == "continued":
+        return "continued, repeated or left"
+    return kind if count == 1 else f"{kind}s"
 
 
 def bucket(name: str) -> SafeString:
@@ -243,12 +238,7 @@ _CODE_SPAN = re.compile("`([^`]+)`")
 def code_spans(text: str) -> SafeString:
     """Return a plain text as HTML in which the words between backticks are code. A single backtick
     is left out."""
-    parts = enumerate(_CODE_SPAN.split(text))
-    return format_html_join(
-        "",
-        "{}",
-        (
-            (format_html("<code>{}</code>", part) if at % 2 else part.replace("`", ""),)
-            for at, part in parts
-        ),
-    )
+    parts: list[str] = _CODE_SPAN.split(text)
+    for at, part in enumerate(parts):
+        parts[at] = format_html("<code>{}</code>", part) if at % 2 else part.replace("`", "")
+    return format_html_join("", "{}", ((part,) for part in parts))

@@ -1,4 +1,4 @@
-"""Which images pages show and models take, and what is wrong with one: its type or its data."""
+"""The images that pages show and models take, and what is wrong with the type or data of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ IMAGE_TYPES = (*MODEL_IMAGE_TYPES, "image/avif", "image/bmp")
 """Types that browsers show. SVG is not one of them, because it is a document with scripts."""
 MAX_TYPE_CHARACTERS = 60
 
-_SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _START_CHARACTERS = 64
 """Characters of base64 that hold the beginnings below."""
@@ -30,13 +29,13 @@ _STARTS = {
 }
 
 
-def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = MODEL_IMAGE_TYPES) -> str:
+def image_problem(kind: Any, data: Any, image_types: tuple[str, ...] = MODEL_IMAGE_TYPES) -> str:
     """Return what is wrong with the type or the data (base64) of an image, as a clause; empty for a
     sound one.
 
     Only the beginning of the data is read; what is damaged further on is seen by who decodes it.
     """
-    types = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    types = f"{', '.join(image_types[:-1])} or {image_types[-1]}"
     if not isinstance(kind, str) or not kind:
         return f"the type is missing; use {types}"
     if not isinstance(data, str) or not data:
@@ -45,16 +44,11 @@ def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = MODEL_IMAGE_T
         return "the data is not base64"
     start = base64.b64decode(data[:_START_CHARACTERS])
     content = next((name for name, pattern in _STARTS.items() if pattern.match(start)), "")
-    if kind in allowed:
-        return (
-            ""
-            if content == kind
-            else f"the data is {content or 'no image'}, but the type is {kind}"
-        )
-    plain = kind.partition(";")[0].strip().lower()
-    plain = _SPELLINGS.get(plain, plain)
-    shortened = kind if len(kind) <= MAX_TYPE_CHARACTERS else f"{kind[:MAX_TYPE_CHARACTERS]}…"
-    advice = (
-        plain if plain in allowed and plain == content else content if content in allowed else types
-    )
-    return f"the type {shortened!r} is not allowed; use {advice}"
+    if kind == content and kind in image_types:
+        return ""
+    if kind in image_types:
+        return f"the data is {content or 'no image'}, but the type is {kind}"
+    if len(kind) > MAX_TYPE_CHARACTERS:
+        kind = f"{kind[:MAX_TYPE_CHARACTERS]}…"
+    advice = content if content in image_types else types
+    return f"the type {kind!r} is not allowed; use {advice}"

@@ -1,5 +1,4 @@
-"""The differences of two JSON texts, line by line; admin pages show with it what an edit
-changed."""
+"""The differences of two JSON texts, line by line, with which admin pages show an edit."""
 
 from __future__ import annotations
 
@@ -49,10 +48,10 @@ class DiffLine:
 def diff(before: str, after: str) -> list[DiffLine]:
     """Return the changed lines with a few lines around them, or an empty list if the indented texts
     are equal."""
-    shown = list(_folded(list(_compared(_lines(before), _lines(after)))))
-    if len(shown) <= MAX_LINES:
-        return shown
-    return [*shown[:MAX_LINES], DiffLine("skip", f"{len(shown) - MAX_LINES:,} more lines")]
+    lines = list(_folded(list(_compared(_lines(before), _lines(after)))))
+    if len(lines) <= MAX_LINES:
+        return lines
+    return [*lines[:MAX_LINES], DiffLine("skip", f"{len(lines) - MAX_LINES:,} more lines")]
 
 
 def _lines(text: str) -> list[str]:
@@ -69,8 +68,8 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]
 
     Equal lines at both ends are not compared, because most edits are small and most specs large.
     """
-    head = _equal(before, after)
-    tail = _equal(before[head:][::-1], after[head:][::-1])
+    head = _count_equal(before, after)
+    tail = _count_equal(before[head:][::-1], after[head:][::-1])
     yield from (DiffLine("same", text) for text in before[:head])
     yield from _changed(before[head : len(before) - tail], after[head : len(after) - tail])
     yield from (DiffLine("same", text) for text in before[len(before) - tail :])
@@ -87,22 +86,18 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
         if kind == "equal":
             yield from (DiffLine("same", text) for text in before[a:b])
         else:
-            gone, new = _marked(before[a:b], after[c:d])
-            yield from gone
+            old, new = _marked(before[a:b], after[c:d])
+            yield from old
             yield from new
 
 
 def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine], list[DiffLine]]:
     """Return the lines that were replaced and those in their places, with the words that changed in
     each pair."""
-    gone, new = (
-        [DiffLine("gone", text) for text in before],
-        [DiffLine("new", text) for text in after],
-    )
-    ours, theirs = (
-        [_WORDS.findall(text) for text in before],
-        [_WORDS.findall(text) for text in after],
-    )
+    old = [DiffLine("gone", text) for text in before]
+    new = [DiffLine("new", text) for text in after]
+    ours = [_WORDS.findall(text) for text in before]
+    theirs = [_WORDS.findall(text) for text in after]
     for n, m in _pairs(ours, theirs):
         if max(len(ours[n]), len(theirs[m])) > MAX_WORDS:
             continue
@@ -111,10 +106,10 @@ def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine]
             continue
         steps = matcher.get_opcodes()
         parts = [("".join(ours[n][a:b]), kind != "equal") for kind, a, b, _, _ in steps if b > a]
-        gone[n] = DiffLine("gone", before[n], tuple(parts))
+        old[n] = DiffLine("gone", before[n], tuple(parts))
         parts = [("".join(theirs[m][c:d]), kind != "equal") for kind, _, _, c, d in steps if d > c]
         new[m] = DiffLine("new", after[m], tuple(parts))
-    return gone, new
+    return old, new
 
 
 def _pairs(
@@ -124,15 +119,15 @@ def _pairs(
     words in common."""
     if len(ours) * len(theirs) > MAX_PAIRS:
         return [(n, n) for n in range(len(ours))] if len(ours) == len(theirs) else []
-    counted = [_weighed(line) for line in theirs]
+    weights = [_weighed(line) for line in theirs]
     best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(theirs) + 1)
     for n, line in enumerate(ours):
         words, above = _weighed(line), best
         best = above[:1]
-        for m, others in enumerate(counted):
+        for m, others in enumerate(weights):
             likeness = 2 * (words & others).total() / max(1, words.total() + others.total())
-            paired = (above[m][0] + likeness, (*above[m][1], (n, m))) if likeness else above[m]
-            best.append(max(paired, above[m + 1], best[m], key=itemgetter(0)))
+            best_pairs = (above[m][0] + likeness, (*above[m][1], (n, m))) if likeness else above[m]
+            best.append(max(best_pairs, above[m + 1], best[m], key=itemgetter(0)))
     return best[-1][1]
 
 
@@ -147,11 +142,11 @@ def _weighed(words: Sequence[str]) -> Counter[str]:
     )
 
 
-def _equal(one: Sequence[str], other: Sequence[str]) -> int:
+def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:
     """Return the number of equal lines at the beginning."""
     return next(
-        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
     )
 
 

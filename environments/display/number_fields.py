@@ -1,5 +1,4 @@
-"""Fields of forms that read numbers, and choices of rows by their number, in the digits 0 to 9 as
-everything else does.
+"""Fields of forms for numbers, and for rows by their number, in the digits 0 to 9.
 
 Django's own fields also take `1_000`, blanks around a number, and the digits of every script.
 """

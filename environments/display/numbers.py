@@ -1,5 +1,4 @@
-"""How numbers are written, as plain text, on pages, in sentences and in addresses. Needs neither
-Django nor a database.
+"""Numbers as plain text, for pages, sentences and addresses. Needs neither Django nor a database.
 
 `static/orsweb/figures.js` writes signed numbers like `signed` does
 (`tests/browser/test_figures.py`).
@@ -34,10 +33,14 @@ def unsigned(value: float) -> str:
     size = abs(value)
     if size < MIN_SIZE:
         return "0.00"
-    if 1e6 <= size < math.inf:
+    if size == math.inf:
+        text = "inf"
+    elif size >= 1e6:
         text = _large(size)
     else:
-        text = f"{_rounded(size):,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
+        # the shortest text is rounded, halves up, so that 0.075 becomes 0.08, as in JavaScript
+        hundredths = Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
+        text = f"{hundredths:,.2f}" if size >= 0.005 else f"{size:.2g}"
     if "e-" in text:  # below 0.0001
         text = "0.00"
     return f"\N{MINUS SIGN}{text}" if value < 0 else text
@@ -49,9 +52,8 @@ def plain(value: float, digits: int = 6) -> str:
 
     Up to 1e15 all digits before the point are written.
     """
-    text = (
-        f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
-    )
+    is_long = 10**digits - 0.5 <= abs(value) < 1e15
+    text = f"{value:,.0f}" if is_long else f"{shown(value):.{digits}g}"
     return text.replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
 
 
@@ -71,17 +73,11 @@ def digits_of(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def _rounded(size: float) -> Decimal:
-    """Return `size` rounded to two decimals of its shortest text, halves up: 0.075 becomes 0.08, as
-    in JavaScript."""
-    return Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
-
-
 def _large(size: float) -> str:
     """Return a size from 1e6 on with three digits: 1.23M, 12.3B, 123T, and a power of ten from 1e15
     on."""
-    rounded = _THREE_DIGITS.create_decimal(repr(float(size)))
-    exponent = rounded.adjusted()
+    number = _THREE_DIGITS.create_decimal(repr(float(size)))
+    exponent = number.adjusted()
     unit = exponent // 3 * 3 if exponent < 15 else exponent
     name = _UNITS.get(unit) or f"\N{MULTIPLICATION SIGN}10{str(unit).translate(_RAISED)}"
-    return f"{rounded.scaleb(-unit).normalize():f}{name}"
+    return f"{number.scaleb(-unit).normalize():f}{name}"

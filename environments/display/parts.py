@@ -72,11 +72,9 @@ def fields(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
 
 def blocks(value: Any, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
     """Return text and image blocks as parts, and blocks of other types as JSON."""
-    return (
-        [_block(block, limit) for block in value]
-        if isinstance(value, list)
-        else [_value("", value, limit)]
-    )
+    if not isinstance(value, list):
+        return [_value("", value, limit)]
+    return [_block(block, limit) for block in value]
 
 
 def prompt(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
@@ -92,14 +90,10 @@ def tools(text: str) -> list[ToolPart]:
     """Return the tools of a list as the agent received it, with the terminal tool last."""
     value = read_json(text)
     listing = value if isinstance(value, dict) else {"tools": value}
-    listed = listing.get("tools")
-    found = [
-        _tool(item)
-        for item in (listed if isinstance(listed, list) else [])
-        if isinstance(item, dict)
-    ]
-    final = listing.get("terminal_tool")
-    return [*found, _tool(final)] if isinstance(final, dict) else found
+    items = listing.get("tools")
+    items = [*items] if isinstance(items, list) else []
+    items.append(listing.get("terminal_tool"))
+    return [_tool(item) for item in items if isinstance(item, dict)]
 
 
 def _message(item: Any, limit: int) -> list[Part]:
@@ -141,6 +135,7 @@ def _text(text: str, label: str, kind: Literal["text", "json"], limit: int) -> P
 
 
 def indented(value: Any) -> str:
+    """Return a JSON value as indented text."""
     try:
         return _encodable(json.dumps(value, indent=2, ensure_ascii=False))
     except RecursionError:

@@ -1,5 +1,5 @@
-"""Makes a JSON Schema one that all readers follow: each reference is a `$ref` to its root or to a
-definition.
+"""Rewrites a JSON Schema so that all readers follow it: each reference is a `$ref` to its root or to
+a definition.
 
 Providers and clients know neither documents within a schema nor dynamic references, and converters
 drop branches to which a pointer may lead. Source: JSON Schema Core 2020-12, sections 8.2 and 9.2;
@@ -37,9 +37,8 @@ _OF_A_DOCUMENT = frozenset({"$id", "$anchor", "$dynamicAnchor", "$recursiveAncho
 def portable(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     """Return the schema, and what is wrong with it. A reference that leads nowhere is left out."""
     document = _Document(schema)
-    return (document.copy() if document.is_changed else schema), list(
-        dict.fromkeys(document.problems)
-    )
+    problems = list(dict.fromkeys(document.problems))
+    return (document.copy() if document.is_changed else schema), problems
 
 
 class _Document:
@@ -81,8 +80,8 @@ class _Document:
                     f"'required' has {shorten(repr(most[0]), _SHOWN_CHARACTERS)} twice"
                 )
             else:
-                shown = shorten(repr(part["required"]), _SHOWN_CHARACTERS)
-                self.problems.append(f"'required' is {shown}, which is no list of names")
+                value = shorten(repr(part["required"]), _SHOWN_CHARACTERS)
+                self.problems.append(f"'required' is {value}, which is no list of names")
 
     def _targets_of(self, part: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Return the references of a part, each with what it points at. One that leads nowhere is a
@@ -104,11 +103,10 @@ class _Document:
         if not isinstance(reference, str):
             raise missing(reference)
         try:
-            uri, fragment = (
-                (base, reference[1:])
-                if reference.startswith("#")
-                else urldefrag(urljoin(base, reference))
-            )
+            if reference.startswith("#"):
+                uri, fragment = base, reference[1:]
+            else:
+                uri, fragment = urldefrag(urljoin(base, reference))
         except ValueError:
             raise missing(reference) from None
         root = self._bases[id(self._root)]
@@ -141,7 +139,7 @@ class _Document:
 
     def copy(self) -> Mapping[str, Any]:
         self._pointed = {
-            id(part): reference for found in self._targets.values() for reference, part in found
+            id(part): reference for targets in self._targets.values() for reference, part in targets
         }
         self._names = {
             id(part): f"#/$defs/{name}"
@@ -151,13 +149,13 @@ class _Document:
         self._names[id(self._root)] = "#"
         self._waiting: list[tuple[str, Any]] = []
         copy: dict[str, Any] = self._copied(self._root)
-        added = {}
+        definitions = {}
         while self._waiting:
             name, part = self._waiting.pop()
-            added[name] = self._copied(part, part)
-        if added:
+            definitions[name] = self._copied(part, part)
+        if definitions:
             own = copy.get("$defs")
-            copy["$defs"] = {**(own if isinstance(own, Mapping) else {}), **added}
+            copy["$defs"] = {**(own if isinstance(own, Mapping) else {}), **definitions}
         return copy
 
     def _copied(self, value: Any, definition: Any = None) -> Any:
@@ -170,7 +168,9 @@ class _Document:
         if definition is not None and value is not definition and id(value) in self._pointed:
             # so that no part is in two definitions
             return self._reference(self._pointed[id(value)], value)
-        dropped = (_REFERENCES | _OF_A_DOCUMENT) - ({"$id"} if value is self._root else set())
+        left_out = _REFERENCES | _OF_A_DOCUMENT
+        if value is self._root:
+            left_out -= {"$id"}
         copy: dict[str, Any] = {}
         for keyword, inner in value.items():
             if keyword == "required":
@@ -179,7 +179,7 @@ class _Document:
                 copy[keyword] = {
                     name: self._copied(part, definition) for name, part in inner.items()
                 }
-            elif keyword not in dropped:
+            elif keyword not in left_out:
                 copy[keyword] = inner if keyword in NO_SCHEMAS else self._copied(inner, definition)
         forms = [self._reference(*target) for target in self._targets.get(id(value), ())]
         if len(forms) == 1:

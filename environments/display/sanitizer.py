@@ -1,5 +1,4 @@
-"""Removal of everything from rendered HTML that a page must not hold, by nh3; used by cards,
-Markdown and formulas.
+"""Removes from rendered HTML what a page must not hold, with nh3: of cards, Markdown and formulas.
 
 The texts are written by authors and agents, so nothing that a renderer returns is trusted: only the
 elements and attributes listed here are left. A link says nothing about the page that it is on
@@ -105,10 +104,10 @@ def clean_math(mathml: str) -> SafeString:
     Raises: ValueError when an element had to be removed, because a formula without it would say
     something else.
     """
-    cleaned = _math.clean(mathml)
-    if _count_elements(cleaned) != _count_elements(mathml):
+    markup = _math.clean(mathml)
+    if _count_elements(markup) != _count_elements(mathml):
         raise ValueError("the markup holds more than a formula")
-    return mark_safe(cleaned)  # nosec B308 # cleaned by nh3
+    return mark_safe(markup)  # nosec B308 # cleaned by nh3
 
 
 def _count_elements(markup: str) -> int:

@@ -1,11 +1,12 @@
-"""A JSON Schema as a list of fields with their types and limits in words; pages show tools and
-tasks with it."""
+"""A JSON Schema as a list of fields with their types and limits in words, for pages about tools and
+tasks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from environments.display.schema_references import References
@@ -23,14 +24,15 @@ _NAMES = {
     "number": "number",
 }
 _LIMITS = {
-    **{"minimum": "at least {}", "maximum": "at most {}"},
-    **{"exclusiveMinimum": "above {}", "exclusiveMaximum": "below {}"},
-    **{
-        "minLength": "{} characters or more",
-        "maxLength": "{} characters at most",
-        "pattern": "like {}",
-    },
-    **{"minItems": "{} or more", "maxItems": "{} at most"},
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "above {}",
+    "exclusiveMaximum": "below {}",
+    "minLength": "{} characters or more",
+    "maxLength": "{} characters at most",
+    "pattern": "like {}",
+    "minItems": "{} or more",
+    "maxItems": "{} at most",
 }
 _NOT_EMPTY = _LIMITS["minLength"].format(1)
 
@@ -51,31 +53,27 @@ def fields_of(schema: Any) -> list[SchemaField]:
     """Return the named members of an object schema, each followed by those of the object in it."""
     if not isinstance(schema, dict):
         return []
-    found: list[SchemaField] = []
-    for field in _members(schema, schema, "", MAX_DEPTH):
-        found.append(field)
-        if len(found) == MAX_FIELDS:
-            break
-    return found
+    return list(islice(_members(schema, schema, "", MAX_DEPTH), MAX_FIELDS))
 
 
 def _members(
     schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: int
 ) -> Iterator[SchemaField]:
     schema = resolved(schema, root)
-    members, required = schema.get("properties"), schema.get("required")
+    members, required_names = schema.get("properties"), schema.get("required")
     if not isinstance(members, dict) or not depth:
         return
-    needed = set(map(str, required)) if isinstance(required, list) else set()
+    names = set(map(str, required_names)) if isinstance(required_names, list) else set()
     for name, member in members.items():
         if not isinstance(member, dict):
             continue
         inner, path = resolved(member, root), f"{prefix}{name}"
+        description = inner.get("description")
         yield SchemaField(
             path,
             kind_of(inner, root),
-            name in needed,
-            _text(inner.get("description")),
+            name in names,
+            description if isinstance(description, str) else "",
             limits_of(inner),
         )
         items = inner.get("items")
@@ -107,60 +105,58 @@ def kind_of(schema: dict[str, Any], root: dict[str, Any]) -> str:
 
 
 def _kind(
-    schema: dict[str, Any], root: dict[str, Any], depth: int, known: dict[tuple[int, int], str]
+    schema: dict[str, Any], root: dict[str, Any], depth: int, kinds: dict[tuple[int, int], str]
 ) -> str:
-    """Return the type in words. `known`: by part and depth, as unions of references multiply the
+    """Return the type in words. `kinds`: by part and depth, as unions of references multiply the
     work at each level."""
     place = (id(schema), depth)
-    if place not in known:
-        known[place] = _new_kind(resolved(schema, root), root, depth, known)
-    return known[place]
+    if place not in kinds:
+        kinds[place] = _new_kind(resolved(schema, root), root, depth, kinds)
+    return kinds[place]
 
 
 def _new_kind(
-    schema: dict[str, Any], root: dict[str, Any], depth: int, known: dict[tuple[int, int], str]
+    schema: dict[str, Any], root: dict[str, Any], depth: int, kinds: dict[tuple[int, int], str]
 ) -> str:
     if "const" in schema:
         return _json(schema["const"])
     if isinstance(schema.get("enum"), list):
-        return " or ".join(_json(value) for value in schema["enum"][:12]) + (
-            " …" if len(schema["enum"]) > 12 else ""
-        )
+        words = " or ".join(_json(value) for value in schema["enum"][:12])
+        return f"{words} …" if len(schema["enum"]) > 12 else words
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list) and depth:
         return _either(
             [
-                _kind(choice, root, depth - 1, known)
+                _kind(choice, root, depth - 1, kinds)
                 for choice in choices
                 if isinstance(choice, dict)
             ]
         )
     kind = schema.get("type")
     if isinstance(kind, list):
-        return _either([_NAMES.get(str(one), str(one)) for one in kind])
+        return _either([_NAMES.get(str(name), str(name)) for name in kind])
     if kind == "array" and isinstance(schema.get("items"), dict) and depth:
-        return f"list of {_kind(schema['items'], root, depth - 1, known)}"
+        return f"list of {_kind(schema['items'], root, depth - 1, kinds)}"
     return _NAMES.get(str(kind), str(kind)) if kind else "anything"
 
 
 def _either(kinds: list[str]) -> str:
     """Join distinct kinds; "whole number" is left out if "number" is there."""
-    named = [
-        kind for kind in dict.fromkeys(kinds) if kind != "whole number" or "number" not in kinds
-    ]
-    return " or ".join(named)
+    if "number" in kinds:
+        kinds = [kind for kind in kinds if kind != "whole number"]
+    return " or ".join(dict.fromkeys(kinds))
 
 
 def limits_of(schema: dict[str, Any]) -> str:
-    said = [
+    texts = [
         words.format(limit_shown(key, schema[key]))
         for key, words in _LIMITS.items()
         if key in schema
     ]
-    said = ["not empty" if words == _NOT_EMPTY else words for words in said]
+    texts = ["not empty" if text == _NOT_EMPTY else text for text in texts]
     if "default" in schema:
-        said.append(f"default {_json(schema['default'])}")
-    return ", ".join(said)
+        texts.append(f"default {_json(schema['default'])}")
+    return ", ".join(texts)
 
 
 def limit_shown(key: str, value: Any) -> str:
@@ -170,10 +166,5 @@ def limit_shown(key: str, value: Any) -> str:
     return _json(value)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return shorten(text, MAX_SHOWN)
+    return shorten(json.dumps(value, ensure_ascii=False), MAX_SHOWN)

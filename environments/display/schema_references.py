@@ -42,8 +42,8 @@ class References:
             if pointer not in self._anchors:
                 raise missing(reference)
             return self._anchors[pointer]
-        for escaped in pointer.split("/")[1:]:
-            name = escaped.replace("~1", "/").replace("~0", "~")
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
             if isinstance(target, Mapping) and name in target:
                 target = target[name]
             elif isinstance(target, list) and _INDEX.fullmatch(name) and int(name) < len(target):

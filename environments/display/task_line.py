@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 MAX_SUMMARY_CHARACTERS = 200
@@ -18,19 +19,9 @@ MAX_READ_CHARACTERS = 8_000
 """Characters of a spec that are read; callers may pass no more than these."""
 
 _DESCRIPTIVE = (
-    *(
-        "question",
-        "prompt",
-        "goal",
-        "title",
-        "problem",
-        "instruction",
-        "instructions",
-        "query",
-        "task",
-    ),
-    *("description", "statement", "text", "name", "input", "content", "message", "messages"),
-)
+    "question", "prompt", "goal", "title", "problem", "instruction", "instructions", "query", "task",
+    "description", "statement", "text", "name", "input", "content", "message", "messages",
+)  # fmt: skip
 _WORDS = re.compile(r"\S+\s+\S+")
 _STRINGS = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(?:\s*+:\s*+"((?:[^"\\]|\\.)*+))?)?')
 """A string, and the string of which it is the name. A string without an end is read once, to the
@@ -38,15 +29,15 @@ end of the text."""
 _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
-def summary(spec: str, field: str = "", hidden: Collection[str] | None = None) -> str:
-    """Return one line for `spec`, JSON text that may be cut off; `field` is preferred, `hidden` are
-    left out.
+def summary(spec: str, field: str = "", hidden_fields: Collection[str] | None = None) -> str:
+    """Return one line for `spec`, a JSON text that may be cut off. `field` is preferred, and
+    `hidden_fields` are left out.
 
     A spec without content is 'empty', or 'no visible fields' if some may be hidden.
     """
     try:
-        line = _line(_description(_read(spec[:MAX_READ_CHARACTERS], hidden or ()), field))
-        return line or ("no visible fields" if hidden else "empty")
+        line = _line(_description(_read(spec[:MAX_READ_CHARACTERS], hidden_fields or ()), field))
+        return line or ("no visible fields" if hidden_fields else "empty")
     except RecursionError:
         return "nested too deeply to be summarized"
 
@@ -54,62 +45,57 @@ def summary(spec: str, field: str = "", hidden: Collection[str] | None = None) -
 def summary_field(schema: str) -> str:
     """Return the member that a task schema (JSON text) names as the summary, or an empty text."""
     try:
-        declared = json.loads(schema) if schema else {}
+        value = json.loads(schema) if schema else {}
     except (ValueError, RecursionError):
         return ""
-    named = declared.get("x-summary") if isinstance(declared, dict) else None
-    return named if isinstance(named, str) else ""
+    name = value.get("x-summary") if isinstance(value, dict) else None
+    return name if isinstance(name, str) else ""
 
 
-def _read(spec: str, hidden: Collection[str]) -> Any:
+def _read(spec: str, hidden_fields: Collection[str]) -> Any:
     """Return the value, or the members with string values that can be read from text that was cut
     off."""
     try:
         value = json.loads(spec)
     except (ValueError, RecursionError):
-        return _read_cut(spec, hidden)
-    return (
-        {name: value[name] for name in value if name not in hidden}
-        if isinstance(value, dict)
-        else value
-    )
+        return _read_cut(spec, hidden_fields)
+    if not isinstance(value, dict):
+        return value
+    return {name: value[name] for name in value if name not in hidden_fields}
 
 
-def _read_cut(spec: str, hidden: Collection[str]) -> Any:
+def _read_cut(spec: str, hidden_fields: Collection[str]) -> Any:
     """Return members of a spec that was cut off, up to the first hidden one, because its end cannot
     be found."""
-    before = min(
-        (at for name in hidden if (at := spec.find(json.dumps(name))) >= 0), default=len(spec)
-    )
-    members = _STRINGS.finditer(spec[:before] + '"')
-    found = {member[1]: _unescaped(member[2]) for member in members if member[2] is not None}
-    return found if found or hidden else spec
-
-
-def _unescaped(text: str) -> str:
-    try:
-        return str(json.loads(f'"{text}"'))
-    except ValueError:
-        return text
+    places = (spec.find(json.dumps(name)) for name in hidden_fields)
+    end = min((at for at in places if at >= 0), default=len(spec))
+    members = dict[str, str]()
+    for match in _STRINGS.finditer(spec[:end] + '"'):
+        if (text := match[2]) is not None:
+            with suppress(ValueError):
+                text = str(json.loads(f'"{text}"'))
+            members[match[1]] = text
+    return members if members or hidden_fields else spec
 
 
 def _description(value: Any, field: str = "") -> str:
     """Return the text that describes `value` best."""
     if isinstance(value, list) and value:
-        return (
-            _description(value[0])
-            if isinstance(value[0], dict)
-            else ", ".join(_short(item) for item in value)
-        )
+        if isinstance(value[0], dict):
+            return _description(value[0])
+        return ", ".join(_short(item) for item in value)
     if not isinstance(value, dict):
         return value if isinstance(value, str) else _short(value)
     by_name = {str(name).lower(): name for name in reversed(value)}
     for name in (field, *(by_name[word] for word in _DESCRIPTIVE if word in by_name)):
-        if name in value and (found := _inner(value[name])):
-            return found
-    return _longest_words(value) or " · ".join(
-        f"{name} {_short(member)}" for name, member in value.items()
-    )
+        if name in value and (text := _inner(value[name])):
+            return text
+    texts = [
+        member for member in value.values() if isinstance(member, str) and _WORDS.search(member)
+    ]
+    if longest := max(texts, key=len, default=""):
+        return longest
+    return " · ".join(f"{name} {_short(member)}" for name, member in value.items())
 
 
 def _inner(value: Any) -> str:
@@ -117,13 +103,6 @@ def _inner(value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
     return _description(value) if isinstance(value, dict | list) and value else ""
-
-
-def _longest_words(members: dict[str, Any]) -> str:
-    texts = [
-        member for member in members.values() if isinstance(member, str) and _WORDS.search(member)
-    ]
-    return max(texts, key=len, default="")
 
 
 def _short(value: Any) -> str:
@@ -136,14 +115,8 @@ def _short(value: Any) -> str:
 def _line(text: str) -> str:
     """Return `text` cut, on one line, and without lone surrogates, which JSON can contain and UTF-8
     cannot."""
-    line = (
-        _ODD.sub(" ", text[: 4 * MAX_SUMMARY_CHARACTERS])
-        .strip()
-        .encode("utf-8", "backslashreplace")
-        .decode("utf-8")
-    )
-    return (
-        line
-        if len(line) <= MAX_SUMMARY_CHARACTERS
-        else f"{line[: MAX_SUMMARY_CHARACTERS - 1].rstrip()}…"
-    )
+    line = _ODD.sub(" ", text[: 4 * MAX_SUMMARY_CHARACTERS]).strip()
+    line = line.encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(line) <= MAX_SUMMARY_CHARACTERS:
+        return line
+    return f"{line[: MAX_SUMMARY_CHARACTERS - 1].rstrip()}…"

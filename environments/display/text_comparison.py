@@ -1,5 +1,4 @@
-"""What agents can read of a task's content, for comparisons: the same words in another spelling,
-and answers in them.
+"""Compares what agents can read of tasks: the same words in another spelling, and answers in them.
 
 A class makes the prompt from the content, so two contents with the same words give two prompts with
 the same words.
@@ -86,26 +85,26 @@ def _sort(value: Mapping[str, Any], words: Words, others: list[str]) -> None:
         if kind == "answer":
             words.answers.add(_as_written(member))
             continue
-        added = words.labels if kind == "label" else others
+        texts = words.labels if kind == "label" else others
         if not isinstance(member, dict):
-            added.append(name.casefold())
-            _add_words(member, words, added)
+            texts.append(name.casefold())
+            _add_words(member, words, texts)
             continue
-        added.append(name.casefold())
-        count = len(added)
-        _sort(member, words, added)
-        if len(added) == count:
-            added.pop()
+        texts.append(name.casefold())
+        count = len(texts)
+        _sort(member, words, texts)
+        if len(texts) == count:
+            texts.pop()
 
 
-def _add_words(value: Any, words: Words, added: list[str]) -> None:
+def _add_words(value: Any, words: Words, texts: list[str]) -> None:
     if isinstance(value, str):
-        added.append(_as_compared(value))
+        texts.append(_as_compared(value))
     elif isinstance(value, list):
         for item in value:
-            _add_words(item, words, added)
+            _add_words(item, words, texts)
     elif not isinstance(value, dict):
-        added.append(str(value) if type(value) is int else json.dumps(as_same(value)))
+        texts.append(str(value) if type(value) is int else json.dumps(as_same(value)))
     else:
         for name in sorted(value):
             if _is_blank(member := value[name]):
@@ -113,17 +112,14 @@ def _add_words(value: Any, words: Words, added: list[str]) -> None:
             if _ANSWER_IN_LIST.fullmatch(name.lower()):
                 words.answers.add(_as_written(member))
                 continue
-            added.append(name.casefold())
-            _add_words(member, words, added)
+            texts.append(name.casefold())
+            _add_words(member, words, texts)
 
 
 def _as_written(answer: Any) -> str:
-    text = (
-        answer
-        if isinstance(answer, str)
-        else json.dumps(as_same(answer), ensure_ascii=False, sort_keys=True)
-    )
-    return without_invisible(text).strip()
+    if not isinstance(answer, str):
+        answer = json.dumps(as_same(answer), ensure_ascii=False, sort_keys=True)
+    return without_invisible(answer).strip()
 
 
 def _is_blank(value: Any) -> bool:
@@ -137,9 +133,9 @@ def _is_blank(value: Any) -> bool:
 @lru_cache(1000)
 def _kind_of(name: str) -> str:
     name = _WORD_BREAK.sub("_", name).lower()
-    return (
-        "answer" if _ANSWER.fullmatch(name) else "label" if _LABEL.fullmatch(name) else "question"
-    )
+    if _ANSWER.fullmatch(name):
+        return "answer"
+    return "label" if _LABEL.fullmatch(name) else "question"
 
 
 def _as_compared(text: str) -> str:
@@ -177,11 +173,9 @@ def as_same(value: Any) -> Any:
         return int(value)
     if isinstance(value, list):
         return [as_same(item) for item in value]
-    return (
-        {name: as_same(member) for name, member in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+    if isinstance(value, dict):
+        return {name: as_same(member) for name, member in value.items()}
+    return value
 
 
 def question_of(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,16 +199,18 @@ def tells_apart(words: int, contents: int) -> bool:
     return 2 * words >= contents
 
 
-def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:
-    """Return the name of an answer that a text that agents get `tells`; empty if none does."""
-    shown = [
-        value
-        for name, value in spec.items()
-        if isinstance(value, str) and not _is_hidden(name, hidden)
+def readable_answer(spec: Mapping[str, Any], hidden_fields: Collection[str] = ()) -> str:
+    """Return the name of an answer that one of the texts for agents `tells`; empty if none does."""
+    is_hidden = {
+        name: name in hidden_fields or ANSWER_NAME.fullmatch(name.lower()) is not None
+        for name in spec
+    }
+    texts = [
+        value for name, value in spec.items() if isinstance(value, str) and not is_hidden[name]
     ]
     for name, value in spec.items():
-        answer = as_answer(value) if _is_hidden(name, hidden) else ""
-        if answer and any(tells(text, answer) for text in shown):
+        answer = as_answer(value) if is_hidden[name] else ""
+        if answer and any(tells(text, answer) for text in texts):
             return name
     return ""
 
@@ -242,7 +238,3 @@ def tells(text: str, answer: str) -> bool:
         re.search(rf"{_ANNOUNCED.pattern}{re.escape(answer)}(?!\w)", text, re.IGNORECASE)
         is not None
     )
-
-
-def _is_hidden(name: str, hidden: Collection[str]) -> bool:
-    return name in hidden or ANSWER_NAME.fullmatch(name.lower()) is not None

@@ -2,8 +2,8 @@
 
 Such characters make a reader see something else than what is there: bidirectional controls reorder
 a line, tags and variation selectors carry text that only a model reads, and escape sequences
-repaint a terminal. Emoji sequences and
-the joiners and selectors of scripts stay, one at a time and only where they have an effect.
+repaint a terminal. Emoji sequences and the joiners and selectors of scripts stay, one at a time and
+only where they have an effect.
 
 Source: Unicode 16, Default_Ignorable_Code_Point (DerivedCoreProperties.txt) and
 emoji-sequences.txt.
@@ -16,34 +16,29 @@ import re
 from environments.invisible import IGNORABLE
 
 _NAMES = {
-    **{
-        0x034F: "CGJ",
-        0x061C: "ALM",
-        0x200B: "ZWSP",
-        0x200C: "ZWNJ",
-        0x200D: "ZWJ",
-        0x200E: "LRM",
-        0x200F: "RLM",
-    },
-    **{
-        0x2028: "LS",
-        0x2029: "PS",
-        0x202A: "LRE",
-        0x202B: "RLE",
-        0x202C: "PDF",
-        0x202D: "LRO",
-        0x202E: "RLO",
-    },
-    **{
-        0x2060: "WJ",
-        0x2066: "LRI",
-        0x2067: "RLI",
-        0x2068: "FSI",
-        0x2069: "PDI",
-        0x00AD: "SHY",
-        0xFEFF: "BOM",
-    },
-    **{0xFE0E: "VS15", 0xFE0F: "VS16"},
+    0x00AD: "SHY",
+    0x034F: "CGJ",
+    0x061C: "ALM",
+    0x200B: "ZWSP",
+    0x200C: "ZWNJ",
+    0x200D: "ZWJ",
+    0x200E: "LRM",
+    0x200F: "RLM",
+    0x2028: "LS",
+    0x2029: "PS",
+    0x202A: "LRE",
+    0x202B: "RLE",
+    0x202C: "PDF",
+    0x202D: "LRO",
+    0x202E: "RLO",
+    0x2060: "WJ",
+    0x2066: "LRI",
+    0x2067: "RLI",
+    0x2068: "FSI",
+    0x2069: "PDI",
+    0xFE0E: "VS15",
+    0xFE0F: "VS16",
+    0xFEFF: "BOM",
 }
 _HIDDEN = f"\x00-\x08\x0b-\x1f\x7f-\x9f{IGNORABLE}\u2028\u2029\u2800\ud800-\udfff\ufff9-\ufffb\U00016fe4\U0001d159"
 """Also controls but tab and line feed, separators of lines, blank letters, and halves of pairs."""

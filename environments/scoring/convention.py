@@ -1,5 +1,4 @@
-"""The convention by which figures count rollouts that did not end by the agent's own play, and its
-coverage.
+"""The convention: how figures count rollouts that did not end by the agent's own play.
 
 A *rollout* is an ended episode that is neither a probe nor a continuation. One that finished or was
 abandoned counts with its return. For each of the other kinds the convention says how it counts:
@@ -26,7 +25,6 @@ too."""
 FAILURE_KINDS = ("interrupted", "env_error", "setup_failed")
 _NO_ROLLOUTS = ("probe", "continued")
 _LETTERS: Mapping[str, Treatment] = {"k": "keep", "z": "zero", "o": "out"}
-_OUT: Treatment = "out"
 _WORDS = {
     "no_call": "no call",
     "expired": "expired",
@@ -57,13 +55,13 @@ class Convention:
 
     @property
     def treatments(self) -> Mapping[str, Treatment]:
-        """Return how each kind of ending counts (`episodes.attempts.rule.KIND`); probes and
-        continuations are `out`."""
+        """How each kind of ending counts (`episodes.attempts.rule.KIND`); probes and continuations
+        are `out`."""
         return _treatments(self)
 
     def parameters(self, own: Convention) -> dict[str, str]:
-        """Return the parts that differ from the convention `own`, as parameters of an address on
-        which that holds."""
+        """Return the parts that differ from the convention `own`, as parameters of an address for
+        which `own` is in force."""
         return {
             name: value
             for name in CONVENTION_PARTS
@@ -79,37 +77,39 @@ STANDARD = Convention()
 """The convention that holds unless a class or an address says otherwise."""
 
 
-def convention_declared(declared: object) -> Convention:
+def convention_declared(parts: object) -> Convention:
     """Return the convention that a class declares, a mapping from parts to values.
 
     Raises: ValueError with a sentence that says what is allowed.
     """
-    if not isinstance(declared, Mapping):
+    if not isinstance(parts, Mapping):
         raise ValueError(
-            f"convention is {declared!r}; it must be a mapping such as {{'no_call': 'out'}}."
+            f"convention is {parts!r}; it must be a mapping such as {{'no_call': 'out'}}."
         )
-    for part, value in declared.items():
+    for part, value in parts.items():
         if part not in CONVENTION_PARTS:
             raise ValueError(
                 f"convention has the part {part!r}; there are {', '.join(CONVENTION_PARTS)}."
             )
         if value not in CONVENTION_PARTS[part]:
-            allowed = " or ".join(map(repr, CONVENTION_PARTS[part]))
-            raise ValueError(f"convention says {part!r}: {value!r}; use {allowed}.")
-    return Convention(**declared)
+            values = " or ".join(map(repr, CONVENTION_PARTS[part]))
+            raise ValueError(f"convention says {part!r}: {value!r}; use {values}.")
+    return Convention(**parts)
 
 
 @cache
 def _treatments(convention: Convention) -> Mapping[str, Treatment]:
-    parts: dict[str, Treatment] = {
-        field.name: getattr(convention, field.name) for field in fields(convention)
-    }
-    own: dict[str, Treatment] = {"": "keep", "finished": "keep", "abandoned": "keep"}
     return {
-        **own,
-        **parts,
+        "": "keep",
+        "finished": "keep",
+        "abandoned": "keep",
+        "no_call": convention.no_call,
+        "expired": convention.expired,
+        "interrupted": convention.interrupted,
+        "env_error": convention.env_error,
         "setup_failed": convention.env_error,
-        **dict.fromkeys(_NO_ROLLOUTS, _OUT),
+        "probe": "out",
+        "continued": "out",
     }
 
 
@@ -151,21 +151,19 @@ class Coverage:
         Otherwise each kind of failure is a part of its own, because the filter `failure` would find
         all of them.
         """
-        found = list[CoveragePart]()
-        if not (self.zero or self.out):
-            return found
-        are_alike = self.zero.keys().isdisjoint(FAILURE_KINDS) or self.out.keys().isdisjoint(
-            FAILURE_KINDS
+        parts = list[CoveragePart]()
+        are_alike = not (
+            set(FAILURE_KINDS) & self.zero.keys() and set(FAILURE_KINDS) & self.out.keys()
         )
         for is_zero, kinds in ((True, self.zero), (False, self.out)):
             failures = sum(kinds.get(kind, 0) for kind in FAILURE_KINDS)
             for kind, count in kinds.items():
                 if kind not in FAILURE_KINDS or not are_alike:
-                    found.append(CoveragePart(kind, count, _WORDS.get(kind, kind), is_zero=is_zero))
+                    parts.append(CoveragePart(kind, count, _WORDS.get(kind, kind), is_zero=is_zero))
             if failures and are_alike:
                 words = "infrastructure failure" if failures == 1 else "infrastructure failures"
-                found.append(CoveragePart("failure", failures, words, is_zero=is_zero))
-        return found
+                parts.append(CoveragePart("failure", failures, words, is_zero=is_zero))
+        return parts
 
     @property
     def text(self) -> str:
@@ -174,7 +172,7 @@ class Coverage:
         return self.text_of(self.parts)
 
     def text_of(self, parts: Sequence[CoveragePart]) -> str:
-        """Return `text`, given the parts."""
+        """Return `text` for these parts."""
         head = f"{self.own:,} of {self.rollouts:,} rollout{'' if self.rollouts == 1 else 's'}"
         return f"{head}; {', '.join([part.text for part in parts])}" if parts else head
 
@@ -199,9 +197,8 @@ class CoveragePart:
 
 
 def _less(kinds: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
-    return {
-        kind: left for kind, count in kinds.items() if (left := count - others.get(kind, 0)) > 0
-    }
+    rest = {kind: count - others.get(kind, 0) for kind, count in kinds.items()}
+    return {kind: count for kind, count in rest.items() if count > 0}
 
 
 def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
@@ -228,21 +225,20 @@ def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
     return Coverage(
         sum(coverage.rollouts for coverage in coverages),
         sum(coverage.own for coverage in coverages),
-        *(
-            counts_added(getattr(coverage, name) for coverage in coverages)
-            for name in ("zero", "out", "others")
-        ),
+        counts_added(coverage.zero for coverage in coverages),
+        counts_added(coverage.out for coverage in coverages),
+        counts_added(coverage.others for coverage in coverages),
     )
 
 
 def counts_added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums of numbers by kind of ending."""
     rest = iter(parts)
-    found = dict(next(rest, {}))
+    counts = dict(next(rest, {}))
     for part in rest:
         for kind, count in part.items():
-            found[kind] = found.get(kind, 0) + count
-    return found
+            counts[kind] = counts.get(kind, 0) + count
+    return counts
 
 
 def kinds_counted(

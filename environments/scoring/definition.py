@@ -74,13 +74,14 @@ class Definition:
         return Value(self.bar, FloatField())
 
     def __str__(self) -> str:
+        rule = f"{self.return_} > {self.threshold:,.15g}"
         differences = str(self.convention)
-        return f"{self.return_} > {self.threshold:,.15g}{', ' if differences else ''}{differences}"
+        return f"{rule}, {differences}" if differences else rule
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionAsked:
-    """The parts of a definition that an address gives; None for those of the environment."""
+    """The parts of a definition that an address replaces; None: as the environment has it."""
 
     return_: Return | None = None
     threshold: float | None = None
@@ -90,50 +91,44 @@ class DefinitionAsked:
     env_error: Treatment | None = None
 
     def values(self) -> dict[str, str]:
-        """Return the parts that are given as parameters of an address."""
-        texts = {
-            "return": self.return_,
-            "threshold": None if self.threshold is None else f"{self.threshold!r}",
-        }
-        texts |= {name: getattr(self, name) for name in CONVENTION_PARTS}
-        return {name: text for name, text in texts.items() if text is not None}
+        """Return these parts as parameters of an address."""
+        values = {"return": self.return_, "threshold": self.threshold}
+        values |= {name: getattr(self, name) for name in CONVENTION_PARTS}
+        return {name: str(value) for name, value in values.items() if value is not None}
 
     @property
     def convention_parts(self) -> dict[str, str]:
-        """The given parts of the convention, which a list needs in its address to count as the
-        figures do."""
+        """The parts of the convention, which a list needs in its address to count as the figures
+        do."""
         return {name: text for name, text in self.values().items() if name in CONVENTION_PARTS}
 
     def convention(self, own: Convention) -> Convention:
-        """Return the convention `own` with the given parts replaced."""
-        given = {
+        """Return the convention `own` with these parts replaced."""
+        parts = {
             name: value for name in CONVENTION_PARTS if (value := getattr(self, name)) is not None
         }
-        return replace(own, **given) if given else own
+        return replace(own, **parts) if parts else own
 
 
 NOTHING_ASKED = DefinitionAsked()
 
 
 def definition_of(
-    environment: Environment | None, asked: DefinitionAsked = NOTHING_ASKED
+    environment: Environment | None, overrides: DefinitionAsked = NOTHING_ASKED
 ) -> Definition:
-    """Return the environment's definition in force, with the given parts replaced.
-
-    Without an environment the default definition takes its place.
-    """
+    """Return the environment's definition in force, or the default one without an environment, with
+    the parts of `overrides` replaced."""
     if environment is None:
         base = Definition()
     else:
         edge = environment.success_threshold
-        # it is unchanged
-        is_edge = edge == environment.declared_threshold and asked.threshold in (None, edge)
+        is_edge = edge == environment.declared_threshold and overrides.threshold in (None, edge)
         convention = Convention.from_code(environment.convention)
         base = Definition(cast(Return, environment.default_return), edge, convention, is_edge)
     return Definition(
-        return_=asked.return_ or base.return_,
-        threshold=base.threshold if asked.threshold is None else asked.threshold,
-        convention=asked.convention(base.convention),
+        return_=overrides.return_ or base.return_,
+        threshold=base.threshold if overrides.threshold is None else overrides.threshold,
+        convention=overrides.convention(base.convention),
         is_edge=base.is_edge,
     )
 
@@ -145,28 +140,28 @@ class OwnDefinitions:
     by_environment: Mapping[int, Definition]
     """Definition by the environment's id."""
     other: Definition
-    """The default definition, with the parts replaced that are asked for."""
+    """The default definition, with the same parts replaced."""
     names: Mapping[int, str] = field(compare=False)
     """Name of the environment by its id."""
 
     @property
     def return_(self) -> Return | None:
         """The return that all have in common; None where they differ."""
-        return self._common([one.return_ for one in self.by_environment.values()])
+        return self._common([definition.return_ for definition in self.by_environment.values()])
 
     @property
     def threshold(self) -> float | None:
         """The threshold that all have in common; None where they differ."""
-        return self._common([one.threshold for one in self.by_environment.values()])
+        return self._common([definition.threshold for definition in self.by_environment.values()])
 
     @property
     def convention(self) -> Convention | None:
         """The convention that all have in common; None where they differ."""
-        return self._common([one.convention for one in self.by_environment.values()])
+        return self._common([definition.convention for definition in self.by_environment.values()])
 
     def part(self, name: str) -> Treatment | None:
         """Return the part of the convention that all have in common; None where they differ."""
-        return self._common([one.part(name) for one in self.by_environment.values()])
+        return self._common([definition.part(name) for definition in self.by_environment.values()])
 
     @staticmethod
     def _common(values: Sequence[Part]) -> Part | None:
@@ -179,14 +174,13 @@ class OwnDefinitions:
 
     def among(self, environments: Iterable[int]) -> Definitions:
         """Return the definitions of the episodes of some environments: a Definition if they have
-        one in common.
-
-        Without an environment it is the default definition.
-        """
-        found = {pk: self.of(pk) for pk in sorted(set(environments))}
-        return _in_common(list(found.values()) or [self.other]) or replace(
-            self, by_environment=found
-        )
+        one in common, and the default one without an environment."""
+        definitions = {pk: self.of(pk) for pk in sorted(set(environments))}
+        first, *others = definitions.values() or [self.other]
+        if any(other != first for other in others):
+            return replace(self, by_environment=definitions)
+        is_edge = all(definition.is_edge for definition in (first, *others))
+        return replace(first, is_edge=is_edge)
 
     def value(self, prefix: str = "return_") -> Combinable:
         """Return the expression of the return in the columns of a model that has `environment_id`.
@@ -204,25 +198,30 @@ class OwnDefinitions:
         """Return the expression of what the return of a row of a model that has `environment_id`
         has to exceed."""
         whens = [
-            When(environment_id=pk, then=one.bar_value()) for pk, one in self.by_environment.items()
+            When(environment_id=pk, then=definition.bar_value())
+            for pk, definition in self.by_environment.items()
         ]
         return Case(*whens, default=self.other.bar_value())
 
     @property
     def by_return(self) -> dict[Return, list[int]]:
         """Ids of the environments by their return."""
-        found = defaultdict[Return, list[int]](list)
+        ids = defaultdict[Return, list[int]](list)
         for pk, definition in self.by_environment.items():
-            found[definition.return_].append(pk)
-        return found
+            ids[definition.return_].append(pk)
+        return ids
 
     @property
     def by_environment_name(self) -> dict[str, Definition]:
         """Definition by the environment's name, in alphabetical order."""
-        return dict(sorted((self.names[pk], one) for pk, one in self.by_environment.items()))
+        return dict(
+            sorted((self.names[pk], definition) for pk, definition in self.by_environment.items())
+        )
 
     def __str__(self) -> str:
-        return "; ".join(f"{name}: {one}" for name, one in self.by_environment_name.items())
+        return "; ".join(
+            f"{name}: {definition}" for name, definition in self.by_environment_name.items()
+        )
 
 
 Definitions = Definition | OwnDefinitions
@@ -230,24 +229,19 @@ Definitions = Definition | OwnDefinitions
 _DEFINING = ("name", "default_return", "success_threshold", "declared_threshold", "convention")
 
 
-def definitions_in_force(asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
-    """Return the definitions of the episodes of all environments, with the given parts replaced.
-    One query."""
-    return definitions_of(list(Environment.objects.only(*_DEFINING)), asked)
+def definitions_in_force(overrides: DefinitionAsked = NOTHING_ASKED) -> Definitions:
+    """Return the definitions of the episodes of all environments, with the parts of `overrides`
+    replaced. One query."""
+    return definitions_of(list(Environment.objects.only(*_DEFINING)), overrides)
 
 
 def definitions_of(
-    environments: Sequence[Environment], asked: DefinitionAsked = NOTHING_ASKED
+    environments: Sequence[Environment], overrides: DefinitionAsked = NOTHING_ASKED
 ) -> Definitions:
-    """Return the definitions of the episodes of some environments, with the given parts
+    """Return the definitions of the episodes of some environments, with the parts of `overrides`
     replaced."""
-    found = {environment.pk: definition_of(environment, asked) for environment in environments}
+    definitions = {
+        environment.pk: definition_of(environment, overrides) for environment in environments
+    }
     names = {environment.pk: environment.name for environment in environments}
-    return OwnDefinitions(found, definition_of(None, asked), names).among(found)
-
-
-def _in_common(definitions: Sequence[Definition]) -> Definition | None:
-    """Return the definition that all of these are; None where they differ."""
-    if any(one != definitions[0] for one in definitions):
-        return None
-    return replace(definitions[0], is_edge=all(one.is_edge for one in definitions))
+    return OwnDefinitions(definitions, definition_of(None, overrides), names).among(definitions)

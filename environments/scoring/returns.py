@@ -1,6 +1,6 @@
 """Definitions of return, and how a return is compared with the threshold of success.
 
-An environment's class declares one of the definitions; a page or a request can ask for another. A
+An environment's class declares one of the definitions; an address can name another. A
 return is a success if it is above the threshold, both rounded to RETURN_DIGITS: sums of decimal
 fractions are off in their last digits, so that 0.1 + 0.2 is 0.30000000000000004. Needs neither
 Django nor a database.

@@ -61,8 +61,8 @@ def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
 def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
     """Return `bucket_of` as an SQL expression of two others."""
     return (
-        f"CASE WHEN {attempts} = 0 THEN 'unseen' WHEN {attempts} < {thresholds.attempts} THEN "
-        "'learnable'"
+        f"CASE WHEN {attempts} = 0 THEN 'unseen'"
+        f" WHEN {attempts} < {thresholds.attempts} THEN 'learnable'"
         f" WHEN {rate} <= {thresholds.hopeless!r} THEN 'hopeless'"
         f" WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
     )
@@ -91,12 +91,12 @@ def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     attempts.
     """
     overall = Q(by="all", attempts__gt=0)
-    enough = Q(attempts__gte=thresholds.attempts)
-    hopeless, saturated = Q(rate__lte=thresholds.hopeless), Q(rate__gte=thresholds.saturated)
+    has_enough = Q(attempts__gte=thresholds.attempts)
+    is_hopeless, is_saturated = Q(rate__lte=thresholds.hopeless), Q(rate__gte=thresholds.saturated)
     if bucket == "hopeless":
-        return overall & hopeless & enough
+        return overall & is_hopeless & has_enough
     if bucket == "saturated":
-        return overall & saturated & enough
+        return overall & is_saturated & has_enough
     if bucket == "learnable":
         between = Q(rate__gt=thresholds.hopeless, rate__lt=thresholds.saturated)
         return overall & (between | Q(attempts__lt=thresholds.attempts))
@@ -107,8 +107,7 @@ def tasks_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """Return the condition on Task for the bucket's tasks, which the database checks task by task.
 
     It is exact at any moment, while `Task.is_unseen` and `TaskStatistics.bucket`, by which lists
-    find a bucket's
-    tasks, may be out of date.
+    find a bucket's tasks, may be out of date.
     """
     overall = TaskStatistics.objects.filter(task=OuterRef("pk"))
     if bucket == "unseen":

@@ -1,4 +1,4 @@
-"""What the record says about one task, as pages show it: over all attempts, by run and by model.
+"""The statistics of one task, as pages show them: over all attempts, by run and by model.
 
 Read from TaskStatistics, which the recorder updates. The caller passes the thresholds of the
 buckets (`environments/conf.py`).

@@ -127,7 +127,7 @@ def _about(found: Environment, viewer: Viewer) -> dict[str, Any]:
         "split": split.name if split else "train",
         "has_sealed": found.pk in sealed.values(),
         "tools": tools,
-        "call": example_call(tools, summary(task or "", hidden=hidden_fields(found.name))),
+        "call": example_call(tools, summary(task or "", hidden_fields=hidden_fields(found.name))),
         "card": rendered(found.card or found.description),
         "task_fields": fields_of(schema),
     }

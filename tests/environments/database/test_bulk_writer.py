@@ -64,5 +64,5 @@ if connection.vendor == "postgresql":  # SQLite has no pipeline
                 prepared = [statement for (statement,) in cursor.fetchall()]
         own.close()
         assert [statement.partition(" (")[0] for statement in prepared] == [
-            'INSERT INTO "episodes_blob"'
+            'INSERT INTO "episodes_blob" AS t'
         ]

@@ -20,7 +20,9 @@ async def test_the_example_of_a_bundled_environment_is_a_call_that_it_answers(or
     hosted = load_class(origin)
     assert isinstance(hosted, HostedClass)
     spec = json.dumps(hosted.cls.list_tasks("train")[0])
-    call = example_call(parts.tools(hosted.tools_json), summary(spec, hidden=hosted.hidden_fields))
+    call = example_call(
+        parts.tools(hosted.tools_json), summary(spec, hidden_fields=hosted.hidden_fields)
+    )
     assert call is not None
     async with Play(hosted.cls) as play:
         await play.open("s", split="train", index=0)
