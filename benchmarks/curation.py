@@ -36,10 +36,10 @@ def main(count: int) -> None:
     from environments.curation.splits import DeleteSplit
     from environments.curation.tags import AddTags
     from environments.curation.undo import Undo
-    from environments.models import CurationAction
+    from environments.models import UNRESTRICTED, CurationAction
 
     environment, train, test = _fill(count)
-    everything = Selection(environment=environment)
+    everything = Selection(environment=environment, viewer=UNRESTRICTED)
     for name, action in (
         ("quarantine", Quarantine(everything, "measured")),
         ("tag", AddTags(everything, ("measured",))),

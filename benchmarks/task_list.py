@@ -103,8 +103,9 @@ def _is_by_place(filters: Filters) -> bool:
     otherwise they are ids of tasks.
     """
     from environments.curation.selection import Selection
+    from environments.models import UNRESTRICTED
 
-    return Selection.parse(filters).batch(seconds=10.0).order == "split"
+    return Selection.parse(filters, UNRESTRICTED).batch(seconds=10.0).order == "split"
 
 
 def _limit_by_cpu() -> None:

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from environments.access.permissions import CHANGE_KEYS
-from environments.access.privacy import who_sees
+from environments.access.privacy import viewer_of, who_sees
 from environments.access.private_tag import private_tag
 from environments.admin.base import MAX_SUMMARY_CHARACTERS, ReadOnlyAdmin
 from environments.admin.environment_counts import overview_of
@@ -91,7 +91,7 @@ class EnvironmentAdmin(ReadOnlyAdmin):
             "splits": list(existing_splits().filter(environment=row)),
             "tools": hosted_tools(row.name),
             "card": rendered(row.card or row.description, title=row.name),
-            "overview": overview_of(row),
+            "overview": overview_of(row, viewer_of(request.user)),
             "task_fields": fields_of(schema),
             "task_schema": indented(schema) if schema is not None else "",
             "marks": marks_of(row),

@@ -13,7 +13,7 @@ from environments.curation.filter_parameters import SERVED
 from environments.curation.flags import flagged
 from environments.curation.selection import Count, Selection
 from environments.curation.task_states import is_in_state
-from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics, Viewer
+from environments.models import Environment, Task, TaskStatistics, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage
 from environments.scoring.task_buckets import BUCKETS, Bucket
@@ -47,7 +47,7 @@ class Overview:
     """Coverage of `totals`."""
 
 
-def overview_of(environment: Environment) -> Overview:
+def overview_of(environment: Environment, viewer: Viewer) -> Overview:
     """Return the figures of the environment's page."""
 
     is_small = (
@@ -57,7 +57,7 @@ def overview_of(environment: Environment) -> Overview:
     most = MAX_TASKS if is_small else MAX_COUNTED
 
     def count(**values: str) -> Count:
-        chosen = Selection.parse({"environment": str(environment.pk), **values})
+        chosen = Selection.parse({"environment": str(environment.pk), **values}, viewer)
         return chosen.count(most, tested=most * TESTED_FOR_ONE)
 
     played, totals = _totals(environment, most)
@@ -84,7 +84,7 @@ class Attention:
     dropped: Count
 
 
-def attention(viewer: Viewer = UNRESTRICTED) -> list[Attention]:
+def attention(viewer: Viewer) -> list[Attention]:
     """Return the environments with such tasks that exist for the viewer, in the order of hosting.
 
     Four queries, whatever their number.

@@ -11,7 +11,7 @@ from django import forms
 
 from environments.curation.splits import splits_to_fill
 from environments.display.number_fields import RowField
-from environments.models import UNRESTRICTED, Split, Viewer
+from environments.models import Split, Viewer
 
 
 class ReasonForm(forms.Form):
@@ -69,8 +69,8 @@ class SplitForm(ReasonForm):
     def __init__(
         self,
         *args: Any,
+        viewer: Viewer,
         environment: int | None = None,
-        viewer: Viewer = UNRESTRICTED,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)

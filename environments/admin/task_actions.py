@@ -55,7 +55,8 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 def _accept(request: HttpRequest, task: Task) -> bool:
     """Tag the task as accepted, and resolve its flags: somebody looked at it and found it right."""
     is_tagged = TaskTag.objects.filter(task=task, name=ACCEPTED).exists()
-    if not is_tagged and _apply(request, AddTags(Selection(ids=(task.pk,)), (ACCEPTED,))) is None:
+    chosen = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
+    if not is_tagged and _apply(request, AddTags(chosen, (ACCEPTED,))) is None:
         return False
     if count := settle(task, author_of(request)):
         messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
@@ -101,7 +102,8 @@ def undo_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> 
 
 
 def _action(request: HttpRequest, task: Task) -> Action:
-    chosen, reason = Selection(ids=(task.pk,)), _reason(request)
+    chosen = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
+    reason = _reason(request)
     words = tuple(word.strip() for word in request.POST.get("tags", "").split(",") if word.strip())
     match request.POST.get("action"):
         case "quarantine":

@@ -352,7 +352,7 @@ def chips(
     chosen."""
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
-    words = {word: word for word in (*tag_names(viewer=selection.viewer), selection.tag) if word}
+    words = {word: word for word in (*tag_names(selection.viewer), selection.tag) if word}
     sources = [(source, source) for source, _ in Task.SOURCES]
     return [
         _chip(selection, "environment", names, also="split"),  # a split belongs to one environment

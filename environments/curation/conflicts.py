@@ -15,7 +15,7 @@ from environments.curation.membership import CopyToSplit, RemoveFromSplit
 from environments.curation.quarantine import Release
 from environments.curation.selection import Selection
 from environments.database.jobs import Progress, silent
-from environments.models import SplitEntry, SplitRemoval, SyncConflict, seen_at
+from environments.models import UNRESTRICTED, SplitEntry, SplitRemoval, SyncConflict, seen_at
 
 
 def open_conflicts() -> QuerySet[SyncConflict]:
@@ -55,12 +55,15 @@ class TakeFromClass:
     def _action(self, row: SyncConflict) -> Action:
         listed, reason = row.listed, self.reason or "what the class lists now"
         if listed is not None and listed.state == "quarantined":
-            return Release(Selection(ids=(listed.pk,)), reason)
+            return Release(Selection(ids=(listed.pk,), viewer=UNRESTRICTED), reason)
         if row.decision == "edit" and row.kept is not None:
             if listed is None:
-                return RemoveFromSplit(Selection(ids=(row.kept.pk,)), row.split_id, reason)
+                return RemoveFromSplit(
+                    Selection(ids=(row.kept.pk,), viewer=UNRESTRICTED), row.split_id, reason
+                )
             return Edit(row.kept.pk, listed.spec, last_revision(row.kept), reason)
-        return CopyToSplit(Selection(ids=(listed.pk if listed else 0,)), row.split_id, reason)
+        tasks = Selection(ids=(listed.pk if listed else 0,), viewer=UNRESTRICTED)
+        return CopyToSplit(tasks, row.split_id, reason)
 
 
 def keep_decision(conflict: int, author: str) -> None:

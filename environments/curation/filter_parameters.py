@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from django.db.models import Q, QuerySet
@@ -21,7 +21,7 @@ from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
 from environments.display.addresses import no_such
 from environments.errors import OrsError, shorten
-from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models import Environment, Viewer
 from environments.models.viewer import visible_tasks
 from environments.scoring.task_buckets import BUCKETS
 
@@ -84,12 +84,12 @@ class Filters:
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
     """`open` selects tasks that were flagged as broken and that no curator has settled."""
-    viewer: Viewer = UNRESTRICTED
+    viewer: Viewer = field(kw_only=True)
     """Who asks. Not a parameter."""
 
     @classmethod
     def parse(
-        cls, values: Mapping[str, str], viewer: Viewer = UNRESTRICTED, *, also: Collection[str] = ()
+        cls, values: Mapping[str, str], viewer: Viewer, *, also: Collection[str] = ()
     ) -> Self:
         """Return the filters in the parameters of an address or a form, named like the fields;
         commas join `ids`.

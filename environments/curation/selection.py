@@ -22,6 +22,7 @@ from environments.curation.filter_parameters import Filters
 from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
 from environments.database.storable import is_storable
 from environments.models import (
+    UNRESTRICTED,
     Environment,
     Split,
     SplitEntry,
@@ -266,7 +267,7 @@ class Selection(Filters):
         return self.split is not None and not self.ids
 
 
-_EVERYTHING = Selection()
+_EVERYTHING = Selection(viewer=UNRESTRICTED)
 
 
 class _Routes:

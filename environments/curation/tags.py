@@ -16,7 +16,7 @@ from environments.curation.split_counts import count_of, left_out, some_of, task
 from environments.curation.work import carry_out, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import among, distinct_values
-from environments.models import UNRESTRICTED, Task, TaskTag, Viewer
+from environments.models import Task, TaskTag, Viewer
 from environments.models.viewer import visible_environments
 
 MAX_CHARACTERS = 60
@@ -132,7 +132,7 @@ def _listed(tags: Sequence[str]) -> str:
 MAX_TAGS_OFFERED = 60
 
 
-def tag_names(limit: int = MAX_TAGS_OFFERED, viewer: Viewer = UNRESTRICTED) -> list[str]:
+def tag_names(viewer: Viewer, limit: int = MAX_TAGS_OFFERED) -> list[str]:
     """Return the first tags in use, in the database's order, without those that only hidden
     environments use."""
     names = distinct_values(TaskTag, "name", limit)

@@ -6,16 +6,14 @@ from collections.abc import Collection
 
 from environments import command_line
 from environments.errors import nearest, shorten
-from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models import Environment, Viewer
 
 MAX_LISTED = 20
 """Number of environments that the sentence names."""
 MAX_NAME_CHARACTERS = 100
 
 
-def unknown_environment(
-    name: str, viewer: Viewer = UNRESTRICTED, allowed: Collection[str] | None = None
-) -> str:
+def unknown_environment(name: str, viewer: Viewer, allowed: Collection[str] | None = None) -> str:
     """Return the sentence that no environment has this name, with the nearest names or else some of
     the others.
 

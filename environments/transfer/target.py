@@ -9,7 +9,7 @@ from typing import get_args
 from environments.curation.splits import existing_splits, free_name
 from environments.database.storable import is_storable
 from environments.errors import nearest, shorten
-from environments.models import Environment, Split
+from environments.models import UNRESTRICTED, Environment, Split
 from environments.tasks.split_errors import FrozenSplit
 from environments.tasks.unknown_environment import unknown_environment
 from environments.transfer.rows import TransferError
@@ -76,7 +76,7 @@ def environment_named(name: str) -> Environment:
     """Return the environment. Raises: TransferError, which suggests names."""
     found = Environment.objects.filter(name=name).first() if is_storable(name) else None
     if found is None:
-        raise TransferError(unknown_environment(name))
+        raise TransferError(unknown_environment(name, UNRESTRICTED))
     return found
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import Any, Literal
 
-from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models import Environment, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions, definitions_in_force
@@ -62,10 +62,10 @@ class ActivityPoint(Figures):
 
 def activity(
     span: Span,
+    viewer: Viewer,
     environment: Environment | None = None,
     now: float | None = None,
     definitions: Definitions | None = None,
-    viewer: Viewer = UNRESTRICTED,
 ) -> Sequence[ActivityPoint]:
     """Return a point for each minute, hour or day up to now in order, also for those without
     endings.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from environments.database.json_rows import among
-from environments.models import UNRESTRICTED, Environment, Split, Task, Viewer
+from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
 from environments.scoring.definition import Definition, definition_of
@@ -100,10 +100,10 @@ def _within(episodes: QuerySet[Episode], split: Split | None) -> QuerySet[Episod
 
 def leaderboard(
     environment: Environment,
+    viewer: Viewer,
     split: Split | None = None,
     by: By = "model",
     definition: Definition | None = None,
-    viewer: Viewer = UNRESTRICTED,
     *,
     is_shared: bool = False,
     are_together: bool = False,
@@ -150,7 +150,7 @@ def leaderboard(
             and not are_together
             and (first := _split_of_runs(environment, list(seen.values())))
         ):
-            return leaderboard(environment, first, by, definition, viewer, is_shared=is_shared)
+            return leaderboard(environment, viewer, first, by, definition, is_shared=is_shared)
     of_people = (
         {}
         if by == "player"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.definition import (
     NOTHING_ASKED,
@@ -109,7 +109,7 @@ class EnvironmentFigures:
     """See ScopeOutline."""
 
 
-def strip(now: float | None = None, viewer: Viewer = UNRESTRICTED) -> Strip:
+def strip(viewer: Viewer, now: float | None = None) -> Strip:
     """Return the strip of the environments that exist for the viewer. Five queries.
 
     `now`: seconds since the epoch; None: the clock's.
@@ -118,7 +118,7 @@ def strip(now: float | None = None, viewer: Viewer = UNRESTRICTED) -> Strip:
     spans: tuple[Span, ...] = ("30d", "24h", "1h")
     definitions = definitions_in_force()
     days, hours, minutes = (
-        activity(span, now=moment, definitions=definitions, viewer=viewer) for span in spans
+        activity(span, viewer, now=moment, definitions=definitions) for span in spans
     )
     running = Episode.objects.filter(status="running")
     live = running.filter(visible_environments(viewer)).count()

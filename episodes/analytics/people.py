@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import ExpressionWrapper, F, FloatField
 from django.db.models.functions import Coalesce
 
-from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models import Environment, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
@@ -72,7 +72,7 @@ class People:
     """Whether older episodes or further people are missing."""
 
 
-def people_of(viewer: Viewer = UNRESTRICTED) -> People:
+def people_of(viewer: Viewer) -> People:
     """Return the people who played, by what they played in environments that exist for the viewer.
     Two queries."""
     played = Episode.objects.by_people().in_figures_for(viewer).order_by("-pk")

@@ -15,7 +15,7 @@ from typing import Literal, cast
 from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
-from environments.models import UNRESTRICTED, Environment, Task, Viewer
+from environments.models import Environment, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import ScopeFigures
@@ -42,15 +42,13 @@ class PlayerFigures(Figures):
     """Whether older attempts are missing."""
 
 
-def people_in(environment: Environment, viewer: Viewer = UNRESTRICTED) -> QuerySet[Episode]:
+def people_in(environment: Environment, viewer: Viewer) -> QuerySet[Episode]:
     """Return what people played there, without the studies that do not exist for the viewer."""
     played = Episode.objects.by_people().in_figures_for(viewer)
     return played.filter(Exact(Unindexed(F("environment_id")), environment.pk))
 
 
-def at_task(
-    task: Task, definition: Definition, viewer: Viewer = UNRESTRICTED
-) -> list[PlayerFigures]:
+def at_task(task: Task, definition: Definition, viewer: Viewer) -> list[PlayerFigures]:
     """Return the figures of people, then those of the other kinds of players that attempted the
     task. Two queries."""
     played = Episode.objects.by_people().in_figures_for(viewer)
@@ -79,7 +77,7 @@ def in_environment(
     environment: Environment,
     definition: Definition,
     total: ScopeFigures | None,
-    viewer: Viewer = UNRESTRICTED,
+    viewer: Viewer,
 ) -> list[PlayerFigures]:
     """Return the figures of people, then those of all other players together. One query.
 

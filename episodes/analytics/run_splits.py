@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db.models import Exists, Min, OuterRef, QuerySet
 
@@ -143,11 +143,13 @@ def common_split(played: Sequence[Sequence[Split]]) -> Split | None:
 
 def of_one_split(asked: EpisodeFilter, split: Split | None) -> EpisodeFilter:
     """Return the filter for the split alone; as it is for None."""
-    return (
-        asked
-        if split is None
-        else replace(asked, environment=split.environment.name, split=split.name)
-    )
+    fields: dict[str, Any] = dict(in_split(split))
+    return replace(asked, **fields)
+
+
+def in_split(split: Split | None) -> dict[str, str]:
+    """Return the parameters of the filter that finds the episodes of the split; none for None."""
+    return {} if split is None else {"environment": split.environment.name, "split": split.name}
 
 
 def labelled(splits: Sequence[Split], *, has_several: bool = False) -> list[tuple[Split, str]]:

@@ -7,7 +7,7 @@ from some of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,10 +23,10 @@ from environments.scoring.definition import (
 )
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
-from episodes.analytics.run_splits import SplitChoice, labelled, of_one_split, splits_of
+from episodes.analytics.run_splits import SplitChoice, in_split, labelled, splits_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import episodes_query
 from episodes.models import Episode, Run
 from episodes.models.privacy import played_with
 from episodes.rollups.scopes import Place
@@ -80,16 +80,12 @@ class RunLine:
     @property
     def query(self) -> str:
         """Query string of the Episodes page that lists the run's episodes."""
-        return self.filter.to_query()
+        return episodes_query(**in_split(self.split), run=self.run.name)
 
     @property
     def attempts_query(self) -> str:
         """Query string of the Episodes page that lists the rollouts that the figures count."""
-        return replace(self.filter, ending="attempt").to_query(**self.asked.convention_parts)
-
-    @property
-    def filter(self) -> EpisodeFilter:
-        return of_one_split(EpisodeFilter(run=self.run.name), self.split)
+        return f"{self.query}&{episodes_query(ending='attempt', **self.asked.convention_parts)}"
 
 
 def lines_of(
@@ -210,14 +206,16 @@ def _judged_part(line: RunLine, environment: Environment, split: Split | None) -
     )
     blocks = [(environment.pk, one.parts[place]) for one in line.read.blocks if place in one.parts]
     rows = [row for row in line.read.rows if (row[-1], row[-2] or 0) == place]
-    of_part = of_one_split(EpisodeFilter(run=line.run.name, environment=environment.name), split)
+    query = episodes_query(
+        environment=environment.name, split=split.name if split else None, run=line.run.name
+    )
     return JudgedPart(
         environment,
         split,
         definition,
         ScopeFigures(judged(blocks, rows, definition)),
-        of_part.to_query(),
-        replace(of_part, ending="attempt").to_query(**line.asked.convention_parts),
+        query,
+        f"{query}&{episodes_query(ending='attempt', **line.asked.convention_parts)}",
     )
 
 

@@ -61,7 +61,7 @@ class LeaderboardView(ApiView):
         is_shared = one_of(request, "tasks", TASKS, "all") == "shared"
         together, viewer = are_together_in(request.GET), self.reader.viewer
         found = leaderboard(
-            environment, split, by, definition, viewer, is_shared=is_shared, are_together=together
+            environment, viewer, split, by, definition, is_shared=is_shared, are_together=together
         )
         content = {
             "environment": name,

@@ -60,7 +60,7 @@ class RolloutListView(ApiView):
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        asked = RolloutFilter.parse(request.GET, ("limit", "after"), self.reader.viewer)
+        asked = RolloutFilter.parse(request.GET, self.reader.viewer, also=("limit", "after"))
         found = rollouts_page(_visible(asked.rollouts(), self.reader), after, limit)
         shape: Any = RolloutSerializer(
             with_current_figures(found.rollouts), many=True, context={"request": request}

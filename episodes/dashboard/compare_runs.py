@@ -21,6 +21,7 @@ from episodes.analytics.run_comparison import paired
 from episodes.analytics.run_splits import (
     SplitChoice,
     common_split,
+    in_split,
     labelled,
     of_one_split,
     splits_of,
@@ -30,7 +31,7 @@ from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import definitions_context, revision_asked
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import EpisodeFilter, episodes_query
 from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
 
@@ -47,10 +48,10 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request.user)
     asked = CurveAsked.parse(given, viewer)
     runs = _runs(asked.runs[:MAX_SERIES], given["runs"], viewer)
-    only_definition = EpisodeFilter.of_definition(definition_in(given))
+    only_definition = EpisodeFilter.of_definition(definition_in(given), viewer)
     name, revisions = revision_asked(request)
     splits, split = _splits(runs, SplitChoice.parse(given))
-    filters = replace(only_definition, revision=asked.filter.revision, viewer=viewer)
+    filters = replace(only_definition, revision=asked.filter.revision)
     asked = replace(asked, filter=of_one_split(filters, split))
     pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions, split)
     tasks = tasks_shown([one.task for one in pairing.tasks], viewer)
@@ -62,9 +63,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "pairing": pairing,
         "has_mixed_conventions": pairing.definition.convention is None,
         "revision": name,
-        "of_part": "&" + of_one_split(EpisodeFilter(revision=name or None), split).to_query()
-        if name or split
-        else "",
+        "of_part": "&" + episodes_query(**in_split(split), revision=name) if name or split else "",
         "splits": labelled(splits),
         "split": split,
         "are_together": asked.are_together,

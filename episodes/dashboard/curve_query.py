@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
 from environments.display.numbers import digits_of
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.run_splits import TOGETHER, are_together_in
@@ -79,9 +79,9 @@ class CurveAsked:
         return replace(self.filter.asked, threshold=self.threshold)
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], viewer: Viewer = UNRESTRICTED) -> CurveAsked:
+    def parse(cls, query: Mapping[str, str], viewer: Viewer) -> CurveAsked:
         """Return the parameters of an address. Raises: BadFilter."""
-        asked = EpisodeFilter.parse(query, also=PARAMETERS, viewer=viewer)
+        asked = EpisodeFilter.parse(query, viewer, also=PARAMETERS)
 
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
             return given(query, name, parse, default)
@@ -133,7 +133,7 @@ def _figures(name: str, text: str) -> tuple[Figure, ...]:
     return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
 
 
-def run_ids(name: str, text: str, viewer: Viewer = UNRESTRICTED) -> tuple[int, ...]:
+def run_ids(name: str, text: str, viewer: Viewer) -> tuple[int, ...]:
     """Return the ids of the runs that a parameter lists, in order and each once. Raises: BadFilter.
 
     A run is written as its number or its name, with commas between runs. Quotation marks around a

@@ -81,7 +81,9 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         links = [(request.path, "The page with the environment's definition")]
         return refused(request, "This address cannot be used", str(error), links)
     viewer = viewer_of(request.user)
-    asked = EpisodeFilter(environment=found.name, revision=revision or None, player="others")
+    asked = EpisodeFilter(
+        environment=found.name, revision=revision or None, player="others", viewer=viewer
+    )
     scope = scope_of_filter(asked, NamedRows.of(asked)) if revision else scope_of(found)
     returns = histogram(scope, definition)
     context = {

@@ -20,7 +20,7 @@ from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
 from episodes.dashboard.view_parameters import definitions_context
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import episodes_query
 from episodes.filtering.parameters import WholeRange, definition_in, given, whole
 from episodes.models import Run
 
@@ -78,7 +78,7 @@ def _rows(
             "task": tasks[line.task],
             "name": names[line.task],
             "summary": _summary(tasks[line.task]),
-            "query": EpisodeFilter(task=line.task, run=run.name, step=steps).to_query(),
+            "query": episodes_query(task=line.task, run=run.name, step=steps),
         }
         for line in lines
         if line.task in tasks

@@ -16,7 +16,7 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.latest_groups import MAX_READ, latest_groups
 from episodes.dashboard.view_parameters import asked_context
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import episodes_query
 from episodes.filtering.parameters import WholeRange, definition_in
 
 
@@ -34,9 +34,9 @@ def groups(request: HttpRequest) -> HttpResponse:
             "group": one,
             "name": names[one.task.pk],
             "summary": _summary(one.task),
-            "query": EpisodeFilter(
+            "query": episodes_query(
                 task=one.task.pk, run=one.run.name, step=WholeRange(one.run_step, one.run_step)
-            ).to_query(),
+            ),
         }
         for one in latest
     ]

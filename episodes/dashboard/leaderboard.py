@@ -22,7 +22,7 @@ from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import episodes_query
 from episodes.filtering.parameters import BadFilter, chosen, definition_in, trimmed, unknown_name
 from episodes.models import Run
 from episodes.transfer.csv_lines import (
@@ -76,7 +76,7 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     split, viewer = _split(environment, given.get("split")), viewer_of(request.user)
     are_together = are_together_in(given)
     found = leaderboard(
-        environment, split, by, definition, viewer, is_shared=is_shared, are_together=are_together
+        environment, viewer, split, by, definition, is_shared=is_shared, are_together=are_together
     )
     return found, sort
 
@@ -142,10 +142,9 @@ def _query(found: Leaderboard, row: LeaderboardRow, ending: str | None = None) -
     """Return the query string of the Episodes page that lists the episodes of a row, or those with
     this ending."""
     by = "player" if row.is_human else found.by
-    names = {"environment": found.environment.name, by: row.key}
-    split = found.split.name if found.split else None
-    filter_ = EpisodeFilter(split=split, ending=ending, **names)  # type: ignore[arg-type]
-    return filter_.to_query(**parts_in_address(found.definition.convention, found.environment))
+    names = {"split": found.split.name if found.split else None, by: row.key}
+    parts = parts_in_address(found.definition.convention, found.environment)
+    return episodes_query(environment=found.environment.name, **names, ending=ending, **parts)
 
 
 def _whisker(row: LeaderboardRow) -> dict[str, float] | None:

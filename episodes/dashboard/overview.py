@@ -99,11 +99,11 @@ def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any
     now, viewer = time.time(), viewer_of(user)
     in_force = definitions_in_force(asked)
     lately: dict[Span, Sequence[ActivityPoint]] = {
-        span: activity(span, now=now, definitions=in_force, viewer=viewer) for span in SPANS
+        span: activity(span, viewer, now=now, definitions=in_force) for span in SPANS
     }
     span = given or _default_span(lately)
-    live = running(SHOWN_RUNNING, asked.return_, list(blind_to(user)), viewer)
-    playing = live + ended(SHOWN_EPISODES - len(live), asked.return_, viewer)
+    live = running(SHOWN_RUNNING, viewer, asked.return_, list(blind_to(user)))
+    playing = live + ended(SHOWN_EPISODES - len(live), viewer, asked.return_)
     name_tasks(line.episode for line in playing)
     tasks = summaries(line.episode for line in playing)
     chosen = asked.values()

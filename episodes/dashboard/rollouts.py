@@ -47,7 +47,7 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     """Return the list, newest first. `after` is the id of the last rollout of the previous page.
     Raises: BadRequest."""
     viewer = viewer_of(request.user)
-    asked = RolloutFilter.parse(request.GET, ("after",), viewer)
+    asked = RolloutFilter.parse(request.GET, viewer, also=("after",))
     after = given(request.GET, "after", whole)
     blind = list(blind_to(request.user))
     found = asked.rollouts().exclude(episode__in=blind) if blind else asked.rollouts()

@@ -36,7 +36,7 @@ from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
 from episodes.dashboard.run_filter import PARAMETERS as FILTERS
 from episodes.dashboard.view_parameters import asked_context, definitions_context
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import EpisodeFilter, episodes_query
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import page_of
 from episodes.filtering.parameters import chosen, definition_in, given
@@ -130,13 +130,13 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
     values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
-    asked = CurveAsked.parse(values)
+    viewer = viewer_of(request.user)
+    asked = CurveAsked.parse(values, viewer)
     line = lines_of([row], asked.definition, choice=SplitChoice.parse(values))[0]
-    of_run = EpisodeFilter.of_definition(asked.filter.asked, row.name)
+    of_run = EpisodeFilter.of_definition(asked.filter.asked, viewer, row.name)
     asked = replace(asked, filter=of_one_split(of_run, line.split))
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
-    viewer = viewer_of(request.user)
     visible = Run.objects.seen_by(viewer)
     context = chart | {
         "run": row,
@@ -186,8 +186,8 @@ def _environments(row: Run, places: RunPlaces, axis: str) -> list[dict[str, Any]
             "environment__name": name,
             "count": count,
             "last": last,
-            "query": EpisodeFilter(run=row.name, environment=name).to_query(),
-            "curve_query": EpisodeFilter(run=row.name, environment=name).to_query(x=axis),
+            "query": episodes_query(environment=name, run=row.name),
+            "curve_query": episodes_query(environment=name, run=row.name, x=axis),
         }
         for name, count, last in places.environments
     ]

@@ -32,8 +32,8 @@ from episodes.dashboard.view_parameters import (
     definition_context,
     revision_asked,
 )
-from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, WholeRange, definition_in, given, whole
+from episodes.filtering.filters import episodes_query
+from episodes.filtering.parameters import BadFilter, definition_in, given, whole
 from episodes.models import Episode, Run
 from episodes.transcript.cards import MessageCard, message_cards
 from episodes.visibility import TaskGuard, content_of
@@ -75,10 +75,8 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "players": [] if revisions else at_task(found, definition, viewer_of(request.user)),
         "revision": name,
         "pooled": pooled_in([scope_of(found)]),
-        "task_query": EpisodeFilter(task=found.pk, revision=name or None).to_query(),
-        "agents_query": EpisodeFilter(
-            task=found.pk, player="others", revision=name or None
-        ).to_query(),
+        "task_query": episodes_query(task=found.pk, revision=name),
+        "agents_query": episodes_query(task=found.pk, revision=name, player="others"),
         "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,
@@ -122,12 +120,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         "revision": name,
         "pooled": members.pooled,
         "epsilon": EPSILON,
-        "group_query": EpisodeFilter(
-            task=found.pk,
-            run=run.name,
-            step=None if step is None else WholeRange(step, step),
-            revision=name or None,
-        ).to_query(),
+        "group_query": episodes_query(task=found.pk, run=run.name, step=step, revision=name),
         "place": _place(lines, found.pk),
         "flat": sum(line.spread.is_flat for line in lines),
         "groups": len(lines),

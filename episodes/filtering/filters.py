@@ -9,13 +9,13 @@ nothing, and `names.py` says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from environments.display.numbers import digits_of
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from environments.scoring.convention import CONVENTION_PARTS, Treatment
 from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import Return
@@ -185,12 +185,12 @@ class EpisodeFilter:
     ends_to: int | None = None
     ends: WholeRanges | None = None
     """Ranges of Episode.end_number to find."""
-    viewer: Viewer = UNRESTRICTED
+    viewer: Viewer = field(kw_only=True)
     """Who asks. Not a parameter, and no condition to show."""
 
     @classmethod
     def parse(
-        cls, query: Mapping[str, str], *, also: Collection[str] = (), viewer: Viewer = UNRESTRICTED
+        cls, query: Mapping[str, str], viewer: Viewer, *, also: Collection[str] = ()
     ) -> EpisodeFilter:
         """Return the filter in an address; empty values count as absent. `also`: further parameters
         of the page.
@@ -213,11 +213,13 @@ class EpisodeFilter:
         return found
 
     @classmethod
-    def of_definition(cls, asked: DefinitionAsked, run: str | None = None) -> EpisodeFilter:
+    def of_definition(
+        cls, asked: DefinitionAsked, viewer: Viewer, run: str | None = None
+    ) -> EpisodeFilter:
         """Return the filter of all episodes, or of those of a run, with these parts of a
         definition."""
         parts = {name: getattr(asked, name) for name in CONVENTION_PARTS}
-        return cls(run=run, definition=asked.return_, **parts)
+        return cls(run=run, definition=asked.return_, viewer=viewer, **parts)
 
     def _check(self) -> None:
         """Refuse conditions that cannot hold together. Raises: BadFilter."""
@@ -305,6 +307,14 @@ class EpisodeFilter:
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return `since` and the exclusive `until` as datetimes, relative to `now`."""
         return _moment(self.since, now), _moment(self.until, now, is_end=True)
+
+
+def episodes_query(**parameters: object) -> str:
+    """Return the query string of the episodes with these parameters, without those that are None
+    or empty."""
+    return urlencode(
+        {name: _text(value) for name, value in parameters.items() if value not in (None, "")}
+    )
 
 
 def _attribute(parameter: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from environments.database.json_rows import distinct_values
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from environments.models.viewer import visible_environments
 from environments.tasks.task_facts import task_names
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run, Study
@@ -24,7 +24,7 @@ MAX_EPISODES_OF_PEOPLE = 50_000
 """Number of newest episodes of people that are read for their names and results."""
 
 
-def models(viewer: Viewer = UNRESTRICTED) -> list[str]:
+def models(viewer: Viewer) -> list[str]:
     """Return the models that played episodes, in alphabetical order, up to MAX_NAMES."""
     names = distinct_values(Episode, "model", MAX_NAMES)
     if not viewer.hidden_environments:
@@ -33,7 +33,7 @@ def models(viewer: Viewer = UNRESTRICTED) -> list[str]:
     return [name for name in names if played.filter(model=name).exists()]
 
 
-def models_of_rollouts(viewer: Viewer = UNRESTRICTED) -> list[str]:
+def models_of_rollouts(viewer: Viewer) -> list[str]:
     """Return the models that uploaded rollouts name, in alphabetical order, up to MAX_NAMES."""
     names = distinct_values(Rollout, "model", MAX_NAMES)
     if not viewer.hidden_environments:
@@ -42,13 +42,13 @@ def models_of_rollouts(viewer: Viewer = UNRESTRICTED) -> list[str]:
     return [name for name in names if uploaded.filter(model=name).exists()]
 
 
-def runs(viewer: Viewer = UNRESTRICTED) -> list[str]:
+def runs(viewer: Viewer) -> list[str]:
     """Return the names of the latest runs, newest first, up to MAX_NAMES."""
     rows = Run.objects.seen_by(viewer)
     return list(rows.order_by("-pk").values_list("name", flat=True)[:MAX_NAMES])
 
 
-def people(viewer: Viewer = UNRESTRICTED) -> list[str]:
+def people(viewer: Viewer) -> list[str]:
     """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical
     order."""
     played = Episode.objects.by_people().seen_by(viewer)
@@ -56,13 +56,13 @@ def people(viewer: Viewer = UNRESTRICTED) -> list[str]:
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
 
 
-def studies(viewer: Viewer = UNRESTRICTED) -> list[str]:
+def studies(viewer: Viewer) -> list[str]:
     """Return the names of studies in alphabetical order, up to MAX_NAMES."""
     rows = Study.objects.seen_by(viewer)
     return list(rows.order_by("name").values_list("name", flat=True)[:MAX_NAMES])
 
 
-def revisions(viewer: Viewer = UNRESTRICTED) -> list[str]:
+def revisions(viewer: Viewer) -> list[str]:
     """Return the names of the latest revisions of environments, newest first, up to MAX_NAMES."""
     rows = EnvironmentRevision.objects.filter(visible_environments(viewer))
     codes = rows.order_by("-pk").values_list("code", flat=True)[:MAX_NAMES]

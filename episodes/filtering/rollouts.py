@@ -6,12 +6,12 @@ Pages and the API share this. Filters are combined; each is exact, however many 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
 
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from episodes.filtering.parameters import chosen, given, unknown_name, whole, words
 from episodes.models import Rollout
 from episodes.models.rollouts import HAS_EPISODE, HAS_NO_EPISODE, IS_GUESS, environment_name_of
@@ -35,12 +35,12 @@ class RolloutFilter:
     """Id of the episode that they belong to."""
     text: str = ""
     """Terms that their messages, or their episode's transcript, contain."""
-    viewer: Viewer = UNRESTRICTED
+    viewer: Viewer = field(kw_only=True)
     """Who asks. Not part of an address."""
 
     @classmethod
     def parse(
-        cls, query: Mapping[str, str], also: Iterable[str] = (), viewer: Viewer = UNRESTRICTED
+        cls, query: Mapping[str, str], viewer: Viewer, *, also: Iterable[str] = ()
     ) -> RolloutFilter:
         """Return the filter in an address. `also` are parameters that belong to the page. Raises:
         BadFilter."""

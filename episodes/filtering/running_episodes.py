@@ -12,7 +12,7 @@ from django.db.models.functions import Left
 
 from environments.database.storable import finite
 from environments.display.task_line import MAX_READ_CHARACTERS
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from episodes.models import Episode, Step
 
 MAX_ADDED = 2_000
@@ -56,9 +56,9 @@ class Playing:
 
 def running(
     limit: int,
+    viewer: Viewer,
     definition: str | None = None,
     blind: Collection[int] = (),
-    viewer: Viewer = UNRESTRICTED,
 ) -> list[Playing]:
     """Return the newest running episodes. Three queries.
 
@@ -99,9 +99,7 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
     return {pk: SoFar(last.get(pk, -1) + 1, returns.get(pk, without[pk])) for pk in ids}
 
 
-def ended(
-    limit: int, definition: str | None = None, viewer: Viewer = UNRESTRICTED
-) -> list[Playing]:
+def ended(limit: int, viewer: Viewer, definition: str | None = None) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition`: as for `running`."""
     # the bound leads to the index
     found = Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO)
@@ -111,7 +109,7 @@ def ended(
     ]
 
 
-def running_count(viewer: Viewer = UNRESTRICTED) -> int:
+def running_count(viewer: Viewer) -> int:
     return Episode.objects.seen_by(viewer).filter(status="running").count()
 
 

@@ -51,11 +51,11 @@ class PlayerSeat:
 
     owner: str
     name: str
+    viewer: Viewer
+    """What exists for the person; everything for a guest, who sees only what the invite is for."""
     user_id: int | None = None
     guest: Guest | None = None
     invite: Invite | None = None
-    viewer: Viewer = UNRESTRICTED
-    """What exists for the person. A guest sees only what the invite is for."""
     reads_hidden: bool = False
     """Whether the person may see hidden fields of tasks."""
 
@@ -107,7 +107,7 @@ def guest_of(session: Any) -> Guest | None:
 
 
 def seat_for(guest: Guest) -> PlayerSeat:
-    return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
+    return PlayerSeat(guest.label, guest.name, UNRESTRICTED, guest=guest, invite=guest.invite)
 
 
 def seat_of(request: HttpRequest) -> PlayerSeat | None:

@@ -50,6 +50,6 @@ class SuiteView(ApiView):
         version = version_named(name, whole(request, "version", least=1), self.reader.viewer)
         if isinstance(version, str):
             raise Http404(version)
-        found = standings(version, by, self.reader.viewer)
+        found = standings(version, self.reader.viewer, by)
         content = standings_content(found, sees_salt=self.guard.reads_all)
         return Response(SuiteStandingsSerializer(content, context=self.context).data)

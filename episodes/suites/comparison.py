@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from environments.scoring.definition import Definition
 from episodes.analytics.leaderboard_results import endings_by_task
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of, evidence_over
@@ -91,7 +91,7 @@ def compared(
     by: Players,
     names: tuple[str, str],
     most: int,
-    viewer: Viewer = UNRESTRICTED,
+    viewer: Viewer,
 ) -> SuiteComparison:
     """Compare the second of two players with the first; the result has `most` tasks at most.
     Raises: BadFilter.

@@ -65,7 +65,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     by = given(request.GET, "by", chosen(BY)) or "model"
     given(request.GET, "format", chosen(("csv",)))
     cite = given(request.GET, "cite", words)
-    found = standings(version, by, viewer_of(request.user))
+    found = standings(version, viewer_of(request.user), by)
     if cite is not None and cite not in [row.key for row in found.ranked]:
         raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
     if request.GET.get("format") == "csv":

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from environments.models import UNRESTRICTED, Viewer
+from environments.models import Viewer
 from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Interval
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import episodes_query
 from episodes.filtering.parameters import SuitePart
 from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.suites.results import Players, counted, is_in_force, notes_of, read
@@ -117,9 +117,7 @@ class SuiteStandings:
         return sum(member.tasks_count for member in self.members)
 
 
-def standings(
-    version: SuiteVersion, by: Players = "model", viewer: Viewer = UNRESTRICTED
-) -> SuiteStandings:
+def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> SuiteStandings:
     """Return the leaderboard of a version. Three queries, and two for each member whose definition
     is not in force.
 
@@ -205,7 +203,7 @@ def _row(
             for member, one in zip(members, found, strict=True)
             if one.missing
         ],
-        query=EpisodeFilter(**_named(version, by, key)).to_query(),
+        query=episodes_query(**_named(version, by, key)),
     )
 
 
@@ -214,7 +212,7 @@ def _named(
 ) -> dict[str, Any]:
     """Return the fields of the filter that finds the episodes of a player at a suite's tasks, or at
     a member's."""
-    return {by: key, "suite": SuitePart(version.suite.name, version.number, member)}
+    return {"suite": SuitePart(version.suite.name, version.number, member), by: key}
 
 
 def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) -> str:
@@ -227,7 +225,7 @@ def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) 
     definition, own = definition_of_member(member), definition_of(member.environment)
     differing = definition.convention.parameters(own.convention)
     return_ = definition.return_ if definition.return_ != own.return_ else ""
-    return EpisodeFilter(**names).to_query(**differing, **{"return": return_})
+    return episodes_query(**names, **differing, **{"return": return_})
 
 
 def _ranks(

@@ -21,7 +21,6 @@ from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics
 from environments.scoring.definition import DefinitionAsked, definition_of
 from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
-from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Activity, Episode, Play, Progress
 from episodes.people.play_facts import outcome_of
 from episodes.people.studies.results import plays_of
@@ -36,6 +35,7 @@ from tests.episodes.people.studies.test_pages import played
 from tests.episodes.recorded import record
 from tests.episodes.rollups.test_task_statistics import attempt
 from tests.episodes.suites.published import make_suite, member
+from tests.filters import episode_filter
 from tests.stored import make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -92,7 +92,7 @@ def test_figures_of_all_kinds_count_one_success(client: Client, task: Task) -> N
         .statistics.overall.successes
         == 1
     )
-    assert sum(point.successes for point in activity("all", task.environment)) == 1
+    assert sum(point.successes for point in activity("all", UNRESTRICTED, task.environment)) == 1
     assert [one.successes for one in standings(task.pk, task.environment, UNRESTRICTED)] == [1]
 
 
@@ -112,12 +112,12 @@ def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task:
 
 def test_exports_and_pairs_take_one_success(task: Task) -> None:
     noisy, equal, best = Episode.objects.order_by("pk")
-    for filter_ in (EpisodeFilter(), EpisodeFilter(definition="last")):
+    for filter_ in (episode_filter(), episode_filter(definition="last")):
         assert list(EpisodeExport(filter_, "csv", only_successes=True).episodes()) == [best]
     make_environment("other", success_threshold=0.5)
-    assert list(EpisodeExport(EpisodeFilter(), "csv", only_successes=True).episodes()) == [best]
+    assert list(EpisodeExport(episode_filter(), "csv", only_successes=True).episodes()) == [best]
     assert pairs_to_compare(Episode.objects.all()) == [(equal.pk, best.pk)]
-    least = EpisodeExport(EpisodeFilter(), "csv", least_return=0.1 + 0.2)
+    least = EpisodeExport(episode_filter(), "csv", least_return=0.1 + 0.2)
     assert set(least.episodes()) == {noisy, equal, best}
 
 
@@ -174,7 +174,7 @@ def test_an_upgrade_counts_again_what_was_counted_before(task: Task) -> None:
     rebuild(task.environment)
     catch_up()
     assert set(TaskStatistics.objects.filter(task=task).values_list("successes", flat=True)) == {1}
-    assert sum(point.successes for point in activity("all", task.environment)) == 1
+    assert sum(point.successes for point in activity("all", UNRESTRICTED, task.environment)) == 1
 
 
 def test_an_upgrade_counts_nothing_again_where_no_return_is_at_the_threshold(task: Task) -> None:

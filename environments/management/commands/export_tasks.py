@@ -14,7 +14,7 @@ from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, nearest
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.scoring.task_buckets import BUCKETS
 from environments.transfer.exporting import exported, write_whole
 from environments.transfer.rows import TransferError
@@ -84,7 +84,7 @@ def _selection(options: dict[str, Any]) -> Selection:
     names = ("tag", "state", "source", "bucket", "search")
     filters: dict[str, Any] = {name: options[name] or "" for name in names}
     filters["state"] = "" if filters["state"] == ANY_STATE else filters["state"]
-    selection = Selection(environment=environment.pk, split=split, **filters)
+    selection = Selection(environment=environment.pk, split=split, **filters, viewer=UNRESTRICTED)
     selection.check_search()
     return selection
 

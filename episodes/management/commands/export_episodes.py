@@ -16,6 +16,7 @@ from environments import security_log
 from environments.command_line import finite
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.models import UNRESTRICTED
 from environments.transfer.exporting import write_whole
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
@@ -79,7 +80,7 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
-            filter_ = EpisodeFilter.parse(filter_in(options, PARAMETERS))
+            filter_ = EpisodeFilter.parse(filter_in(options, PARAMETERS), UNRESTRICTED)
             definition, margin = filter_.asked, options["margin"]
             export = EpisodeExport(
                 filter_,

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from environments import security_log
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.models import UNRESTRICTED
 from environments.transfer.exporting import write_whole
 from episodes.filtering.options import add_filter, filter_in
 from episodes.filtering.rollouts import NAMES, RolloutFilter
@@ -40,7 +41,7 @@ class Command(TerminalCommand):
         try:
             query = filter_in(options, NAMES)
             training = TrainingFile(TrainingOptions.parse(options))
-            rollouts = RolloutFilter.parse(query).rollouts()
+            rollouts = RolloutFilter.parse(query, UNRESTRICTED).rollouts()
             if not rollouts.exists():
                 raise CommandError("No rollouts match the filter, so there is nothing to export.")
             security_log.note("exported", f"rollouts as messages: {urlencode(query) or 'all'}")

@@ -13,7 +13,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from environments.display.terminal import TerminalCommand
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.recount import rebuild
@@ -38,7 +38,7 @@ class Command(TerminalCommand):
         environments = {row.name: row for row in Environment.objects.all()}
         for name in environment or ():
             if name not in environments:
-                raise CommandError(unknown_environment(name))
+                raise CommandError(unknown_environment(name, UNRESTRICTED))
         for name in environment or environments:
             self.stdout.write(f"{name}: {rebuild(environments[name])} tasks counted")
         if not environment:

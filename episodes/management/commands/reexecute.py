@@ -17,6 +17,7 @@ from environments.command_line import above_zero
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
 from environments.hosts.loading import EveryHost, load
+from environments.models import UNRESTRICTED
 from environments.operator_secrets.source import secrets_of_operator
 from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
@@ -63,7 +64,7 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         try:
-            episodes = _episodes(EpisodeFilter.parse(filter_in(options, PARAMETERS)))
+            episodes = _episodes(EpisodeFilter.parse(filter_in(options, PARAMETERS), UNRESTRICTED))
             ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"]])[
                 ::-1
             ]

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 
 from environments.curation.filter_parameters import Filters
 from environments.errors import OrsError
-from environments.models import Split, Task, Viewer
+from environments.models import UNRESTRICTED, Split, Task, Viewer
 from environments.models.viewer import visible_splits
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
@@ -58,7 +58,11 @@ class TaskSelection:
         )
         if self.search or self.bucket:
             filters = Filters(
-                split=self.split.pk, state="served", search=self.search, bucket=self.bucket
+                split=self.split.pk,
+                state="served",
+                search=self.search,
+                bucket=self.bucket,
+                viewer=UNRESTRICTED,
             )
             found = set(Task.objects.filter(filters.condition()).values_list("pk", flat=True))
             chosen = [pk for pk in chosen if pk in found]

@@ -23,6 +23,7 @@ from rich.progress import Progress as ProgressBar
 
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
@@ -73,7 +74,7 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            asked = EpisodeFilter.parse(_query(options))
+            asked = EpisodeFilter.parse(_query(options), UNRESTRICTED)
             asked.refuse_future()
             if options["keep_size"] is None and not options["all"]:
                 refuse_all(asked, NO_FILTER)

@@ -15,13 +15,13 @@ from django.test.utils import CaptureQueriesContext
 from environments.access.privacy import viewer_of
 from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit
-from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, SealSplit, UnsealSplit
 from environments.models import Split, Task
 from environments.models.viewer import visible_splits, visible_tasks
 from episodes.models import Episode, Rollout
 from episodes.models.privacy import visible_episodes, visible_rollouts
 from tests.episodes.reported import reported
+from tests.filters import select
 from tests.people import client_of, member
 from tests.rows import each
 from tests.statement_plans import caught, judge
@@ -50,7 +50,7 @@ def edited(task: Task) -> Task:
 
 def touch(split: Split) -> None:
     """Change the split, which deletes the places that ended before."""
-    CopyToSplit(Selection(ids=(make_task().pk,)), split.pk).apply("ada")
+    CopyToSplit(select(ids=(make_task().pk,)), split.pk).apply("ada")
 
 
 def earlier_versions() -> list[Task]:
@@ -76,7 +76,7 @@ def taken_out_since() -> list[Task]:
     task = make_task()
     split = new_split(task)
     seal(split)
-    RemoveFromSplit(Selection(ids=(task.pk,), split=split.pk), split.pk).apply("ada")
+    RemoveFromSplit(select(ids=(task.pk,), split=split.pk), split.pk).apply("ada")
     touch(split)
     return [task]
 
@@ -84,7 +84,7 @@ def taken_out_since() -> list[Task]:
 def added_since() -> list[Task]:
     task, split = make_task(), new_split()
     seal(split)
-    CopyToSplit(Selection(ids=(task.pk,)), split.pk).apply("ada")
+    CopyToSplit(select(ids=(task.pk,)), split.pk).apply("ada")
     return [task]
 
 
@@ -124,7 +124,7 @@ def in_an_open_split_too() -> list[Task]:
 def moved_to_an_open_split() -> list[Task]:
     task, other = make_task(), new_split()
     seal(split := new_split(task))
-    MoveToSplit(Selection(ids=(task.pk,), split=split.pk), split.pk, other.pk).apply("ada")
+    MoveToSplit(select(ids=(task.pk,), split=split.pk), split.pk, other.pk).apply("ada")
     return [task]
 
 

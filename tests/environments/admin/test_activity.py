@@ -9,9 +9,9 @@ from django.test import Client
 
 from environments.curation.environment_settings import SetEnabled
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.selection import Selection
 from environments.models import CurationAction, Environment, Task
 from tests.environments.curation.tasks import make_tasks, served, split_of
+from tests.filters import select
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,7 +21,7 @@ LIST = "/admin/environments/curationaction/"
 def quarantined() -> tuple[CurationAction, list[int]]:
     ids = make_tasks(3)
     split_of(*ids)
-    Quarantine(Selection(), "wrong").apply("ada")
+    Quarantine(select(), "wrong").apply("ada")
     return CurationAction.objects.get(), ids
 
 
@@ -36,7 +36,7 @@ def test_it_lists_actions_and_finds_those_of_an_environment(client: Client) -> N
 
 def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client: Client) -> None:
     action, ids = quarantined()
-    Release(Selection(ids=(ids[0],))).apply("bob")
+    Release(select(ids=(ids[0],))).apply("bob")
     page = client.get(f"{LIST}{action.pk}/change/").content.decode()
     assert "Undo…" in page and "quarantined: wrong" in page
     plan = client.get(f"{LIST}{action.pk}/undo/").content.decode()

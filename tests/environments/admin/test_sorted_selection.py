@@ -9,6 +9,7 @@ from environments.admin.sorted_selection import batch_of
 from environments.curation.selection import Selection
 from environments.models import SplitEntry, Task, TaskTag
 from tests.environments.curation.tasks import make_tasks, split_of
+from tests.filters import select
 from tests.stored import make_environment, make_statistics
 
 pytestmark = pytest.mark.django_db
@@ -57,16 +58,16 @@ def test_it_sorts_by_any_column_with_what_has_no_value_last(
         TaskTag.objects.create(task_id=tasks[0], name="b"),
     )
     split_of(tasks[2], name="a"), split_of(tasks[1], name="b")
-    assert in_order(Selection(sort=sort)) == [tasks[n] for n in order]
+    assert in_order(select(sort=sort)) == [tasks[n] for n in order]
 
 
 def test_it_sorts_a_split_by_index_from_its_end() -> None:
     tasks = make_tasks(4)
     split = split_of(tasks[2], tasks[0], tasks[3], tasks[1])
-    assert in_order(Selection(split=split.pk, sort="-index")) == [tasks[n] for n in (1, 3, 0, 2)]
-    assert in_order(Selection(split=split.pk, sort="index")) == [tasks[n] for n in (2, 0, 3, 1)]
+    assert in_order(select(split=split.pk, sort="-index")) == [tasks[n] for n in (1, 3, 0, 2)]
+    assert in_order(select(split=split.pk, sort="index")) == [tasks[n] for n in (2, 0, 3, 1)]
     SplitEntry.objects.filter(split=split, task=tasks[3]).update(is_hidden=True)
-    assert in_order(Selection(split=split.pk, state="", sort="-index")) == [
+    assert in_order(select(split=split.pk, state="", sort="-index")) == [
         tasks[n] for n in (1, 0, 2, 3)
     ]
 
@@ -75,21 +76,21 @@ def test_the_end_of_a_large_split_comes_first(monkeypatch: pytest.MonkeyPatch) -
     tasks = make_tasks(6)
     split = split_of(*tasks)
     monkeypatch.setattr(sorted_selection, "MAX_SORTED", 3)
-    batch = batch_of(Selection(split=split.pk, sort="-index"))
+    batch = batch_of(select(split=split.pk, sort="-index"))
     assert (batch.sorted_among, batch.ids) == (3, (tasks[5], tasks[4], tasks[3]))
 
 
 def test_it_sorts_by_the_names_of_environments() -> None:
     [zoo], [ant] = (make_tasks(1, environment=make_environment(name)) for name in ("zoo", "ant"))
-    assert in_order(Selection(sort="environment")) == [ant, zoo]
-    assert in_order(Selection(sort="-environment")) == [zoo, ant]
+    assert in_order(select(sort="environment")) == [ant, zoo]
+    assert in_order(select(sort="-environment")) == [zoo, ant]
 
 
 def test_it_sorts_as_many_as_it_can_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = make_tasks(6)
     attempted(tasks[0], 4, 2)
-    assert batch_of(Selection(sort="-attempts")).sorted_among is None
+    assert batch_of(select(sort="-attempts")).sorted_among is None
     monkeypatch.setattr(sorted_selection, "MAX_SORTED", 3)
-    batch = batch_of(Selection(sort="-attempts"))
+    batch = batch_of(select(sort="-attempts"))
     # unplayed tasks come last
     assert (batch.sorted_among, batch.ids) == (3, (tasks[0], tasks[5], tasks[4]))

@@ -12,13 +12,13 @@ from environments.curation.action import ActionRefused, InvalidSpec, OrsError, R
 from environments.curation.edit import Edit, last_revision
 from environments.curation.flags import flag
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.tags import AddTags
 from environments.models import Environment, Task, TaskFlag, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from tests.filters import select
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,7 +33,7 @@ def edit(task: int, spec: str = NEW, seen: int = 0) -> int:
 
 def test_an_edited_task_in_any_script_is_found() -> None:
     new = edit(make_tasks(1)[0], '{"n": "\u00c4pfel"}')
-    assert Task.objects.get(Selection(search="\u00e4PFEL").condition()).pk == new
+    assert Task.objects.get(select(search="\u00e4PFEL").condition()).pk == new
 
 
 def test_the_new_content_takes_the_old_ones_places() -> None:
@@ -73,19 +73,19 @@ def test_a_split_that_has_the_new_content_already_lists_it_once() -> None:
 def test_an_edited_task_keeps_its_tags_and_stays_quarantined() -> None:
     [old] = make_tasks(1)
     train = split_of(old)
-    AddTags(Selection(), ("hard",)).apply(AUTHOR)
-    Quarantine(Selection(), "typo").apply(AUTHOR)
+    AddTags(select(), ("hard",)).apply(AUTHOR)
+    Quarantine(select(), "typo").apply(AUTHOR)
     new = edit(old, seen=last_revision(Task.objects.get()))
     assert served(train) == []
     assert list(TaskTag.objects.filter(task=new).values_list("name", flat=True)) == ["hard"]
-    Release(Selection(ids=(new,))).apply(AUTHOR)
+    Release(select(ids=(new,))).apply(AUTHOR)
     assert served(train) == [new]
 
 
 def test_it_serves_known_content_that_is_active_in_place_of_a_quarantined_task() -> None:
     old, known = make_tasks(2)
     train = split_of(old)
-    Quarantine(Selection(ids=(old,)), "typo").apply(AUTHOR)
+    Quarantine(select(ids=(old,)), "typo").apply(AUTHOR)
     edit(old, '{"n": 1}', last_revision(Task.objects.get(pk=old)))
     assert served(train) == [known]
 
@@ -168,7 +168,7 @@ def test_it_plans_what_will_be_touched() -> None:
     old, known = make_tasks(2)
     frozen, train = split_of(old, name="held-out"), split_of(old, known)
     freeze(frozen)
-    Quarantine(Selection(ids=(known,)), "odd").apply(AUTHOR)
+    Quarantine(select(ids=(known,)), "odd").apply(AUTHOR)
     plan, name = Edit(old, '{"n": 1}', 0).plan(), Task.objects.get(pk=known)
     assert plan.splits == (SplitShare(train.pk, "train", 1),)
     assert plan.frozen == (SplitShare(frozen.pk, "held-out", 1),)

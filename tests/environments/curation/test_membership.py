@@ -24,13 +24,14 @@ from tests.environments.curation.tasks import (
     served,
     split_of,
 )
+from tests.filters import select
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def everything() -> Selection:
-    return Selection(environment=make_environment().pk)
+    return select(environment=make_environment().pk)
 
 
 def history(change: str) -> dict[int, tuple[list[str], list[str]]]:
@@ -58,7 +59,7 @@ def test_it_copies_tasks_to_the_end_of_a_split() -> None:
 def test_it_copies_in_the_order_of_the_split_it_copies_from() -> None:
     one, two, three = make_tasks(3)
     train, hard = split_of(three, one, two), split_of(name="hard")
-    CopyToSplit(Selection(split=train.pk), hard.pk).apply(AUTHOR)
+    CopyToSplit(select(split=train.pk), hard.pk).apply(AUTHOR)
     assert served(hard) == [three, one, two]
 
 
@@ -76,7 +77,7 @@ def test_of_a_task_that_was_sent_by_its_content_it_copies_the_content() -> None:
 def test_it_moves_tasks_in_one_moment() -> None:
     one, two, three = make_tasks(3)
     train, hard = split_of(three, two, one), split_of(two, name="hard")
-    outcome = MoveToSplit(Selection(ids=(two, three)), train.pk, hard.pk).apply(AUTHOR)
+    outcome = MoveToSplit(select(ids=(two, three)), train.pk, hard.pk).apply(AUTHOR)
     assert (served(train), served(hard)) == ([one], [two, three])
     assert history(outcome.change) == {
         two: (["hard", "train"], ["hard"]),
@@ -98,7 +99,7 @@ def test_it_removes_tasks_and_remembers_what_the_class_listed() -> None:
     one, two = make_tasks(2)
     train = split_of(one, two)
     SplitEntry.objects.filter(task=one).update(source_hash="h")
-    outcome = RemoveFromSplit(Selection(ids=(one,)), train.pk).apply(AUTHOR)
+    outcome = RemoveFromSplit(select(ids=(one,)), train.pk).apply(AUTHOR)
     assert served(train) == [two]
     assert SplitRemoval.objects.get().source_hash == "h"
     assert history(outcome.change) == {one: (["train"], [])}
@@ -124,8 +125,8 @@ def test_it_saves_a_selection_as_a_new_split() -> None:
 def test_it_saves_a_part_of_a_split_in_its_order() -> None:
     one, two, three = make_tasks(3)
     train = split_of(three, one, two)
-    Quarantine(Selection(ids=(one,)), "why").apply(AUTHOR)
-    outcome = SaveAsSplit(Selection(train.environment_id, train.pk), "new", "train").apply(AUTHOR)
+    Quarantine(select(ids=(one,)), "why").apply(AUTHOR)
+    outcome = SaveAsSplit(select(train.environment_id, train.pk), "new", "train").apply(AUTHOR)
     assert served(outcome.split or 0) == [three, two]
 
 
@@ -151,7 +152,7 @@ def test_it_refuses_a_name_or_type_that_no_split_can_have(name: str, kind: str, 
 def test_it_needs_an_environment_for_a_new_split() -> None:
     make_tasks(1)
     with pytest.raises(ActionRefused, match="Choose the environment first"):
-        SaveAsSplit(Selection(), "new", "train").plan()
+        SaveAsSplit(select(), "new", "train").plan()
 
 
 def test_it_makes_no_split_of_nothing() -> None:
@@ -175,9 +176,7 @@ def test_it_shows_no_half_of_a_new_split_and_its_name_stays_free() -> None:
 def test_it_takes_nothing_over_from_a_process_that_died() -> None:
     one, two = make_tasks(2)
     split_of(one, name="new", is_curated=True, is_served=False)
-    outcome = SaveAsSplit(Selection(make_environment().pk, ids=(two,)), "new", "train").apply(
-        AUTHOR
-    )
+    outcome = SaveAsSplit(select(make_environment().pk, ids=(two,)), "new", "train").apply(AUTHOR)
     assert history(outcome.change) == {two: ([], ["new"])}
     assert list(SplitEntry.objects.values_list("task", flat=True)) == [two]
 
@@ -203,7 +202,7 @@ def test_it_refuses_tasks_of_another_environment() -> None:
     make_tasks(1, environment=make_environment("guess"))
     split = split_of(*make_tasks(1))
     with pytest.raises(ActionRefused, match="Choose only tasks of 'math'"):
-        CopyToSplit(Selection(), split.pk).plan()
+        CopyToSplit(select(), split.pk).plan()
 
 
 def test_it_refuses_a_generated_split() -> None:
@@ -239,7 +238,7 @@ def test_it_leaves_both_splits_alone_when_one_is_being_changed(
 def test_it_plans_a_copy() -> None:
     _, two, three = make_tasks(3)
     hard = split_of(two, name="hard")
-    Quarantine(Selection(ids=(three,)), "why").apply(AUTHOR)
+    Quarantine(select(ids=(three,)), "why").apply(AUTHOR)
     plan = CopyToSplit(everything(), hard.pk).plan()
     assert (plan.title, plan.splits) == (
         "Copy 2 tasks to split 'hard'",
@@ -255,7 +254,7 @@ def test_it_says_when_the_order_of_a_class_is_lost() -> None:
     tasks = make_tasks(2, source="code")
     split, into = split_of(*tasks), split_of(name="hard")
     for shown, said in ((None, True), (split.pk, False)):
-        chosen = Selection(make_environment().pk, shown)
+        chosen = select(make_environment().pk, shown)
         for plan in (
             CopyToSplit(chosen, into.pk).plan(),
             SaveAsSplit(chosen, "new", "train").plan(),

@@ -9,7 +9,6 @@ import pytest
 
 from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
 from environments.tasks.split_change import SplitChange
@@ -22,6 +21,7 @@ from tests.environments.curation.tasks import (
     served,
     split_of,
 )
+from tests.filters import select
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,7 +30,7 @@ MANY = 2 * SMALL_BATCH + 10
 
 
 def quarantine(*tasks: int) -> None:
-    Quarantine(Selection(ids=tasks), "wrong answer").apply(AUTHOR)
+    Quarantine(select(ids=tasks), "wrong answer").apply(AUTHOR)
 
 
 def test_it_stops_serving_tasks_in_every_split_and_leaves_the_others_alone() -> None:
@@ -40,7 +40,7 @@ def test_it_stops_serving_tasks_in_every_split_and_leaves_the_others_alone() -> 
         split_of(two, name="test"),
         split_of(three, name="other"),
     )
-    outcome = Quarantine(Selection(ids=(two,)), " wrong answer ").apply(AUTHOR)
+    outcome = Quarantine(select(ids=(two,)), " wrong answer ").apply(AUTHOR)
     assert (served(train), served(test), served(other)) == ([one], [], [three])
     assert (outcome.sentence, outcome.changed) == ("Quarantined 1 task.", 1)
     assert Split.objects.get(pk=other.pk).version == 0
@@ -54,7 +54,7 @@ def test_it_serves_released_tasks_at_the_places_they_kept() -> None:
     split = split_of(two, one, three, two)
     quarantine(one, two)
     assert served(split) == [three]
-    Release(Selection(state="quarantined")).apply(AUTHOR)
+    Release(select(state="quarantined")).apply(AUTHOR)
     assert served(split) == [two, one, three, two]
     assert not Task.objects.exclude(state="active", reason="").exists()
 
@@ -62,7 +62,7 @@ def test_it_serves_released_tasks_at_the_places_they_kept() -> None:
 def test_it_writes_the_history_of_each_task() -> None:
     one, two = make_tasks(2)
     quarantine(one)
-    outcome = Quarantine(Selection(), "all of them").apply("bob")
+    outcome = Quarantine(select(), "all of them").apply("bob")
     [revision] = TaskRevision.objects.filter(change=outcome.change)
     assert (revision.task_id, revision.kind, revision.author, revision.reason) == (
         two,
@@ -77,12 +77,12 @@ def test_it_writes_the_history_of_each_task() -> None:
 def test_it_needs_a_reason() -> None:
     make_tasks(1)
     with pytest.raises(ActionRefused, match="Give a reason"):
-        Quarantine(Selection(), "  ").apply(AUTHOR)
+        Quarantine(select(), "  ").apply(AUTHOR)
 
 
 def test_it_needs_tasks() -> None:
     with pytest.raises(ActionRefused, match="No task is chosen"):
-        Quarantine(Selection(tag="none"), "why").plan()
+        Quarantine(select(tag="none"), "why").plan()
 
 
 def test_it_continues_to_serve_a_quarantined_task_in_a_frozen_split() -> None:
@@ -98,7 +98,7 @@ def test_it_plans_what_will_be_touched() -> None:
     train, frozen = split_of(one, two, two, three), split_of(two, name="held-out")
     freeze(frozen)
     quarantine(one)
-    plan = Quarantine(Selection(environment=make_environment().pk), "").plan()
+    plan = Quarantine(select(environment=make_environment().pk), "").plan()
     assert (plan.title, plan.selected, plan.changing) == ("Quarantine 2 tasks", 3, 2)
     assert plan.splits == (SplitShare(train.pk, "train", 2),)
     assert plan.frozen == (SplitShare(frozen.pk, "held-out", 1),)
@@ -114,7 +114,7 @@ def test_it_quarantines_more_tasks_than_one_batch() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
     told = list[tuple[int, int]]()
-    outcome = Quarantine(Selection(), "why").apply(
+    outcome = Quarantine(select(), "why").apply(
         AUTHOR, lambda done, total: told.append((done, total))
     )
     assert served(split) == []
@@ -128,7 +128,7 @@ def test_it_shows_nothing_before_everything_is_staged() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
     seen = list[list[int]]()
-    Quarantine(Selection(), "why").apply(AUTHOR, lambda done, total: seen.append(served(split)))
+    Quarantine(select(), "why").apply(AUTHOR, lambda done, total: seen.append(served(split)))
     assert {len(order) for order in seen} == {0, MANY}
 
 
@@ -137,7 +137,7 @@ def test_it_changes_nothing_when_it_is_stopped_before() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
     with pytest.raises(ZeroDivisionError):
-        Quarantine(Selection(), "why").apply(AUTHOR, break_off_after(MANY // 2 - 1))
+        Quarantine(select(), "why").apply(AUTHOR, break_off_after(MANY // 2 - 1))
     assert served(split) == tasks
     assert not Task.objects.filter(state="quarantined").exists()
     assert not TaskRevision.objects.exists()
@@ -147,7 +147,7 @@ def test_it_changes_nothing_when_it_is_stopped_before() -> None:
 @pytest.mark.usefixtures("small_batches")
 def test_it_is_finished_when_it_is_stopped_after() -> None:
     split = split_of(*make_tasks(MANY))
-    Quarantine(Selection(), "why").apply(AUTHOR, break_off_after(MANY // 2 + 1))
+    Quarantine(select(), "why").apply(AUTHOR, break_off_after(MANY // 2 + 1))
     assert served(split) == []
     assert Task.objects.filter(state="quarantined").count() == TaskRevision.objects.count() == MANY
 

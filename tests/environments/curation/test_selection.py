@@ -12,8 +12,9 @@ from environments.curation import index_walk, selection
 from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
-from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.models import UNRESTRICTED, Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.environments.curation.tasks import make_tasks
+from tests.filters import select
 from tests.rows import each
 from tests.stored import make_environment, make_split, make_statistics, make_task
 
@@ -45,13 +46,13 @@ def tag(tasks: list[int], name: str = "hard") -> None:
 
 def test_it_chooses_everything_newest_first() -> None:
     tasks = make_tasks(8)
-    assert chosen(Selection()) == tasks[::-1]
+    assert chosen(select()) == tasks[::-1]
 
 
 def test_it_keeps_to_an_environment() -> None:
     make_tasks(2, environment=make_environment("guess"))
     tasks = make_tasks(4)
-    assert chosen(Selection(environment=make_environment().pk)) == tasks[::-1]
+    assert chosen(select(environment=make_environment().pk)) == tasks[::-1]
 
 
 def test_it_chooses_tasks_that_a_person_flagged_once_each_until_they_are_settled() -> None:
@@ -66,17 +67,17 @@ def test_it_chooses_tasks_that_a_person_flagged_once_each_until_they_are_settled
     ):
         flag(task, author, "Wrong.")
     settle(tasks[5], "eve")
-    assert chosen(Selection(flags="open", environment=make_environment().pk)) == [
+    assert chosen(select(flags="open", environment=make_environment().pk)) == [
         tasks[4].pk,
         tasks[1].pk,
     ]
-    assert chosen(Selection(flags="open", split=make_split(*tasks[:3]).pk)) == [tasks[1].pk]
+    assert chosen(select(flags="open", split=make_split(*tasks[:3]).pk)) == [tasks[1].pk]
 
 
 def test_it_goes_along_a_split_in_its_order() -> None:
     tasks = [Task.objects.get(pk=pk) for pk in make_tasks(7)]
     split = make_split(*tasks[2:][::-1], tasks[3])
-    wanted = Selection(environment=split.environment_id, split=split.pk)
+    wanted = select(environment=split.environment_id, split=split.pk)
     assert chosen(wanted) == [task.pk for task in [*tasks[2:][::-1], tasks[3]]]
     assert wanted.batch(limit=2).positions == (0, 1)
     assert list(wanted.all_ids()) == [task.pk for task in tasks[2:][::-1]]
@@ -85,7 +86,7 @@ def test_it_goes_along_a_split_in_its_order() -> None:
 def test_tasks_by_their_ids_keep_the_order_of_the_split_and_others_come_after() -> None:
     tasks = [Task.objects.get(pk=pk) for pk in make_tasks(6)]
     split = make_split(tasks[4], tasks[1], tasks[3], tasks[1], tasks[0])
-    wanted = Selection(split=split.pk, ids=tuple(tasks[n].pk for n in (5, 1, 2, 3, 4)))
+    wanted = select(split=split.pk, ids=tuple(tasks[n].pk for n in (5, 1, 2, 3, 4)))
     assert list(wanted.all_ids()) == [tasks[n].pk for n in (4, 1, 3, 2, 5)]
 
 
@@ -97,20 +98,20 @@ def test_it_sees_a_split_at_its_present_version() -> None:
     SplitEntry.objects.filter(pk=second.pk).update(until=6)
     SplitEntry.objects.filter(pk=third.pk).update(since=6)
     SplitEntry.objects.filter(pk=hidden.pk).update(is_hidden=True)
-    assert chosen(Selection(split=split.pk)) == [second.task_id, hidden.task_id]
+    assert chosen(select(split=split.pk)) == [second.task_id, hidden.task_id]
 
 
 def test_it_finds_nothing_in_a_split_of_another_environment() -> None:
     split = make_split(make_task())
-    assert chosen(Selection(environment=make_environment("guess").pk, split=split.pk)) == []
+    assert chosen(select(environment=make_environment("guess").pk, split=split.pk)) == []
 
 
 def test_it_chooses_by_tag() -> None:
     tasks = make_tasks(6)
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[1:5])
     TaskTag.objects.create(task_id=tasks[0], name="harder")
-    assert chosen(Selection(tag="hard")) == tasks[1:5][::-1]
-    assert chosen(Selection(tag="ha\0rd")) == []
+    assert chosen(select(tag="hard")) == tasks[1:5][::-1]
+    assert chosen(select(tag="ha\0rd")) == []
 
 
 @pytest.mark.parametrize("environment", [True, False])
@@ -118,8 +119,8 @@ def test_it_chooses_by_state(environment: bool) -> None:
     tasks = make_tasks(5)
     Task.objects.filter(pk__in=tasks[:2]).update(state="quarantined")
     within = make_environment().pk if environment else None
-    assert chosen(Selection(environment=within, state="quarantined")) == tasks[:2][::-1]
-    assert chosen(Selection(environment=within, state="active")) == tasks[2:][::-1]
+    assert chosen(select(environment=within, state="quarantined")) == tasks[:2][::-1]
+    assert chosen(select(environment=within, state="active")) == tasks[2:][::-1]
 
 
 @pytest.mark.parametrize("source", ["code", "import", "edit", "played"])
@@ -127,7 +128,7 @@ def test_it_chooses_by_source(source: str) -> None:
     by_source = {
         name: make_tasks(4, 10 * n, source=name) for n, (name, _) in enumerate(Task.SOURCES)
     }
-    assert chosen(Selection(source=source)) == by_source[source][::-1]
+    assert chosen(select(source=source)) == by_source[source][::-1]
 
 
 @pytest.mark.parametrize("environment", [True, False])
@@ -135,7 +136,7 @@ def test_it_chooses_what_the_code_dropped(environment: bool) -> None:
     tasks = make_tasks(5, source="code")
     Task.objects.filter(pk__in=tasks[3:]).update(dropped=timezone.now())
     assert (
-        chosen(Selection(make_environment().pk if environment else None, source="dropped"))
+        chosen(select(make_environment().pk if environment else None, source="dropped"))
         == tasks[3:][::-1]
     )
 
@@ -151,7 +152,7 @@ def test_it_chooses_by_bucket(bucket: str, expected: list[int], within: bool) ->
         tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.25)], strict=True
     ):
         attempted(task, attempts, rate)
-    found = chosen(Selection(make_environment().pk if within else None, bucket=bucket))
+    found = chosen(select(make_environment().pk if within else None, bucket=bucket))
     assert found == [tasks[n] for n in expected]
 
 
@@ -163,7 +164,7 @@ def test_it_lists_a_bucket_newest_first_whatever_the_environment() -> None:
     ]
     for task, successes in zip(tasks, [2, 4, 3, 1, 5], strict=True):
         attempted(task, 8, successes / 8)
-    assert chosen(Selection(bucket="learnable")) == tasks[::-1]
+    assert chosen(select(bucket="learnable")) == tasks[::-1]
 
 
 def test_a_bucket_holds_what_is_true_even_before_a_recount() -> None:
@@ -172,8 +173,8 @@ def test_a_bucket_holds_what_is_true_even_before_a_recount() -> None:
     attempted(learnable, 8, 0.5)
     TaskStatistics.objects.update(bucket="hopeless")
     Task.objects.update(is_unseen=True)
-    assert chosen(Selection(bucket="hopeless")) == [hopeless]
-    assert learnable not in chosen(Selection(bucket="unseen"))
+    assert chosen(select(bucket="hopeless")) == [hopeless]
+    assert learnable not in chosen(select(bucket="unseen"))
 
 
 def test_it_steps_over_a_long_stretch_without_a_match(
@@ -183,7 +184,7 @@ def test_it_steps_over_a_long_stretch_without_a_match(
     tasks = make_tasks(600)
     tag(tasks[:20] + tasks[320:])
     Task.objects.filter(pk__in=tasks[:300]).update(state="quarantined")
-    wanted = Selection(tag="hard", state="quarantined")
+    wanted = select(tag="hard", state="quarantined")
     with django_assert_max_num_queries(10):
         assert wanted.batch(limit=50).ids == tuple(tasks[19::-1])
     with django_assert_max_num_queries(10):
@@ -200,7 +201,7 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     tasks = make_tasks(30)
     split = make_split(*(Task.objects.get(pk=task) for task in tasks))
     tag(tasks[20:])
-    wanted = Selection(split=split.pk, tag="hard")
+    wanted = select(split=split.pk, tag="hard")
     assert chosen(wanted, seconds) == (tasks[20:] if seconds is None else tasks[:19:-1])
     assert wanted.batch(seconds=seconds).order == ("split" if seconds is None else "newest")
 
@@ -213,7 +214,7 @@ def test_a_task_with_two_places_in_a_split_is_found_once_by_its_id(
     monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
     split = make_split(*tasks, *tasks)
-    assert chosen(Selection(split=split.pk, state="active"), seconds=60.0) == [
+    assert chosen(select(split=split.pk, state="active"), seconds=60.0) == [
         task.pk for task in tasks[::-1]
     ]
 
@@ -226,7 +227,7 @@ def test_it_searches_the_spec_as_written_and_as_escaped(search: str) -> None:
     written = make_task({"name": "b"})
     Task.objects.filter(pk=written.pk).update(spec='{"name": "A Größe", "of": "100%_\\\\"}')
     make_task({"name": "something else, 1000"})
-    found = chosen(Selection(search=search))
+    found = chosen(select(search=search))
     assert found
     assert set(found) <= {escaped.pk, written.pk}
 
@@ -236,7 +237,7 @@ def test_it_combines_all_its_filters() -> None:
     split = make_split(*Task.objects.filter(pk__in=tasks[5:]).order_by("-pk"))
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[:15])
     Task.objects.filter(pk__in=tasks[10:]).update(state="quarantined")
-    wanted = Selection(
+    wanted = select(
         make_environment().pk, split.pk, tag="hard", state="quarantined", search='"n": 1'
     )
     assert chosen(wanted) == tasks[10:15][::-1]
@@ -247,21 +248,21 @@ def test_it_narrows_only_by_filters_that_leave_few(monkeypatch: pytest.MonkeyPat
     tasks = make_tasks(9)
     split = make_split(*Task.objects.filter(pk__in=tasks).order_by("pk"))
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[2:])
-    assert chosen(Selection(split=split.pk, tag="hard")) == tasks[2:]
+    assert chosen(select(split=split.pk, tag="hard")) == tasks[2:]
 
 
 def test_it_goes_back_to_the_batch_before() -> None:
     tasks = make_tasks(10)[::-1]
-    second = Selection().batch(Selection().batch(limit=3).last, limit=3)
+    second = select().batch(select().batch(limit=3).last, limit=3)
     assert second.ids == tuple(tasks[3:6])
-    first = Selection().batch(second.first, limit=3, backward=True)
+    first = select().batch(second.first, limit=3, backward=True)
     assert (first.ids, first.is_last) == (tuple(tasks[:3]), True)
 
 
 def test_it_starts_at_the_beginning_with_an_unreadable_cursor() -> None:
     tasks = make_tasks(2)[::-1]
     for cursor in ("x", "1,2", "n", "n-", "true", "1e999", "9" * 30, ""):
-        assert list(Selection().batch(cursor).ids) == tasks
+        assert list(select().batch(cursor).ids) == tasks
 
 
 def test_it_stops_when_its_time_is_over_and_continues_from_there(
@@ -269,7 +270,7 @@ def test_it_stops_when_its_time_is_over_and_continues_from_there(
 ) -> None:
     monkeypatch.setattr(index_walk, "SPANS", (4,))
     tasks = make_tasks(10)
-    wanted = Selection(search='"n": 3')
+    wanted = select(search='"n": 3')
     first = wanted.batch(seconds=0)
     assert (first.ids, first.seen, first.is_last) == ((), 4, False)
     second = wanted.batch(first.last, seconds=0)
@@ -278,16 +279,16 @@ def test_it_stops_when_its_time_is_over_and_continues_from_there(
 
 def test_it_counts_up_to_a_limit() -> None:
     make_tasks(5)
-    assert Selection().count(5) == selection.Count(5, True)
-    assert Selection().count(4) == selection.Count(4, False, is_over=True)
+    assert select().count(5) == selection.Count(5, True)
+    assert select().count(4) == selection.Count(4, False, is_over=True)
 
 
 @pytest.mark.parametrize("text", ["nothing", '"n": 1'])
 def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
-    wanted = Selection(3, 4, "hard", "active", "edit", "unseen", text, "-return", (5, 6))
-    assert Selection.parse(wanted.values()) == wanted
-    assert Selection.parse(Selection().values()) == Selection()
-    assert Selection.parse({}) == Selection(state="served")
+    wanted = select(3, 4, "hard", "active", "edit", "unseen", text, "-return", (5, 6))
+    assert Selection.parse(wanted.values(), UNRESTRICTED) == wanted
+    assert Selection.parse(select().values(), UNRESTRICTED) == select()
+    assert Selection.parse({}, UNRESTRICTED) == select(state="served")
 
 
 @each(
@@ -318,7 +319,7 @@ def test_a_value_that_cannot_be_used_is_refused_with_what_is_allowed(
     name: str, value: str, allowed: str
 ) -> None:
     with pytest.raises(InvalidFilter, match=f"{name}='.*' cannot be used: {re.escape(allowed)}"):
-        Selection.parse({name: value})
+        Selection.parse({name: value}, UNRESTRICTED)
 
 
 @pytest.mark.parametrize("count", [10, 2500])
@@ -328,7 +329,7 @@ def test_it_runs_as_few_queries_for_many_tasks_as_for_few(
     make_tasks(count)
     environment = make_environment().pk
     with django_assert_max_num_queries(2):
-        assert len(Selection(environment=environment).batch(limit=10).ids) == 10
+        assert len(select(environment=environment).batch(limit=10).ids) == 10
 
 
 def test_a_search_finds_words_in_any_order_phrases_and_hashes() -> None:
@@ -336,7 +337,7 @@ def test_a_search_finds_words_in_any_order_phrases_and_hashes() -> None:
     texts = [task.spec for task in tasks]
 
     def found(text: str) -> list[str]:
-        rows = Task.objects.filter(Selection(search=text).condition()).order_by("pk")
+        rows = Task.objects.filter(select(search=text).condition()).order_by("pk")
         return list(rows.values_list("spec", flat=True))
 
     assert found("red APPLE") == texts[:2]

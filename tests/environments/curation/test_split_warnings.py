@@ -12,7 +12,6 @@ from django.test import Client
 from environments.curation import leaks, split_warnings
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine
-from environments.curation.selection import Selection
 from environments.curation.splits import FreezeSplit, UnfreezeSplit
 from environments.display.text_comparison import normalized
 from environments.models import SecurityEvent, Split, Task
@@ -22,6 +21,7 @@ from episodes.models import Suite
 from episodes.suites.leaks import leaks_of_list, leaks_of_members
 from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.environments.curation.tasks import AUTHOR
+from tests.filters import select
 from tests.rows import each
 from tests.stored import make_split, make_statistics, make_task
 
@@ -56,7 +56,7 @@ def test_tasks_that_train_has_are_named_before_they_are_put_into_test(
 ) -> None:
     train, test, others = train_and_test(" how MANY ?", "How much?")
     shared = train.entries.get().task
-    selection = Selection(
+    selection = select(
         environment=train.environment_id, ids=(shared.pk, *(task.pk for task in others))
     )
     for action in (CopyToSplit(selection, test.pk), SaveAsSplit(selection, "new", "test")):
@@ -79,7 +79,7 @@ def test_a_short_answer_that_the_prompt_announces_is_named_in_the_plan() -> None
         {"question": "Is it 7?", "answer": 7},
         {"question": "Which? (The answer is Nile.)", "answer": "Nile"},
     ]
-    selection = Selection(
+    selection = select(
         environment=train.environment_id, ids=tuple(make_task(task).pk for task in tasks)
     )
     plan = SaveAsSplit(selection, "new", "test").plan()
@@ -122,8 +122,8 @@ def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(
     client: Client, *, is_frozen: bool
 ) -> None:
     _, test, [task, other] = train_and_test("One?", "Two?")
-    CopyToSplit(Selection(ids=(task.pk, other.pk)), test.pk).apply(AUTHOR)
-    change = Quarantine(Selection(ids=(task.pk,)), "wrong")
+    CopyToSplit(select(ids=(task.pk, other.pk)), test.pk).apply(AUTHOR)
+    change = Quarantine(select(ids=(task.pk,)), "wrong")
     assert split_warnings.warnings_of_plan(change.plan()) == []
     if is_frozen:
         FreezeSplit(test.pk).apply(AUTHOR), UnfreezeSplit(test.pk).apply(AUTHOR)
@@ -144,8 +144,8 @@ def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(
 
 def test_an_export_and_a_suite_quote_a_test_split(client: Client) -> None:
     _, test, [task, _] = train_and_test("One?", "Two?")
-    change = RemoveFromSplit(Selection(ids=(task.pk,)), test.pk)
-    CopyToSplit(Selection(ids=(task.pk,)), test.pk).apply(AUTHOR)
+    change = RemoveFromSplit(select(ids=(task.pk,)), test.pk)
+    CopyToSplit(select(ids=(task.pk,)), test.pk).apply(AUTHOR)
     assert split_warnings.warnings_of_plan(change.plan()) == []
     client.get(f"/admin/environments/task/export/?split={test.pk}&format=jsonl")
     [warning] = split_warnings.warnings_of_plan(change.plan())
@@ -234,12 +234,12 @@ def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_
         "2 tasks are copies of another in the same split, apart from invisible characters."
     )
     test = typed(make_split(name="test"), "test")
-    first = Selection(ids=(train.entries.get(position=0).task_id,))
+    first = select(ids=(train.entries.get(position=0).task_id,))
     copy = (
         "1 task is a copy of another in the train split 'train', apart from invisible characters."
     )
     assert copy in sentences(MoveToSplit(first, train.pk, test.pk).plan())
-    both = Selection(ids=tuple(train.entries.filter(position__lt=2).values_list("task", flat=True)))
+    both = select(ids=tuple(train.entries.filter(position__lt=2).values_list("task", flat=True)))
     plan = sentences(MoveToSplit(both, train.pk, test.pk).plan())
     assert copy not in plan and "2 tasks are copies of another of them, apart from" in plan
 
@@ -299,7 +299,7 @@ def test_copies_that_differ_in_what_no_agent_reads_are_found_wherever_tasks_are_
         sentences(FreezeSplit(test.pk).plan()),
         sentences(
             SaveAsSplit(
-                Selection(environment=test.environment_id, ids=tuple(ids)), "new", "test"
+                select(environment=test.environment_id, ids=tuple(ids)), "new", "test"
             ).plan()
         ),
         *("".join(leaks_of_list(test, only)) for only in (None, ids)),
@@ -396,16 +396,16 @@ def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_
         *(make_task({"question": f"How many apples has {name}?"}) for name in ("Ada", "Bob", "Cid"))
     )
     twin = make_task({"question": "How many  apples has ADA"})
-    twins = Selection(
+    twins = select(
         environment=split.environment_id,
         ids=(twin.pk, make_task({"question": "How many apples has ada!"}).pk, make_task().pk),
     )
-    plan = CopyToSplit(Selection(ids=(twin.pk,)), split.pk).plan()
+    plan = CopyToSplit(select(ids=(twin.pk,)), split.pk).plan()
     assert "1 task says the same as another in split 'train' itself" in sentences(plan)
     assert "2 tasks say the same as another of them" in sentences(
         SaveAsSplit(twins, "new", "test").plan()
     )
-    CopyToSplit(Selection(ids=(twin.pk,)), split.pk).apply(AUTHOR)
+    CopyToSplit(select(ids=(twin.pk,)), split.pk).apply(AUTHOR)
     page = client.get(f"/admin/environments/split/{split.pk}/change/").content.decode()
     assert "2 tasks say the same as another in the same split" in page
 
@@ -413,9 +413,9 @@ def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_
 def test_a_copy_that_stays_behind_is_named_before_a_task_is_moved() -> None:
     train, test, _ = train_and_test()
     CopyToSplit(
-        Selection(ids=(make_task({"question": "how many", "seed": 9}).pk, make_task().pk)), train.pk
+        select(ids=(make_task({"question": "how many", "seed": 9}).pk, make_task().pk)), train.pk
     ).apply(AUTHOR)
-    moved = Selection(ids=(train.entries.get(position=0).task_id,))
+    moved = select(ids=(train.entries.get(position=0).task_id,))
     assert "1 task says the same as another in the train split" in sentences(
         MoveToSplit(moved, train.pk, test.pk).plan()
     )

@@ -10,7 +10,6 @@ import pytest
 from environments.curation.action import ActionRefused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.selection import Selection
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -30,13 +29,14 @@ from tests.environments.curation.tasks import (
     served,
     split_of,
 )
+from tests.filters import select
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def saved(name: str = "new") -> int:
-    outcome = SaveAsSplit(Selection(make_environment().pk), name, "train").apply(AUTHOR)
+    outcome = SaveAsSplit(select(make_environment().pk), name, "train").apply(AUTHOR)
     assert outcome.split is not None
     return outcome.split
 
@@ -53,10 +53,10 @@ def test_it_freezes_a_split_and_reports_its_hash() -> None:
 def test_it_hides_what_was_quarantined_while_the_split_was_frozen() -> None:
     one, two, three = make_tasks(3)
     split = split_of(one, two, three)
-    Quarantine(Selection(ids=(three,)), "why").apply(AUTHOR)
+    Quarantine(select(ids=(three,)), "why").apply(AUTHOR)
     FreezeSplit(split.pk).apply(AUTHOR)
-    Quarantine(Selection(ids=(one,)), "why").apply(AUTHOR)
-    Release(Selection(ids=(three,))).apply(AUTHOR)
+    Quarantine(select(ids=(one,)), "why").apply(AUTHOR)
+    Release(select(ids=(three,))).apply(AUTHOR)
     assert served(split) == [one, two]
     plan = UnfreezeSplit(split.pk).plan()
     assert plan.sentences == (
@@ -70,7 +70,7 @@ def frozen_and_quarantined(tasks: list[int]) -> Split:
     """Return a frozen split of the tasks; all but the first have been quarantined since."""
     split = split_of(*tasks)
     FreezeSplit(split.pk).apply(AUTHOR)
-    Quarantine(Selection(ids=tuple(tasks[1:])), "why").apply(AUTHOR)
+    Quarantine(select(ids=tuple(tasks[1:])), "why").apply(AUTHOR)
     return split
 
 
@@ -102,9 +102,9 @@ def test_what_is_quarantined_while_a_split_is_unfrozen_is_not_served_in_it() -> 
     split = frozen_and_quarantined(tasks := make_tasks(3))
 
     def meanwhile(done: int, total: int) -> None:
-        Quarantine(Selection(ids=(tasks[0],)), "why").apply(AUTHOR)
+        Quarantine(select(ids=(tasks[0],)), "why").apply(AUTHOR)
 
-    Release(Selection(ids=(tasks[2],))).apply(AUTHOR)
+    Release(select(ids=(tasks[2],))).apply(AUTHOR)
     UnfreezeSplit(split.pk).apply(AUTHOR, meanwhile)
     assert served(split) == [tasks[2]]
 

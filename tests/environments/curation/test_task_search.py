@@ -16,7 +16,8 @@ from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.selection import Selection
 from environments.curation.task_search import matches
 from environments.database.storable import double_of
-from environments.models import Task
+from environments.models import UNRESTRICTED, Task
+from tests.filters import select
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +64,7 @@ SPECS = {
 )
 def test_it_finds_tasks_by_fields(search: str, names: str) -> None:
     tasks = {make_task(spec).pk: name for name, spec in SPECS.items()}
-    found = Task.objects.filter(Selection(search=search).condition()).order_by("pk")
+    found = Task.objects.filter(select(search=search).condition()).order_by("pk")
     assert "".join(tasks[task.pk] for task in found) == names
 
 
@@ -112,7 +113,7 @@ def test_case_and_accents_do_not_matter_in_any_script(
     environment = make_environment()
     for name, text in specs.items():
         Task.objects.create(environment=environment, content_hash=name, spec=text)
-    found = Task.objects.filter(Selection(search=search).condition()).order_by("content_hash")
+    found = Task.objects.filter(select(search=search).condition()).order_by("content_hash")
     assert "".join(task.content_hash for task in found) == names
 
 
@@ -157,7 +158,7 @@ def test_whole_numbers_are_compared_digit_by_digit_and_others_as_doubles() -> No
             text for text, value in values.items()
             if (compare(value, number) if is_exact[text] else compare(double_of(value), double_of(number)))
         ]  # fmt: skip
-        found = Task.objects.filter(Selection(search=f"seed{sign}{sought}").condition())
+        found = Task.objects.filter(select(search=f"seed{sign}{sought}").condition())
         assert sorted(WRITTEN[int(task.content_hash)] for task in found) == sorted(expected), (
             sign,
             sought,
@@ -167,7 +168,7 @@ def test_whole_numbers_are_compared_digit_by_digit_and_others_as_doubles() -> No
 @pytest.mark.parametrize("search", ["seed>\uff17", "seed<1_0", "seed>=inf", "seed>0x10"])
 def test_other_spellings_of_digits_are_refused(search: str) -> None:
     with pytest.raises(InvalidFilter, match="comes a number"):
-        Selection.parse({"search": search})
+        Selection.parse({"search": search}, UNRESTRICTED)
 
 
 SCHEMA = {
@@ -201,7 +202,7 @@ def test_it_says_what_is_wrong_with_a_field_and_what_is_allowed(search: str, pro
     split = make_split(make_task({"hint": "only in tasks", "tests": []}))
     for values in ({"environment": str(environment.pk)}, {"split": str(split.pk)}):
         with pytest.raises(InvalidFilter) as refusal:
-            Selection.parse({**values, "search": search})
+            Selection.parse({**values, "search": search}, UNRESTRICTED)
         assert f"search={search!r} cannot be used" in str(refusal.value) and problem in str(
             refusal.value
         )
@@ -213,7 +214,10 @@ def test_it_says_what_is_wrong_with_a_field_and_what_is_allowed(search: str, pro
 def test_it_leaves_addresses_phrases_and_what_is_allowed_alone(search: str) -> None:
     environment = make_environment(task_schema=json.dumps(SCHEMA))
     make_task({"hint": "only in tasks"})
-    assert Selection.parse({"environment": str(environment.pk), "search": search}).search == search
+    assert (
+        Selection.parse({"environment": str(environment.pk), "search": search}, UNRESTRICTED).search
+        == search
+    )
 
 
 @pytest.mark.django_db

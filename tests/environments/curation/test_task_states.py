@@ -14,9 +14,10 @@ from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.task_states import STATES, with_states
 from environments.curation.undo import UndoInTask
-from environments.models import Split, Task, TaskRevision, TaskStatistics
+from environments.models import UNRESTRICTED, Split, Task, TaskRevision, TaskStatistics
 from environments.transfer.exporting import exported
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from tests.filters import select
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,7 +50,11 @@ def hopeless(*tasks: int) -> None:
 
 def listed(**values: str) -> list[int]:
     """Return the tasks of a list with these parameters, oldest first."""
-    return list(Selection.parse({"environment": str(make_environment().pk), **values}).all_ids())
+    return list(
+        Selection.parse(
+            {"environment": str(make_environment().pk), **values}, UNRESTRICTED
+        ).all_ids()
+    )
 
 
 def one_in_each_state() -> dict[str, int]:
@@ -57,7 +62,7 @@ def one_in_each_state() -> dict[str, int]:
     kept, broken, bad = make_tasks(3, source="code")
     split_of(kept, broken, bad)
     [removed], [pasted] = make_tasks(1, first=10, source="code"), make_tasks(1, first=20)
-    Quarantine(Selection(ids=(bad,)), "bad").apply(AUTHOR)
+    Quarantine(select(ids=(bad,)), "bad").apply(AUTHOR)
     edited(broken)
     return {
         "served": kept,
@@ -73,7 +78,9 @@ def test_saving_what_is_hopeless_does_not_serve_the_broken_version_of_an_edited_
     split_of(kept, broken)
     hopeless(kept, broken)
     edited(broken)
-    chosen = Selection.parse({"environment": str(make_environment().pk), "bucket": "hopeless"})
+    chosen = Selection.parse(
+        {"environment": str(make_environment().pk), "bucket": "hopeless"}, UNRESTRICTED
+    )
     action = SaveAsSplit(chosen, "hard", "train")
     assert (action.plan().title, action.plan().sentences[-1:]) == (
         "Save 1 task as split 'hard'",
@@ -97,14 +104,14 @@ def test_each_state_is_a_filter_and_every_task_is_in_one_of_them() -> None:
 @pytest.mark.parametrize("state", STATES)
 def test_pages_of_a_state_hold_what_all_its_ids_are(state: str) -> None:
     one_in_each_state()
-    chosen = Selection.parse({"state": state})
+    chosen = Selection.parse({"state": state}, UNRESTRICTED)
     assert sorted(chosen.batch().ids) == list(chosen.all_ids())
 
 
 def test_the_plan_names_what_matches_in_other_states() -> None:
     one_in_each_state()
     plan = SaveAsSplit(
-        Selection.parse({"environment": str(make_environment().pk)}), "new", "train"
+        Selection.parse({"environment": str(make_environment().pk)}, UNRESTRICTED), "new", "train"
     ).plan()
     assert plan.sentences[-4:] == (
         "1 task that matches is quarantined and will be left alone.",
@@ -117,7 +124,7 @@ def test_the_plan_names_what_matches_in_other_states() -> None:
 def test_checked_tasks_that_are_superseded_are_not_added() -> None:
     tasks = one_in_each_state()
     target = split_of(name="target")
-    action = CopyToSplit(Selection(ids=(tasks["superseded"], tasks["served"])), target.pk)
+    action = CopyToSplit(select(ids=(tasks["superseded"], tasks["served"])), target.pk)
     assert "1 task of these is superseded and will not be added." in action.plan().sentences
     action.apply(AUTHOR)
     assert served(target) == [tasks["served"]]
@@ -125,7 +132,7 @@ def test_checked_tasks_that_are_superseded_are_not_added() -> None:
 
 def test_superseded_tasks_that_were_asked_for_are_added_and_are_served_then() -> None:
     old = one_in_each_state()["superseded"]
-    CopyToSplit(Selection(state="superseded"), split_of(name="target").pk).apply(AUTHOR)
+    CopyToSplit(select(state="superseded"), split_of(name="target").pk).apply(AUTHOR)
     assert old in listed() and listed(state="superseded") == []
 
 
@@ -147,7 +154,7 @@ def test_a_frozen_split_lists_and_exports_what_it_serves() -> None:
         [kept, new],
     )
     lines = b"".join(
-        exported(Selection.parse({"split": str(test.pk)}), "jsonl", has_labels=False)
+        exported(Selection.parse({"split": str(test.pk)}, UNRESTRICTED), "jsonl", has_labels=False)
     ).splitlines()
     assert [json.loads(line) for line in lines] == [{"n": 0}, {"n": 1}]
     assert listed() == [kept, new]
@@ -169,4 +176,4 @@ def test_a_task_in_a_split_that_is_not_served_is_removed() -> None:
 
 def test_an_unknown_state_names_those_that_there_are() -> None:
     with pytest.raises(InvalidFilter, match="superseded, removed, pasted, active, any"):
-        Selection.parse({"state": "gone"})
+        Selection.parse({"state": "gone"}, UNRESTRICTED)

@@ -15,7 +15,6 @@ from environments.curation.environment_settings import SetBlind, SetEnabled, Set
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.peoples_changes import UndoPeoplesChanges
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.selection import Selection
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -44,6 +43,7 @@ from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.task_places import FormerPlace, SplitPlace
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf
+from tests.filters import select
 from tests.stored import NOW, make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,7 +59,7 @@ def undo(action: CurationAction | None = None) -> str:
 
 def test_every_action_is_recorded_with_who_what_and_how_many() -> None:
     make_tasks(3)
-    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    Quarantine(select(), "wrong").apply(AUTHOR)
     row = latest()
     assert (row.author, row.title, row.reason, row.changed) == (
         AUTHOR,
@@ -74,17 +74,17 @@ def test_every_action_is_recorded_with_who_what_and_how_many() -> None:
 
 def test_what_changes_nothing_and_what_fails_is_not_recorded() -> None:
     make_tasks(1)
-    AddTags(Selection(), ("a",)).apply(AUTHOR)
-    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    AddTags(select(), ("a",)).apply(AUTHOR)
+    AddTags(select(), ("a",)).apply(AUTHOR)
     with pytest.raises(ActionRefused):
-        AddTags(Selection(), ("a,b",)).apply(AUTHOR)
+        AddTags(select(), ("a,b",)).apply(AUTHOR)
     assert CurationAction.objects.count() == 1
 
 
 def test_it_takes_back_a_quarantine_to_the_same_places() -> None:
     ids = make_tasks(4)
     split = split_of(*ids)
-    Quarantine(Selection(ids=tuple(ids[1:3])), "wrong").apply(AUTHOR)
+    Quarantine(select(ids=tuple(ids[1:3])), "wrong").apply(AUTHOR)
     assert undo() == "Undone: Quarantined 2 tasks."
     assert served(split) == ids
     assert not Task.objects.exclude(state="active", reason="").exists()
@@ -93,10 +93,10 @@ def test_it_takes_back_a_quarantine_to_the_same_places() -> None:
 def test_what_was_changed_since_is_left_alone_and_listed() -> None:
     one, two = make_tasks(2)
     split_of(one, two)
-    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    Quarantine(select(), "wrong").apply(AUTHOR)
     action = latest()
-    Release(Selection(ids=(one,), state="")).apply(AUTHOR)
-    Quarantine(Selection(ids=(one,)), "another reason").apply(AUTHOR)
+    Release(select(ids=(one,), state="")).apply(AUTHOR)
+    Quarantine(select(ids=(one,)), "another reason").apply(AUTHOR)
     assert (
         "1 of them has changed since; the undo keeps these changes."
         in Undo(action.pk).plan().sentences
@@ -111,10 +111,10 @@ def test_what_was_changed_since_is_left_alone_and_listed() -> None:
 def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None:
     one, two, three, four = make_tasks(4)
     split = split_of(one, two, three, four)
-    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    AddTags(select(), ("a",)).apply(AUTHOR)
     action = latest()
-    RemoveTags(Selection(ids=(one,)), ("a",)).apply(AUTHOR)
-    AddTags(Selection(ids=(two,)), ("b",)).apply(AUTHOR)
+    RemoveTags(select(ids=(one,)), ("a",)).apply(AUTHOR)
+    AddTags(select(ids=(two,)), ("b",)).apply(AUTHOR)
     since = {
         found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)
     }
@@ -123,10 +123,10 @@ def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None
         "Undone: Tagged 4 tasks “a”. 1 task has changed again since, so the undo left it alone."
     )
     assert {revision.task_id for revision in left_alone(action, latest())} == {one}
-    RemoveFromSplit(Selection(ids=(three, four)), split.pk).apply(AUTHOR)
+    RemoveFromSplit(select(ids=(three, four)), split.pk).apply(AUTHOR)
     action = latest()
-    CopyToSplit(Selection(ids=(three,), state=""), split.pk).apply(AUTHOR)
-    Quarantine(Selection(ids=(four,), state=""), "wrong").apply(AUTHOR)
+    CopyToSplit(select(ids=(three,), state=""), split.pk).apply(AUTHOR)
+    Quarantine(select(ids=(four,), state=""), "wrong").apply(AUTHOR)
     since = {
         found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)
     }
@@ -145,9 +145,9 @@ def test_the_plan_names_an_edit_that_was_edited_again() -> None:
 
 def test_it_takes_off_only_the_tags_that_the_action_added() -> None:
     make_tasks(1)
-    AddTags(Selection(), ("a", "b")).apply(AUTHOR)
+    AddTags(select(), ("a", "b")).apply(AUTHOR)
     action = latest()
-    AddTags(Selection(), ("c",)).apply(AUTHOR)
+    AddTags(select(), ("c",)).apply(AUTHOR)
     undo(action)
     assert list(TaskTag.objects.values_list("name", flat=True)) == ["c"]
 
@@ -158,7 +158,7 @@ def test_a_task_that_was_taken_out_comes_back_to_its_place_and_to_the_class() ->
     with SplitChange(split) as change:
         change.place([SplitPlace(task, Task.objects.get(pk=task).content_hash) for task in ids])
         commit(change)
-    RemoveFromSplit(Selection(ids=tuple(ids[1:3])), split.pk).apply(AUTHOR)
+    RemoveFromSplit(select(ids=tuple(ids[1:3])), split.pk).apply(AUTHOR)
     undo()
     assert served(split) == ids
     assert not SplitRemoval.objects.exists()
@@ -168,7 +168,7 @@ def test_a_task_that_was_taken_out_comes_back_to_its_place_and_to_the_class() ->
 def test_a_moved_task_comes_back_and_one_whose_place_is_taken_comes_to_the_end() -> None:
     one, two, three = make_tasks(3)
     train, hard = split_of(one, two), split_of(name="hard")
-    MoveToSplit(Selection(), train.pk, hard.pk).apply(AUTHOR)
+    MoveToSplit(select(), train.pk, hard.pk).apply(AUTHOR)
     with SplitChange(train) as change:
         change.put_back([FormerPlace(0, three)])
         commit(change)
@@ -179,10 +179,10 @@ def test_a_moved_task_comes_back_and_one_whose_place_is_taken_comes_to_the_end()
 def test_it_deletes_the_split_that_was_made_and_brings_back_one_that_was_deleted() -> None:
     ids = make_tasks(3)
     saved = (
-        SaveAsSplit(Selection(make_environment().pk, state=""), "hard", "test").apply(AUTHOR).split
+        SaveAsSplit(select(make_environment().pk, state=""), "hard", "test").apply(AUTHOR).split
         or 0
     )
-    Quarantine(Selection(ids=(ids[1],)), "wrong").apply(AUTHOR)
+    Quarantine(select(ids=(ids[1],)), "wrong").apply(AUTHOR)
     made = CurationAction.objects.get(kind="splits")
     DeleteSplit(saved).apply(AUTHOR)
     undo()
@@ -194,7 +194,7 @@ def test_it_deletes_the_split_that_was_made_and_brings_back_one_that_was_deleted
 def test_it_takes_back_an_undo() -> None:
     ids = make_tasks(3)
     split = split_of(*ids)
-    RemoveFromSplit(Selection(ids=(ids[0],)), split.pk).apply(AUTHOR)
+    RemoveFromSplit(select(ids=(ids[0],)), split.pk).apply(AUTHOR)
     undo()
     undo()
     assert served(split) == ids[1:]
@@ -237,7 +237,7 @@ def test_it_takes_back_an_import_with_edits_labels_and_new_tasks(tmp_path: Path)
 def test_a_frozen_split_stays_as_it_is() -> None:
     ids = make_tasks(2)
     train, frozen = split_of(*ids), split_of(name="frozen")
-    CopyToSplit(Selection(), frozen.pk).apply(AUTHOR)
+    CopyToSplit(select(), frozen.pk).apply(AUTHOR)
     copied = latest()
     FreezeSplit(frozen.pk).apply(AUTHOR)
     assert "Split 'frozen' is frozen and stays as it is." in Undo(copied.pk).plan().sentences
@@ -292,7 +292,7 @@ def test_a_seal_is_undone_to_what_it_was_before() -> None:
 def test_a_stopped_action_leaves_nothing_behind() -> None:
     ids = make_tasks(1100)
     split = split_of(*ids)
-    for action in (AddTags(Selection(), ("a",)), Quarantine(Selection(), "wrong")):
+    for action in (AddTags(select(), ("a",)), Quarantine(select(), "wrong")):
         with pytest.raises(ZeroDivisionError):
             action.apply(AUTHOR, break_off_after(500))
     counts = [rows.objects.count() for rows in (TaskRevision, TaskTag, CurationAction)]
@@ -311,11 +311,11 @@ def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(
     with monkeypatch.context() as patch:
         patch.setattr("environments.curation.work.apply_labels", die)
         with pytest.raises(SystemExit):
-            AddTags(Selection(), ("a",)).apply(AUTHOR)
+            AddTags(select(), ("a",)).apply(AUTHOR)
     with monkeypatch.context() as patch:
         patch.setattr("environments.curation.work._forget", die)
         with pytest.raises(SystemExit):
-            AddTags(Selection(), ("b",)).apply(AUTHOR, break_off_after(0))
+            AddTags(select(), ("b",)).apply(AUTHOR, break_off_after(0))
     assert finish_interrupted(NOW) == (0, 0)  # begun after that server's start
     CurationAction.objects.update(created=NOW)
     assert finish_interrupted(timezone.now()) == (2, 0)
@@ -328,7 +328,7 @@ def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(
 
 def test_of_two_who_undo_the_same_one_is_refused() -> None:
     make_tasks(2)
-    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    AddTags(select(), ("a",)).apply(AUTHOR)
     action, refusals = latest(), list[str]()
 
     def race() -> None:
@@ -353,9 +353,9 @@ def test_a_split_is_set_back_to_the_list_of_its_class() -> None:
         change.place([SplitPlace(task, Task.objects.get(pk=task).content_hash) for task in ids])
         commit(change)
     Edit(ids[0], '{"n": "new"}', 0).apply(AUTHOR)
-    RemoveFromSplit(Selection(ids=tuple(ids[1:3])), split.pk).apply(AUTHOR)
+    RemoveFromSplit(select(ids=tuple(ids[1:3])), split.pk).apply(AUTHOR)
     [own] = make_tasks(1, first=99)
-    CopyToSplit(Selection(ids=(own, ids[2])), split.pk).apply(AUTHOR)
+    CopyToSplit(select(ids=(own, ids[2])), split.pk).apply(AUTHOR)
     before = served(split)
     plan = UndoPeoplesChanges(split.pk).plan()
     assert plan.sentences == (
@@ -379,7 +379,7 @@ def test_an_undo_of_taking_out_what_the_class_lists_can_be_taken_back() -> None:
     with SplitChange(split) as change:
         change.place([SplitPlace(task, Task.objects.get(pk=task).content_hash) for task in ids])
         commit(change)
-    RemoveFromSplit(Selection(ids=(ids[1],)), split.pk).apply(AUTHOR)
+    RemoveFromSplit(select(ids=(ids[1],)), split.pk).apply(AUTHOR)
     undo()
     undo()
     assert served(split) == [ids[0], ids[2]]
@@ -397,7 +397,7 @@ def edited(task: int, n: int) -> int:
 def test_a_task_that_was_edited_meanwhile_comes_back_as_its_edit() -> None:
     one, two, three = make_tasks(3)
     train, test = split_of(one, two, three), split_of(one, two, name="test")
-    RemoveFromSplit(Selection(ids=(one,)), test.pk).apply(AUTHOR)
+    RemoveFromSplit(select(ids=(one,)), test.pk).apply(AUTHOR)
     removal, new = latest(), edited(one, 10)
     Undo(removal.pk).apply(AUTHOR)
     assert (served(test), served(train)) == ([new, two], [new, two, three])

@@ -11,13 +11,13 @@ from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit
 from environments.curation.membership import MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
-from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, freeze
 from environments.curation.tags import AddTags, RemoveTags
 from environments.curation.undo import UndoInTask
 from environments.models import Task, TaskRevision, TaskTag
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf
+from tests.filters import select
 from tests.stored import NOW, make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -94,7 +94,7 @@ def test_it_leaves_a_frozen_split_as_it_is() -> None:
 def test_it_releases_what_was_quarantined_and_the_other_way_round() -> None:
     [one] = make_tasks(1)
     split = split_of(one)
-    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    Quarantine(select(), "wrong").apply(AUTHOR)
     undo(revision())
     assert served(split) == [one]
     undo(revision())
@@ -104,8 +104,8 @@ def test_it_releases_what_was_quarantined_and_the_other_way_round() -> None:
 
 def test_it_puts_back_the_reason_of_a_released_task() -> None:
     make_tasks(1)
-    Quarantine(Selection(), "wrong").apply(AUTHOR)
-    Release(Selection()).apply(AUTHOR)
+    Quarantine(select(), "wrong").apply(AUTHOR)
+    Release(select()).apply(AUTHOR)
     undo(revision())
     assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "wrong")
 
@@ -128,9 +128,9 @@ def test_it_puts_back_a_reason_that_alone_was_changed(tmp_path: Path) -> None:
 
 def test_it_puts_back_tags() -> None:
     make_tasks(1)
-    AddTags(Selection(), ("a", "b")).apply(AUTHOR)
-    RemoveTags(Selection(), ("b",)).apply(AUTHOR)
-    AddTags(Selection(), ("c",)).apply(AUTHOR)
+    AddTags(select(), ("a", "b")).apply(AUTHOR)
+    RemoveTags(select(), ("b",)).apply(AUTHOR)
+    AddTags(select(), ("c",)).apply(AUTHOR)
     undo(revision())
     assert list(TaskTag.objects.values_list("name", flat=True)) == ["a"]
 
@@ -138,7 +138,7 @@ def test_it_puts_back_tags() -> None:
 def test_it_puts_back_splits() -> None:
     one, two = make_tasks(2)
     train, hard = split_of(one, two), split_of(name="hard")
-    MoveToSplit(Selection(ids=(one,)), train.pk, hard.pk).apply(AUTHOR)
+    MoveToSplit(select(ids=(one,)), train.pk, hard.pk).apply(AUTHOR)
     undo(revision())
     assert (served(train), served(hard)) == ([one, two], [])
 
@@ -149,9 +149,9 @@ def test_it_refuses_what_was_undone_already(kind: str) -> None:
     split = split_of(one)
     actions = {
         "edit": Edit(one, '{"n": 9}', 0),
-        "quarantine": Quarantine(Selection(), "wrong"),
-        "tag": AddTags(Selection(), ("a",)),
-        "splits": RemoveFromSplit(Selection(), split.pk),
+        "quarantine": Quarantine(select(), "wrong"),
+        "tag": AddTags(select(), ("a",)),
+        "splits": RemoveFromSplit(select(), split.pk),
     }
     actions[kind].apply(AUTHOR)
     change = revision()
@@ -164,7 +164,7 @@ def test_it_refuses_what_was_undone_already(kind: str) -> None:
 def test_it_refuses_to_change_a_frozen_split() -> None:
     [one] = make_tasks(1)
     split = split_of(one)
-    RemoveFromSplit(Selection(), split.pk).apply(AUTHOR)
+    RemoveFromSplit(select(), split.pk).apply(AUTHOR)
     freeze(split)
     assert UndoInTask(revision()).plan().sentences == (
         "Split 'train' is frozen and stays as it is.",
@@ -175,7 +175,7 @@ def test_it_refuses_to_change_a_frozen_split() -> None:
 
 def test_it_refuses_when_the_split_is_gone() -> None:
     make_tasks(1)
-    outcome = SaveAsSplit(Selection(make_environment().pk), "new", "train").apply(AUTHOR)
+    outcome = SaveAsSplit(select(make_environment().pk), "new", "train").apply(AUTHOR)
     change = revision()
     DeleteSplit(outcome.split or 0).apply(AUTHOR)
     with pytest.raises(ActionRefused, match="frozen or gone"):

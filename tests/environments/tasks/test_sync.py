@@ -15,12 +15,12 @@ from structlog.testing import capture_logs
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision
-from environments.curation.selection import Selection
 from environments.errors import Unhostable
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
 from environments.tasks.sync_report import SplitSync, SyncReport
 from tests.environments.listings import listing, numbered, procedural, synced, synced_beside
+from tests.filters import select
 from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,7 +104,7 @@ def test_it_stores_the_task_schema_that_a_class_declares() -> None:
 
 def test_tasks_in_any_script_are_found() -> None:
     sync_now(listing({"train": [{"q": "\u00c4pfel"}, {"q": "Birnen"}]}))
-    found = Task.objects.get(Selection(search="\u00e4PFEL").condition())
+    found = Task.objects.get(select(search="\u00e4PFEL").condition())
     assert json.loads(found.spec) == {"q": "\u00c4pfel"}
 
 

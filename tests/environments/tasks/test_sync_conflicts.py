@@ -14,12 +14,12 @@ from environments.curation.conflicts import open_conflicts
 from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import RemoveFromSplit
 from environments.curation.quarantine import Quarantine
-from environments.curation.selection import Selection
 from environments.models import Environment, Split, SplitEntry, SyncConflict, Task
 from environments.tasks.new_versions import new_versions
 from environments.tasks.sync import content_hash
 from environments.tasks.sync_report import SplitSync
 from tests.environments.listings import listing, synced
+from tests.filters import select
 from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,9 +54,9 @@ def decide(decision: str) -> None:
     if decision == "edit":
         edit(APPLES, MENDED)
     elif decision == "removal":
-        RemoveFromSplit(Selection(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
+        RemoveFromSplit(select(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
     else:
-        Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+        Quarantine(select(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
 
 
 def listed_by_conflicts() -> list[str]:
@@ -159,7 +159,7 @@ def test_an_edit_of_what_the_class_drops_is_a_conflict_until_it_is_listed_again(
 
 def test_what_people_took_out_stays_out_when_its_class_changes_a_label(client: Client) -> None:
     sync_splits(train=[APPLES, PEARS])
-    RemoveFromSplit(Selection(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
+    RemoveFromSplit(select(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
     [train] = sync_splits(train=[HARD, PEARS])
     assert served() == [PEARS] and (train.withheld, train.conflicts) == (1, 1)
     assert sync_splits(train=[PEARS, HARD])[0].withheld == 1
@@ -171,7 +171,7 @@ def test_what_people_quarantined_stays_quarantined_when_its_class_changes_a_labe
     client: Client,
 ) -> None:
     sync_splits(train=[APPLES, PEARS])
-    Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+    Quarantine(select(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
     assert sync_splits(train=[HARD, PEARS])[0].conflicts == 1
     assert served() == [PEARS] and task(HARD).reason == "ambiguous"
     press(client)

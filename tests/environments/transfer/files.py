@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from environments.curation.selection import Selection
 from environments.models import Environment, Split, SplitEntry
 from environments.transfer import importing
 from environments.transfer.exporting import exported
 from environments.transfer.report import TaskImportReport
 from environments.transfer.source import FileSource, Format
 from environments.transfer.target import ImportTarget
+from tests.filters import select
 from tests.stored import make_environment
 
 
@@ -54,7 +54,7 @@ class Shelf:
 
     def export(self, format: Format, split: str = "train", **options: Any) -> Path:
         row = Split.objects.get(name=split)
-        content = b"".join(exported(Selection(split=row.pk), format, **options))
+        content = b"".join(exported(select(split=row.pk), format, **options))
         return self.text(content, f"exported.{format}")
 
 

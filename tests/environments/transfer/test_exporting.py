@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from environments.curation.selection import Selection
 from environments.models import Environment, Split, Task
 from environments.transfer.cells import FORMULA_STARTS
 from environments.transfer.exporting import exported
@@ -20,6 +19,7 @@ from environments.transfer.rows import TransferError
 from environments.transfer.source import FORMATS, Format
 from tests.environments.listings import listing, synced
 from tests.environments.transfer.files import Shelf, counts, served
+from tests.filters import select
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +89,7 @@ def test_another_environment_gets_the_same_tasks_from_it(shelf: Shelf, format: F
 def test_specs_alone_are_exported_too(shelf: Shelf, format: Format) -> None:
     shelf.apply(shelf.lines({"name": "apple", "_tags": ["red"]}))
     assert b"_" not in b"".join(
-        exported(Selection(split=Split.objects.get().pk), format, has_labels=False)
+        exported(select(split=Split.objects.get().pk), format, has_labels=False)
     )
 
 
@@ -118,7 +118,7 @@ def test_csv_is_what_people_expect(shelf: Shelf) -> None:
     ]
     shelf.apply(shelf.lines(*rows))
     lines = (
-        b"".join(exported(Selection(split=Split.objects.get().pk), "csv", has_labels=False))
+        b"".join(exported(select(split=Split.objects.get().pk), "csv", has_labels=False))
         .decode()
         .splitlines()
     )
@@ -157,7 +157,7 @@ def test_parquet_has_types(shelf: Shelf) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_export_of_nothing_is_a_whole_file(shelf: Shelf, format: Format) -> None:
-    content = b"".join(exported(Selection(environment=shelf.environment.pk), format))
+    content = b"".join(exported(select(environment=shelf.environment.pk), format))
     if format == "parquet":
         assert pq.read_table(io.BytesIO(content)).num_rows == 0
     else:
@@ -167,7 +167,7 @@ def test_an_export_of_nothing_is_a_whole_file(shelf: Shelf, format: Format) -> N
 def test_a_selection_is_exported_with_the_split_in_which_each_task_is(shelf: Shelf) -> None:
     shelf.apply(shelf.lines({"n": 1, "_tags": ["a"]}), "train")
     shelf.apply(shelf.lines({"n": 1}, {"n": 2, "_tags": ["a"]}, {"n": 3}), "test")
-    content = b"".join(exported(Selection(environment=shelf.environment.pk, tag="a"), "jsonl"))
+    content = b"".join(exported(select(environment=shelf.environment.pk, tag="a"), "jsonl"))
     rows = [json.loads(line) for line in content.splitlines()]
     assert [(row["n"], row["_split"]) for row in rows] == [(1, "train"), (2, "test")]
 

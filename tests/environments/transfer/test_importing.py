@@ -15,7 +15,6 @@ from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine
-from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
 from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
@@ -27,6 +26,7 @@ from environments.transfer.rows import Unreadable
 from environments.transfer.source import FileSource
 from environments.transfer.target import ImportTarget
 from tests.environments.transfer.files import Shelf, counts, served
+from tests.filters import select
 from tests.rows import each
 from tests.stored import make_episode, make_statistics
 
@@ -44,7 +44,7 @@ def import_another(shelf: Shelf) -> None:
 
 def save_another(shelf: Shelf) -> None:
     Task.objects.create(environment=shelf.environment, content_hash="0" * 64, spec="{}")
-    SaveAsSplit(Selection(shelf.environment.pk), "train", "validation").apply("bob")
+    SaveAsSplit(select(shelf.environment.pk), "train", "validation").apply("bob")
 
 
 def digest(spec: dict[str, Any]) -> str:
@@ -58,7 +58,7 @@ def task(spec: dict[str, Any]) -> Task:
 def test_a_search_that_is_saved_has_the_files_order(shelf: Shelf) -> None:
     fruit = [{"name": f"fruit {n}"} for n in range(30)]
     shelf.apply(shelf.lines(PEAR, *fruit, PLUM))
-    SaveAsSplit(Selection(shelf.environment.pk, search="fruit"), "fruit", "test").apply("ada")
+    SaveAsSplit(select(shelf.environment.pk, search="fruit"), "fruit", "test").apply("ada")
     assert served("fruit") == fruit
 
 
@@ -79,9 +79,7 @@ def test_it_makes_a_split_that_is_served_in_the_files_order(shelf: Shelf) -> Non
 
 def test_imported_tasks_in_any_script_are_found(shelf: Shelf) -> None:
     shelf.apply(shelf.lines({"name": "\u00c4pfel"}, PEAR))
-    assert Task.objects.get(Selection(search="\u00e4PFEL").condition()) == task(
-        {"name": "\u00c4pfel"}
-    )
+    assert Task.objects.get(select(search="\u00e4PFEL").condition()) == task({"name": "\u00c4pfel"})
 
 
 def test_it_appends_to_a_split_and_skips_what_is_there_or_repeated(shelf: Shelf) -> None:
@@ -628,7 +626,7 @@ def test_a_quarantined_task_is_found_in_another_spelling_and_stays_quarantined(
     shelf: Shelf,
 ) -> None:
     shelf.apply(shelf.lines(ADA, BOB))
-    Quarantine(Selection(ids=(task(ADA).pk,)), "ambiguous").apply("ada")
+    Quarantine(select(ids=(task(ADA).pk,)), "ambiguous").apply("ada")
     others = {**ADA, "answer": 3.0}, {**ADA, "question": "How many\u200b apples has Ada ?"}
     file, target = (
         shelf.lines(*others, BOB, name="again.jsonl"),

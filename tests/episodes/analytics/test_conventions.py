@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.scoring.convention import CONVENTION_PARTS, Convention
 from environments.scoring.definition import Definition, definition_of, definitions_in_force
 from episodes.analytics.activity import activity, together
@@ -19,12 +19,12 @@ from episodes.analytics.players import at_task
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.scopes import scope_of
 from episodes.analytics.summary_cover import cover
-from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Run
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, play, played
+from tests.filters import episode_filter
 from tests.stored import make_run, make_task
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
@@ -81,7 +81,7 @@ def test_a_filter_for_attempts_finds_what_the_figures_count() -> None:
     for convention in SOME:
         total = curve(scope, Definition(convention=convention)).total
         given = {name: getattr(convention, name) for name in CONVENTION_PARTS}
-        asked = EpisodeFilter(environment="echo", ending="attempt", **given)
+        asked = episode_filter(environment="echo", ending="attempt", **given)
         assert total and page_of(asked).matches in (None, total.n)
         assert len(page_of(asked, size=500).rows) == total.n
 
@@ -91,7 +91,7 @@ def test_activity_follows_the_conventions_of_its_environments() -> None:
     catch_up()
     for convention in SOME:
         Environment.objects.filter(name="echo").update(convention=convention.code)
-        point = together(activity("all", definitions=definitions_in_force()))
+        point = together(activity("all", UNRESTRICTED, definitions=definitions_in_force()))
         returns = expected(convention, "return_sum", environment__name="echo")
         returns += expected(Convention(), "return_sum", environment__name="math")
         assert (point.n, point.scored) == (len(returns), len(returns))
@@ -151,7 +151,7 @@ def test_kinds_of_players_follow_the_convention(convention: Convention) -> None:
     task = make_task()
     for cause, value in CAUSES.items():
         end_episode(value, task=task, cause=cause)
-    [_, agents] = at_task(task, Definition(convention=convention))
+    [_, agents] = at_task(task, Definition(convention=convention), UNRESTRICTED)
     returns = expected(convention, "return_sum")
     assert (agents.n, agents.mean) == (len(returns), pytest.approx(sum(returns) / len(returns)))
     assert agents.coverage.rollouts == len(CAUSES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.models import UNRESTRICTED, Environment, Split, SplitEntry, Task
 from environments.runtime.records import RunInfo
 from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition, definition_of
@@ -96,7 +96,7 @@ def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, .
 @pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name")])
 def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -> None:
     play(400, other="human")
-    found = leaderboard(echo(), by=by)
+    found = leaderboard(echo(), UNRESTRICTED, by=by)
     humans = counted("player", definition_of(echo()))["human"]
     assert rows_of(found) == {**counted(column, definition_of(echo())), "human": humans}
     means = [row.mean for row in found.rows]
@@ -106,14 +106,16 @@ def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -
 
 def test_players_are_ranked() -> None:
     play(400, other="human")
-    assert rows_of(leaderboard(echo(), by="player")) == counted("player", definition_of(echo()))
+    assert rows_of(leaderboard(echo(), UNRESTRICTED, by="player")) == counted(
+        "player", definition_of(echo())
+    )
 
 
 @pytest.mark.parametrize("by", ["model", "player"])
 def test_by_another_definition_episodes_are_read(by: By) -> None:
     play(400)
     definition = Definition("max", 0.7)
-    found = rows_of(leaderboard(echo(), by=by, definition=definition))
+    found = rows_of(leaderboard(echo(), UNRESTRICTED, by=by, definition=definition))
     assert {key: found[key] for key in counted(by, definition)} == counted(by, definition)
 
 
@@ -128,10 +130,12 @@ CONVENTIONS = [
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
 def test_what_counts_follows_the_convention(convention: Convention) -> None:
     play(400)
-    asked = leaderboard(echo(), definition=replace(definition_of(echo()), convention=convention))
+    asked = leaderboard(
+        echo(), UNRESTRICTED, definition=replace(definition_of(echo()), convention=convention)
+    )
     Environment.objects.update(convention=convention.code)
     rebuild(echo())
-    own = leaderboard(echo())
+    own = leaderboard(echo(), UNRESTRICTED)
     assert rows_of(own) == rows_of(asked)
     assert {row.key: row.coverage.text for row in own.rows} == {
         row.key: row.coverage.text for row in asked.rows
@@ -148,7 +152,7 @@ def test_a_split_counts_its_tasks() -> None:
         SplitEntry.objects.create(
             split=split, position=place, task=task, is_hidden=task == tasks[3]
         )
-    found = leaderboard(echo(), split)
+    found = leaderboard(echo(), UNRESTRICTED, split)
     expected = counted("model", definition_of(echo()), task__in=tasks[:3])
     assert {key: row for key, row in rows_of(found).items() if key != "human"} == expected
     assert found.tasks == 3
@@ -177,7 +181,7 @@ def test_it_can_be_limited_to_the_tasks_that_people_and_others_attempted(
             "task", flat=True
         )
     )
-    found = leaderboard(echo(), by=by, definition=definition, is_shared=True)
+    found = leaderboard(echo(), UNRESTRICTED, by=by, definition=definition, is_shared=True)
     people = counted("player", by_what, task__in=shared)["human"]
     assert rows_of(found) == {**counted(column, by_what, task__in=shared), "human": people}
     assert 1 < len(shared) == found.tasks < attempts.values("task").distinct().count()
@@ -187,7 +191,7 @@ def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
     play(100)
     for number in range(100):
         Task.objects.create(environment=echo(), content_hash=str(number), spec="{}")
-    found = leaderboard(echo())
+    found = leaderboard(echo(), UNRESTRICTED)
     assert found.tasks == Task.objects.filter(environment=echo()).count()
     assert all(row.tasks_share == row.tasks / found.tasks for row in found.rows)
 
@@ -195,13 +199,13 @@ def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
 def test_the_coverage_of_a_procedural_environment_is_unknown() -> None:
     play(100)
     Environment.objects.update(is_procedural=True)
-    assert {row.tasks_share for row in leaderboard(echo()).rows} == {None}
+    assert {row.tasks_share for row in leaderboard(echo(), UNRESTRICTED).rows} == {None}
 
 
 def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("episodes.analytics.scopes.MAX_ENDINGS", 20)
     play(100)
-    found = leaderboard(echo(), by="player")
+    found = leaderboard(echo(), UNRESTRICTED, by="player")
     assert found.is_bounded and "newest" in found.note
     assert sum(row.n for row in found.rows) <= 20
 
@@ -209,7 +213,7 @@ def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_huge_returns_have_a_mean_but_no_error() -> None:
     starts = [episode_started(n, spec_json=str(n), run=RunInfo("", None, "m")) for n in (1, 2)]
     record((*starts, *(episode_ended(n, return_sum=1e300 * (-1) ** n) for n in (1, 2))))
-    (row,) = leaderboard(echo()).rows
+    (row,) = leaderboard(echo(), UNRESTRICTED).rows
     assert (row.n, row.mean, row.error) == (2, 0.0, None)
 
 
@@ -217,13 +221,13 @@ def test_it_costs_five_queries_at_most(django_assert_max_num_queries: Any) -> No
     play(100)
     environment, split = echo(), Split.objects.get(environment=echo())
     with django_assert_max_num_queries(5):
-        leaderboard(environment, split, definition=Definition("max"))
+        leaderboard(environment, UNRESTRICTED, split, definition=Definition("max"))
     with django_assert_max_num_queries(5):
-        leaderboard(environment, split, is_shared=True)
+        leaderboard(environment, UNRESTRICTED, split, is_shared=True)
     with django_assert_max_num_queries(4):
-        leaderboard(environment)
+        leaderboard(environment, UNRESTRICTED)
 
 
 def test_nothing_played_has_no_rows() -> None:
-    found = leaderboard(Environment.objects.create(name="echo", class_path="x"))
+    found = leaderboard(Environment.objects.create(name="echo", class_path="x"), UNRESTRICTED)
     assert (found.rows, found.tasks) == ([], 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from environments.models import Environment, Viewer
+from environments.models import UNRESTRICTED, Environment, Viewer
 from environments.scoring.definition import Definition, DefinitionAsked
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import tool_figures
@@ -27,7 +27,7 @@ def test_the_strip_shows_now_today_and_the_last_hour(django_assert_num_queries: 
     catch_up()
     now = NOON + 60 * 120
     with django_assert_num_queries(5):
-        found = strip(now)
+        found = strip(UNRESTRICTED, now)
     assert found.live == 1
     assert found.today.episodes == sum(point.episodes for point in found.hours) == 120
     latest = [one for one in played() if one.ended >= found.minutes[0].start]
@@ -43,7 +43,7 @@ def test_hidden_environments_are_in_no_sum_over_all(django_assert_num_queries: A
     hidden = frozenset([Episode.objects.get(pk=500).environment_id])
     now = NOON + 60 * 120
     with django_assert_num_queries(5):
-        found = strip(now, Viewer(hidden))
+        found = strip(Viewer(hidden), now)
     shown = Episode.objects.ended().exclude(environment__in=hidden)
     assert (found.live, found.today.episodes) == (0, shown.count())
     assert 0 < shown.count() < 120
@@ -53,7 +53,7 @@ def test_hidden_environments_are_in_no_sum_over_all(django_assert_num_queries: A
     ("span", "points", "seconds"), [("1h", 60, 60), ("24h", 24, 3600), ("30d", 30, 86400)]
 )
 def test_activity_has_a_point_for_each_span_of_time(span: Any, points: int, seconds: int) -> None:
-    found = activity(span, now=NOON)
+    found = activity(span, UNRESTRICTED, now=NOON)
     assert [point.start % seconds for point in found] == [0] * points
     assert found[-1].start <= NOON < found[-1].start + seconds
     assert not any(point.episodes for point in found)
@@ -97,7 +97,9 @@ def test_an_environments_endings_are_counted_by_cause(django_assert_num_queries:
     catch_up()
     with django_assert_num_queries(2):
         found = together(
-            activity("all", Environment.objects.get(name="echo"), definitions=Definition())
+            activity(
+                "all", UNRESTRICTED, Environment.objects.get(name="echo"), definitions=Definition()
+            )
         )
     assert found.causes == causes(played(environment__name="echo"))
 

@@ -7,7 +7,7 @@ from django.test import Client
 from pytest import approx
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.scoring.definition import Definition
 from episodes.analytics.histogram import histogram
 from episodes.analytics.leaderboard import leaderboard
@@ -23,7 +23,7 @@ SUM = Definition()
 
 def both_figures(environment: Environment, definition: Definition = SUM) -> list[PlayerFigures]:
     return in_environment(
-        environment, definition, histogram(scope_of(environment), definition).total
+        environment, definition, histogram(scope_of(environment), definition).total, UNRESTRICTED
     )
 
 
@@ -32,7 +32,9 @@ def test_each_kind_of_player_has_figures_of_its_own_at_a_task() -> None:
     for player, reward in (("human", 1.0), ("human", 0.5), ("agent", 0.25), ("script", 0.0)):
         end_episode(reward, task=task, player=player)
     end_episode(task=make_task(), player="human")
-    found = [(one.player, one.n, one.mean, one.successes) for one in at_task(task, SUM)]
+    found = [
+        (one.player, one.n, one.mean, one.successes) for one in at_task(task, SUM, UNRESTRICTED)
+    ]
     assert found == [("human", 2, 0.75, 1), ("agent", 1, 0.25, 0), ("script", 1, 0.0, 0)]
 
 
@@ -41,7 +43,7 @@ def test_probes_failures_and_what_still_runs_are_no_attempts() -> None:
     end_episode(task=task, player="human", is_probe=True)
     end_episode(task=task, player="human", cause="env_error")
     end_episode(task=task, player="human", status="running", cause="")
-    assert [one.n for one in at_task(task, SUM)] == [0]
+    assert [one.n for one in at_task(task, SUM, UNRESTRICTED)] == [0]
     assert [one.n for one in both_figures(task.environment)] == [0]
 
 
@@ -62,7 +64,7 @@ def test_the_definition_asked_for_is_the_one_counted_by() -> None:
     episode = end_episode(0.5, player="human", return_sum=3.0)
     assert both_figures(episode.environment)[0].mean == 3.0
     assert both_figures(episode.environment, Definition("last", 0.4))[0].successes == 1
-    assert at_task(episode.task, Definition("last"))[0].mean == 0.5
+    assert at_task(episode.task, Definition("last"), UNRESTRICTED)[0].mean == 0.5
 
 
 def test_a_return_that_sums_could_not_bear_leaves_a_mean() -> None:
@@ -71,7 +73,7 @@ def test_a_return_that_sums_could_not_bear_leaves_a_mean() -> None:
     end_episode(1e308, task=task)
     end_episode(1.0, task=task, player="human")
     assert [one.player for one in both_figures(task.environment)] == ["human", "others"]
-    assert at_task(task, SUM)[1].mean == approx(1e290)
+    assert at_task(task, SUM, UNRESTRICTED)[1].mean == approx(1e290)
 
 
 def test_the_humans_stay_on_the_leaderboard_however_many_are_better() -> None:
@@ -79,16 +81,16 @@ def test_the_humans_stay_on_the_leaderboard_however_many_are_better() -> None:
     end_episodes(*((1.0, {"task": task, "model": f"model-{number}"}) for number in range(201)))
     end_episode(0.0, task=task, player="human")
     count_statistics()
-    rows = leaderboard(task.environment).rows
+    rows = leaderboard(task.environment, UNRESTRICTED).rows
     assert len(rows) == 201 and rows[-1].is_human
 
 
 def test_they_take_two_queries_and_one(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     task = make_task()
     with django_assert_num_queries(2):
-        at_task(task, SUM)
+        at_task(task, SUM, UNRESTRICTED)
     with django_assert_num_queries(1):
-        in_environment(task.environment, SUM, None)
+        in_environment(task.environment, SUM, None, UNRESTRICTED)
 
 
 @pytest.mark.parametrize("episodes", [1, 128])

@@ -15,12 +15,12 @@ from django.db import connection
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
 from episodes.attempts.rule import ending_of, is_rollout
-from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Progress
 from tests.episodes.recorded import record
 from tests.episodes.transfer.record import forget_everything, import_text, text_of
 from tests.factories import episode_ended, episode_started, step_taken
+from tests.filters import episode_filter
 from tests.rows import each
 from tests.stored import make_blob, make_episode, make_run
 
@@ -111,7 +111,7 @@ def test_a_filter_finds_it() -> None:
     for cause in ("no_call", "finished", "env_error", "setup_failed"):
         make_episode(cause=cause)
     found = {
-        ending: [row.episode.cause for row in page_of(EpisodeFilter(ending=ending)).rows]
+        ending: [row.episode.cause for row in page_of(episode_filter(ending=ending)).rows]
         for ending in ENDINGS
     }
     assert found == {

@@ -19,7 +19,6 @@ from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import FAILURES, kind_of, return_of
 from episodes.filtering.conditions import episodes_of
-from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Play
 from episodes.recording.recorder import Recorder
@@ -29,6 +28,7 @@ from episodes.transcript.peers import peers_of, standings
 from tests.episodes.ended import end_episode
 from tests.episodes.recorded import commit, run
 from tests.factories import episode_ended, episode_started
+from tests.filters import episode_filter
 from tests.stored import make_task
 
 pytestmark = pytest.mark.django_db
@@ -63,15 +63,15 @@ def test_it_is_an_ending_but_no_attempt(parent: Episode) -> None:
 
 def test_it_is_in_no_figure_of_people(parent: Episode) -> None:
     by = Definition()
-    assert [(one.player, one.n, one.mean) for one in at_task(parent.task, by)] == [
+    assert [(one.player, one.n, one.mean) for one in at_task(parent.task, by, UNRESTRICTED)] == [
         ("human", 1, 0.5),
         ("agent", 1, 0.0),
     ]
-    assert in_environment(parent.environment, by, None)[0].n == 1
+    assert in_environment(parent.environment, by, None, UNRESTRICTED)[0].n == 1
 
 
 def test_a_person_has_it_among_their_episodes_and_not_among_their_attempts(parent: Episode) -> None:
-    [ada] = people_of().persons
+    [ada] = people_of(UNRESTRICTED).persons
     assert (ada.episodes, ada.seconds, [(one.n, one.mean) for one in ada.played]) == (
         2,
         60.0,
@@ -81,7 +81,7 @@ def test_a_person_has_it_among_their_episodes_and_not_among_their_attempts(paren
 
 def test_the_time_of_a_person_leaves_out_pauses(parent: Episode) -> None:
     Play.objects.filter(parent=None).update(paused_seconds=20.0)
-    assert people_of().persons[0].seconds == 40.0
+    assert people_of(UNRESTRICTED).persons[0].seconds == 40.0
 
 
 def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
@@ -96,9 +96,9 @@ def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
 
 
 def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
-    listed = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt")).rows]
+    listed = [row.episode.pk for row in page_of(episode_filter(ending="attempt")).rows]
     of_people = [
-        row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows
+        row.episode.pk for row in page_of(episode_filter(ending="attempt", player="human")).rows
     ]
     last = Episode.objects.latest("pk").pk
     assert last not in listed and len(listed) == 2
@@ -109,8 +109,8 @@ def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
 def test_a_filter_for_continuations_finds_it(parent: Episode) -> None:
     last = Episode.objects.latest("pk").pk
     for asked in (
-        EpisodeFilter(ending="continued"),
-        EpisodeFilter(ending="continued", environment="math"),
+        episode_filter(ending="continued"),
+        episode_filter(ending="continued", environment="math"),
     ):
         assert [row.episode.pk for row in page_of(asked).rows] == [last]
 
@@ -125,7 +125,7 @@ def test_an_infrastructure_failure_stays_one(parent: Episode) -> None:
 def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
     part = ActivityPart(now=lambda: 0.0)
     part.write(part.gather(endings_of(Episode.objects.all())))
-    point = together(activity("all"))
+    point = together(activity("all", UNRESTRICTED))
     assert (point.episodes, point.n, point.causes) == (3, 2, {"finished": 2, "continued": 1})
 
 
@@ -137,9 +137,9 @@ def test_a_repeat_of_a_person_is_no_attempt_either(parent: Episode) -> None:
     assert (
         endings_of(Episode.objects.filter(pk=repeat.pk))[0].kind == kind_of(repeat) == "continued"
     )
-    assert at_task(parent.task, Definition())[0].n == 1
-    assert repeat in episodes_of(EpisodeFilter(ending="continued"))
-    assert repeat not in episodes_of(EpisodeFilter(ending="attempt"))
+    assert at_task(parent.task, Definition(), UNRESTRICTED)[0].n == 1
+    assert repeat in episodes_of(episode_filter(ending="continued"))
+    assert repeat not in episodes_of(episode_filter(ending="attempt"))
 
 
 def test_it_stays_no_attempt_when_what_it_continues_is_deleted(parent: Episode) -> None:
@@ -212,6 +212,6 @@ def test_lists_mark_what_was_left_in_a_study_that_does_not_count_it(
             0.5, task=parent.task, cause="abandoned", player="human", key_label="@bob (guest 1)"
         )
         Play.objects.create(episode=left, counts_left=counts_left)
-    assert [row.episode.pk for row in page_of(EpisodeFilter(ending="abandoned")).rows] == [left.pk]
+    assert [row.episode.pk for row in page_of(episode_filter(ending="abandoned")).rows] == [left.pk]
     assert client.get("/episodes/").content.decode().count("left, not counted") == 1
     assert client.get(f"/episodes/{left.pk - 1}/").content.decode().count("left, not counted") == 1

@@ -16,7 +16,7 @@ from asgiref.sync import async_to_sync
 from django.http import QueryDict
 from django.test import AsyncClient, Client
 
-from environments.models import Environment, Task
+from environments.models import UNRESTRICTED, Environment, Task
 from environments.scoring.convention import CONVENTION_PARTS, Convention
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import match_count_of, page_of
@@ -134,7 +134,7 @@ def counted_links(page: str) -> Iterator[tuple[str, int]]:
 
 def rows_behind(query: str) -> int:
     """Return how many episodes the list at this address has."""
-    asked = EpisodeFilter.parse(QueryDict(query))
+    asked = EpisodeFilter.parse(QueryDict(query), UNRESTRICTED)
     return match_count_of(asked, page_of(asked)).count
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Split
+from environments.models import UNRESTRICTED, Split
 from environments.tasks.unknown_environment import MAX_LISTED
 from episodes.analytics.histogram import MAX_BINS
 from episodes.filtering.conditions import episodes_of
@@ -117,7 +117,7 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(
     found = client.get("/environments/math/").context
     counts = [one.n for one in found["returns"].bins]
     listed = [
-        episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count()
+        episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)), UNRESTRICTED)).count()
         for one in found["drawn"].columns
     ]
     assert (len(counts), sum(counts)) == (MAX_BINS, 300)
@@ -127,7 +127,9 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(
 def test_a_single_value_beyond_what_sums_bear_leads_to_its_attempts(client: Client) -> None:
     played(0.0, 1e300, -1e300)
     for one in client.get("/environments/math/").context["drawn"].columns:
-        assert episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() == 1
+        assert (
+            episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)), UNRESTRICTED)).count() == 1
+        )
 
 
 def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:

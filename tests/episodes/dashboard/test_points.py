@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 from django.http import QueryDict
 
+from environments.models import UNRESTRICTED
 from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom
 from episodes.analytics.block_queries import Axis
@@ -55,18 +56,18 @@ def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 def counted(query: str, behind: dict[str, str]) -> tuple[int, int]:
     """Return the number of episodes in the list of a point, and how many of them are attempts."""
-    asked = EpisodeFilter.parse(QueryDict(query).dict() | behind)
+    asked = EpisodeFilter.parse(QueryDict(query).dict() | behind, UNRESTRICTED)
     return episodes_of(asked).count(), episodes_of(replace(asked, ending="attempt")).count()
 
 
 def parts(scope: str, axis: Axis) -> list[Drawn]:
     """Return the whole curve with all of its charts, and a zoomed one."""
     query = {**QueryDict(scope).dict(), "x": axis, "y": ",".join(FIGURES)}
-    whole = drawn(CurveAsked.parse(query))
+    whole = drawn(CurveAsked.parse(query, UNRESTRICTED))
     first, *_, last = whole.series[0].curve.points
     begin, width = first.x, last.x_to - first.x
     ends = {"from": repr(begin + 0.2 * width), "to": repr(begin + 0.45 * width)}
-    return [whole, drawn(CurveAsked.parse(query | ends))]
+    return [whole, drawn(CurveAsked.parse(query | ends, UNRESTRICTED))]
 
 
 @pytest.mark.usefixtures("played")

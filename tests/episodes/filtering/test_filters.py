@@ -9,6 +9,7 @@ import pytest
 from django.http import QueryDict
 from django.utils import timezone
 
+from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.parameters import BadFilter
@@ -37,27 +38,31 @@ EVERYTHING = {
 
 
 def found(query: str) -> set[int]:
-    return set(episodes_of(EpisodeFilter.parse(QueryDict(query))).values_list("pk", flat=True))
+    return set(
+        episodes_of(EpisodeFilter.parse(QueryDict(query), UNRESTRICTED)).values_list(
+            "pk", flat=True
+        )
+    )
 
 
 def test_every_parameter_goes_there_and_back() -> None:
-    asked = EpisodeFilter.parse(EVERYTHING)
+    asked = EpisodeFilter.parse(EVERYTHING, UNRESTRICTED)
     assert tuple(EVERYTHING) == PARAMETERS
-    assert EpisodeFilter.parse(QueryDict(asked.to_query())) == asked
+    assert EpisodeFilter.parse(QueryDict(asked.to_query()), UNRESTRICTED) == asked
 
 
 def test_empty_values_ask_for_nothing() -> None:
-    assert EpisodeFilter.parse(dict.fromkeys(PARAMETERS, " ")).is_empty
+    assert EpisodeFilter.parse(dict.fromkeys(PARAMETERS, " "), UNRESTRICTED).is_empty
 
 
 def test_without_an_environment_there_is_no_split() -> None:
-    asked = EpisodeFilter.parse({"environment": "math", "split": "train", "run": "a"})
+    asked = EpisodeFilter.parse({"environment": "math", "split": "train", "run": "a"}, UNRESTRICTED)
     assert asked.without("environment").values() == {"run": "a"}
 
 
 def test_a_chip_leads_to_the_filter_without_it() -> None:
     chips = EpisodeFilter.parse(
-        {"return_from": "0.5", "since": "7d", "ending": "setup_failed"}
+        {"return_from": "0.5", "since": "7d", "ending": "setup_failed"}, UNRESTRICTED
     ).chips()
     assert [(chip.label, chip.value, chip.query) for chip in chips] == [
         ("ending", "setup failed", "return_from=0.5&since=7d"),
@@ -104,22 +109,24 @@ def test_an_invalid_parameter_is_refused_with_what_is_allowed(
     name: str, value: str, hint: str
 ) -> None:
     with pytest.raises(BadFilter, match=hint) as refused:
-        EpisodeFilter.parse({name: value})
+        EpisodeFilter.parse({name: value}, UNRESTRICTED)
     assert refused.value.field == name
 
 
 def test_a_range_that_holds_nothing_is_refused() -> None:
     with pytest.raises(BadFilter, match="above steps_to=2"):
-        EpisodeFilter.parse({"steps_from": "3", "steps_to": "2"})
+        EpisodeFilter.parse({"steps_from": "3", "steps_to": "2"}, UNRESTRICTED)
 
 
 def test_a_repeated_parameter_is_refused() -> None:
     with pytest.raises(BadFilter, match="more than once"):
-        EpisodeFilter.parse(QueryDict("model=a&model=b"))
+        EpisodeFilter.parse(QueryDict("model=a&model=b"), UNRESTRICTED)
 
 
 def test_a_page_may_have_parameters_of_its_own() -> None:
-    assert EpisodeFilter.parse({"smooth": "3", "after": "x"}, also=("smooth", "after")).is_empty
+    assert EpisodeFilter.parse(
+        {"smooth": "3", "after": "x"}, UNRESTRICTED, also=("smooth", "after")
+    ).is_empty
 
 
 def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
@@ -128,13 +135,13 @@ def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
         match=r"Did you mean 'environment'\? The filters are "
         r"environment, split",
     ):
-        EpisodeFilter.parse({"enviroment": "math"})
+        EpisodeFilter.parse({"enviroment": "math"}, UNRESTRICTED)
     with pytest.raises(
         BadFilter,
         match=r"no filter has that name\. The filters are environment, "
         r"split",
     ):
-        EpisodeFilter.parse({"colour": "red"})
+        EpisodeFilter.parse({"colour": "red"}, UNRESTRICTED)
 
 
 @each(
@@ -151,7 +158,7 @@ def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
     ],
 )
 def test_until_is_a_day_a_moment_or_a_span(text: str, moment: datetime) -> None:
-    asked = EpisodeFilter.parse({"until": text})
+    asked = EpisodeFilter.parse({"until": text}, UNRESTRICTED)
     assert asked.span(datetime(2026, 1, 31, tzinfo=UTC)) == (None, moment)
 
 
@@ -218,7 +225,7 @@ def test_a_person_is_found_by_name_among_people_alone() -> None:
 
 def test_a_person_is_no_agent() -> None:
     with pytest.raises(BadFilter, match="remove player=agent"):
-        EpisodeFilter.parse({"who": "@ada", "player": "agent"})
+        EpisodeFilter.parse({"who": "@ada", "player": "agent"}, UNRESTRICTED)
 
 
 @pytest.mark.django_db
@@ -270,7 +277,7 @@ def test_text_is_looked_for_in_the_newest_transcripts_or_in_all() -> None:
     for episode in episodes:
         make_step(episode, "the walrus and the carpenter")
     index([episode.pk for episode in episodes])
-    asked = EpisodeFilter.parse(QueryDict('text="the walrus"'))
+    asked = EpisodeFilter.parse(QueryDict('text="the walrus"'), UNRESTRICTED)
     assert {one.pk for one in episodes_of(asked, most_texts=2)} == {one.pk for one in episodes[1:]}
     assert episodes_of(asked, most_texts=None).count() == 3
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from django.db import connection
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.scoring.convention import Convention
 from episodes.filtering import keys
 from episodes.filtering import page as match_count
@@ -19,6 +19,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.search.index import index
 from tests.episodes.ended import end_episode
+from tests.filters import episode_filter
 from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
@@ -27,7 +28,7 @@ SORTS = ("time", "return", "steps", "duration")
 
 
 def asked(**values: str) -> EpisodeFilter:
-    return EpisodeFilter.parse(values)
+    return EpisodeFilter.parse(values, UNRESTRICTED)
 
 
 def ids(page: EpisodePage) -> list[int]:
@@ -355,7 +356,7 @@ def test_a_return_that_counts_as_0_is_0_in_ranges_and_orders(convention: str) ->
         end_episode(value, cause=cause)
         for value, cause in ((-1.0, "finished"), (1.0, "finished"), (0.25, "interrupted"))
     )
-    asked = EpisodeFilter(**ZERO) if convention == "asked" else EpisodeFilter()  # type: ignore[arg-type]
+    asked = episode_filter(**ZERO) if convention == "asked" else episode_filter()  # type: ignore[arg-type]
     if convention == "declared":
         Environment.objects.update(convention=Convention(expired="zero", env_error="zero").code)
     rows = page_of(asked, "-return").rows

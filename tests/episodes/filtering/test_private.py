@@ -71,12 +71,12 @@ def test_lists_and_counts_leave_out_its_episodes(viewer: Viewer, sort: str) -> N
 def test_the_newest_episodes_leave_out_its_own(viewer: Viewer) -> None:
     found = [*running(9, viewer=viewer), *ended(9, viewer=viewer)]
     assert {one.episode.environment.name for one in found} == {"public"}
-    assert (running_count(viewer), running_count()) == (1, 2)
+    assert (running_count(viewer), running_count(UNRESTRICTED)) == (1, 2)
 
 
 def test_names_that_only_it_has_are_not_offered(viewer: Viewer) -> None:
     offered = [names.models, names.models_of_rollouts, names.runs, names.people, names.revisions]
-    assert [len(one()) for one in offered] == [2, 2, 2, 2, 2]
+    assert [len(one(UNRESTRICTED)) for one in offered] == [2, 2, 2, 2, 2]
     assert [one(viewer) for one in offered] == [
         ["plain"],
         ["plain"],
@@ -112,7 +112,7 @@ def test_rollouts_that_belong_to_it_or_name_it_are_left_out(viewer: Viewer) -> N
     reported("unknown", environment_name="")
     found = RolloutFilter.parse({}, viewer=viewer).rollouts()
     assert {one.event_id for one in found} == {"plain", "elsewhere"}
-    assert RolloutFilter.parse({}).rollouts().count() == 5
+    assert RolloutFilter.parse({}, UNRESTRICTED).rollouts().count() == 5
 
 
 def test_a_run_is_hidden_as_soon_as_one_episode_or_rollout_is(viewer: Viewer) -> None:

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Viewer
+from environments.models import UNRESTRICTED, Viewer
 from episodes.analytics.people import people_of
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_episode
@@ -27,7 +27,7 @@ def test_a_person_has_episodes_time_and_returns_in_each_environment() -> None:
     play(reward=1.0)
     play(reward=0.0)
     play(environment=other, reward=0.5, return_sum=9.0)
-    [ada] = people_of().persons
+    [ada] = people_of(UNRESTRICTED).persons
     assert (ada.name, ada.episodes, ada.seconds) == ("@ada", 3, 90.0)
     found = [(one.environment.name, one.n, one.mean, one.successes) for one in ada.played]
     assert found == [("math", 2, 0.5, 1), ("maze", 1, 0.5, 1)]
@@ -38,7 +38,7 @@ def test_agents_and_probes_are_left_out() -> None:
     play("@opened", is_probe=True)
     play("@ada", cause="interrupted")
     make_episode(player="human", key_label="@ada", status="running", cause="")
-    [ada] = people_of().persons
+    [ada] = people_of(UNRESTRICTED).persons
     assert (ada.name, ada.episodes, ada.running, list(ada.played)) == ("@ada", 2, 1, [])
 
 
@@ -61,7 +61,7 @@ def test_running_episodes_count_with_their_time_so_far(client: Client) -> None:
     make_episode(
         player="human", key_label="@ada", status="running", cause="", created=began, ended=None
     )
-    times = {one.name: one.seconds for one in people_of().persons}
+    times = {one.name: one.seconds for one in people_of(UNRESTRICTED).persons}
     assert 600 <= times["@zoe"] < 700 and 630 <= times["@ada"] < 730
     page = client.get("/play/people/").content.decode()
     assert "0.0 ms" not in page and "so far" in page
@@ -91,4 +91,4 @@ def test_it_takes_two_queries(
     for number in range(5):
         play(f"@{number}")
     with django_assert_num_queries(2):
-        people_of()
+        people_of(UNRESTRICTED)

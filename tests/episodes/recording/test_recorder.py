@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 
 from environments.curation.membership import MoveToSplit
-from environments.curation.selection import Selection
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
 from environments.runtime.records import Row, RunInfo
@@ -21,6 +20,7 @@ from episodes.recording.recorder import Recorder
 from episodes.recording.writer import Call, RecordWriter
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, record, run
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken
+from tests.filters import select
 from tests.stored import make_split
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -220,7 +220,7 @@ def test_it_knows_a_task_by_its_content() -> None:
 
 def test_played_tasks_in_any_script_are_found() -> None:
     record((episode_started(spec_json='{"id": "\u00c4pfel"}'),))
-    found = Task.objects.get(Selection(search="\u00e4PFEL").condition())
+    found = Task.objects.get(select(search="\u00e4PFEL").condition())
     assert found == Episode.objects.get().task
 
 
@@ -245,7 +245,7 @@ def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(
     test = make_split(name="test", environment=echo)
 
     def move() -> None:
-        MoveToSplit(Selection(ids=(task.pk,)), train.pk, test.pk).apply("ada")
+        MoveToSplit(select(ids=(task.pk,)), train.pk, test.pk).apply("ada")
 
     async def play(recorder: Recorder) -> None:
         await commit(recorder, episode_started(1))

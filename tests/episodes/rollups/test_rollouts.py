@@ -14,13 +14,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from environments.runtime.records import RunInfo
-from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout, RolloutMessage, RolloutScan
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.rollouts import RolloutFollowing, _summaries, _write
 from episodes.search.index import matching
 from episodes.uploads.matching import find_match, rollout_of
 from tests.episodes.reported import played, reported
+from tests.filters import rollout_filter
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,7 +44,7 @@ def summarised(rollout: Rollout) -> Rollout:
 
 
 def texts(query: str) -> list[str]:
-    return [one.event_id for one in RolloutFilter(text=query).rollouts()]
+    return [one.event_id for one in rollout_filter(text=query).rollouts()]
 
 
 def test_it_stores_the_episode_and_the_figures() -> None:
@@ -239,7 +239,7 @@ def _usage(one: Rollout) -> tuple[float | None, ...]:
 def test_a_model_that_the_client_does_not_name_is_that_of_the_episode() -> None:
     played(run=RunInfo(model="m-7"))
     assert summarised(reported(messages=[HI])).model == "m-7"
-    assert [one.event_id for one in RolloutFilter(model="m-7").rollouts()] == ["r-1"]
+    assert [one.event_id for one in rollout_filter(model="m-7").rollouts()] == ["r-1"]
 
 
 def test_a_model_that_the_client_names_stays() -> None:

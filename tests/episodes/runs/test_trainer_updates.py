@@ -156,7 +156,9 @@ def leaderboard_of_models() -> dict[str, int]:
         rebuild(environment)
     return {
         row.key: row.n
-        for row in leaderboard(Environment.objects.get(), None, "model", Definition()).rows
+        for row in leaderboard(
+            Environment.objects.get(), UNRESTRICTED, None, "model", Definition()
+        ).rows
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.scoring.task_buckets import interval
 from episodes.models import SuiteVersion
 from episodes.suites.scores import TaskSums, score_of
@@ -25,7 +25,7 @@ about: Any = pytest.approx
 
 
 def rows_of(version: SuiteVersion, **how: Any) -> dict[str, SuiteRow]:
-    return {row.key: row for row in standings(version, **how).rows}
+    return {row.key: row for row in standings(version, UNRESTRICTED, **how).rows}
 
 
 def recomputed(suite: dict[str, Any], model: str) -> float:
@@ -83,11 +83,11 @@ def test_episodes_are_read_where_another_definition_is_in_force_and_give_the_sam
     attempt("m", tasks_of(split), (1.0, 0.0, 0.0), cause="expired")
     attempt("m", tasks_of(split)[:1], (0.7,), cause="interrupted")
     count_statistics()
-    own, notes = rows_of(version)["m"], standings(version).notes
+    own, notes = rows_of(version)["m"], standings(version, UNRESTRICTED).notes
     Environment.objects.update(success_threshold=0.1, default_return="max", convention="zzoo")
     count_statistics()
     read = rows_of(version)["m"]
-    assert "only its newest 50,000 episodes" in standings(version).notes[
+    assert "only its newest 50,000 episodes" in standings(version, UNRESTRICTED).notes[
         0
     ] and "newest" not in "".join(notes)
     assert own.score and read.score and own.score.value == about(read.score.value)
@@ -100,7 +100,7 @@ def test_episodes_are_read_where_another_definition_is_in_force_and_give_the_sam
 
 def test_the_episodes_behind_a_figure_are_those_that_it_counts() -> None:
     version = core()
-    for row in standings(version).rows:
+    for row in standings(version, UNRESTRICTED).rows:
         for one in row.members:
             assert len(get(f"episodes?{one.query}&limit=500")["results"]) == one.attempts
 
@@ -146,4 +146,4 @@ def test_huge_returns_have_a_mean_and_no_interval() -> None:
 def test_queries_depend_on_members_alone(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     version = core()
     with django_assert_num_queries(3):
-        standings(version)
+        standings(version, UNRESTRICTED)

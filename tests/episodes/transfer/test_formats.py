@@ -12,13 +12,13 @@ import pytest
 
 from environments.scoring.convention import Convention
 from episodes.attempts.components import MAX_COMPONENTS
-from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
 from episodes.transfer.episode_export import EpisodeExport
 from episodes.transfer.exporting import exported
 from tests.episodes.transfer.record import make_rich_episodes, text_of
+from tests.filters import episode_filter
 from tests.stored import make_environment, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -114,7 +114,7 @@ def test_parquet_has_a_row_a_step_with_the_facts_of_its_episode() -> None:
 
 
 def successes(**parts: Any) -> set[Episode]:
-    return set(EpisodeExport(EpisodeFilter(**parts), "csv", only_successes=True).episodes())
+    return set(EpisodeExport(episode_filter(**parts), "csv", only_successes=True).episodes())
 
 
 def test_thresholds_go_by_each_environments_own_definition() -> None:
@@ -124,8 +124,8 @@ def test_thresholds_go_by_each_environments_own_definition() -> None:
     plain = make_episode(return_sum=1.0)
     make_episode(return_sum=1.0, cause="interrupted")
     assert successes() == {good, plain}
-    assert set(EpisodeExport(EpisodeFilter(), "csv", least_return=2.5).episodes()) == {good}
-    by_sum = EpisodeExport(EpisodeFilter(definition="sum"), "csv", least_return=2.5)
+    assert set(EpisodeExport(episode_filter(), "csv", least_return=2.5).episodes()) == {good}
+    by_sum = EpisodeExport(episode_filter(definition="sum"), "csv", least_return=2.5)
     assert by_sum.episodes().count() == 1
 
 
@@ -134,6 +134,6 @@ def test_successes_follow_the_convention_of_the_environment_and_of_the_address()
     zero = make_episode(task=make_task(environment=lenient), return_sum=1.0, cause="expired")
     kept = make_episode(return_sum=1.0, cause="expired")
     assert successes() == {kept}
-    assert set(EpisodeExport(EpisodeFilter(), "csv", least_return=0.5).episodes()) == {kept}
+    assert set(EpisodeExport(episode_filter(), "csv", least_return=0.5).episodes()) == {kept}
     assert successes(expired="keep") == {zero, kept}
     assert not successes(expired="out")

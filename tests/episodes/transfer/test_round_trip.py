@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from environments.curation.selection import Selection
 from environments.models import DEFAULT_CONVENTION, Environment, Split, Task, TaskStatistics
 from environments.scoring.convention import Convention
 from environments.tasks.task_hash import hash_of_spec
@@ -26,6 +25,7 @@ from tests.episodes.transfer.record import (
     make_rich_episodes,
     text_of,
 )
+from tests.filters import select
 from tests.stored import (
     NOW,
     make_environment,
@@ -70,7 +70,7 @@ def test_a_task_that_came_with_an_episode_is_found_whatever_its_case_and_accents
     line = text_of()
     forget_everything()
     assert import_text(tmp_path, line).imported == 1
-    assert Task.objects.filter(Selection(search=text).condition()).exists()
+    assert Task.objects.filter(select(search=text).condition()).exists()
 
 
 def test_a_file_of_the_other_database_comes_back_byte_for_byte(tmp_path: Path) -> None:

@@ -13,12 +13,11 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from episodes.analytics.leaderboard import leaderboard
 from episodes.analytics.people import people_of
 from episodes.attempts.endings import endings_of
 from episodes.filtering.conditions import episodes_of
-from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Activity, Episode, Guest, Invite, Play, Study
 from episodes.people.invites.rule import personal_guest
 from episodes.people.studies.dealing import deal
@@ -33,6 +32,7 @@ from tests.episodes.people.studies.test_participant import taking_part
 from tests.episodes.rollups.test_part_runner import rows
 from tests.episodes.suites.published import split_of
 from tests.episodes.transfer.record import lines_of
+from tests.filters import episode_filter
 from tests.people import client_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,9 +46,11 @@ def counts_by_place() -> dict[str, int]:
     )
     return {
         "study": sum(one.counts for one in plays_of(Study.objects.get())),
-        "people": sum(one.n for person in people_of().persons for one in person.played),
-        "leaderboard": sum(row.n for row in leaderboard(environment, by="player").rows),
-        "filter": episodes_of(EpisodeFilter(ending="attempt")).count(),
+        "people": sum(one.n for person in people_of(UNRESTRICTED).persons for one in person.played),
+        "leaderboard": sum(
+            row.n for row in leaderboard(environment, UNRESTRICTED, by="player").rows
+        ),
+        "filter": episodes_of(episode_filter(ending="attempt")).count(),
         "rule": sum(one.is_attempt for one in endings_of(Episode.objects.all())),
         "api": len(next(value for value in listed.values() if isinstance(value, list))),
     }
