@@ -91,13 +91,10 @@ def private_names() -> dict[str, int]:
     }
 
 
-def names_of(environment_ids: frozenset[int]) -> frozenset[str]:
-    """Return the names of these environments, in lower case. One query, unless there are none."""
-    if not environment_ids:
+def hidden_names(viewer: Viewer) -> frozenset[str]:
+    """Return the names of the environments that do not exist for the viewer, in lower case. One
+    query, unless there are none."""
+    if not viewer.hidden_environments:
         return frozenset()
-    return frozenset(
-        name.lower()
-        for name in Environment.objects.filter(pk__in=environment_ids).values_list(
-            "name", flat=True
-        )
-    )
+    rows = Environment.objects.filter(pk__in=viewer.hidden_environments)
+    return frozenset(name.lower() for name in rows.values_list("name", flat=True))

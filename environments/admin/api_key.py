@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST
 
 from environments import conf
 from environments.access.permissions import CHANGE_KEYS
-from environments.access.privacy import names_of, viewer_of
+from environments.access.privacy import hidden_names, viewer_of
 from environments.admin.api_key_forms import ChangedKeyForm, NewKeyForm, QuotasForm, scopes_that
 from environments.admin.base import ReadOnlyAdmin, author_of, note
 from environments.display.addresses import takes
@@ -46,7 +46,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return rows if request.user.has_perm(CHANGE_KEYS) else rows.filter(owner=request.user.pk)
 
     def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
-        unseen = names_of(viewer_of(request.user).hidden_environments)
+        unseen = hidden_names(viewer_of(request.user))
 
         @admin.display(description="may")
         def may(row: ApiKey) -> str:
@@ -166,7 +166,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return answer
 
     def page(self, request: HttpRequest, row: ApiKey) -> dict[str, Any]:
-        shown = facts_of(row, names_of(viewer_of(request.user).hidden_environments)).items()
+        shown = facts_of(row, hidden_names(viewer_of(request.user))).items()
         facts = {
             name.capitalize(): value for name, value in shown if name not in ("name", "quotas")
         }
@@ -194,7 +194,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def _holds_more(self, request: HttpRequest, row: ApiKey) -> bool:
         """Return whether the key names an environment hidden from the person, or is another's and
         may do more."""
-        unseen = names_of(viewer_of(request.user).hidden_environments)
+        unseen = hidden_names(viewer_of(request.user))
         is_others = row.owner_id is None or row.owner_id != request.user.pk
         return any(name.lower() in unseen for name in row.environments) or (
             is_others and not set(row.scopes) <= set(scopes_that(request.user))

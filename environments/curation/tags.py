@@ -136,7 +136,7 @@ def tag_names(viewer: Viewer, limit: int = MAX_TAGS_OFFERED) -> list[str]:
     """Return the first tags in use, in the database's order, without those that only hidden
     environments use."""
     names = distinct_values(TaskTag, "name", limit)
-    if not viewer.hidden_environments:
+    if not (condition := visible_environments(viewer, "task__environment")):
         return names
-    shown = TaskTag.objects.filter(visible_environments(viewer, "task__environment"))
-    return [name for name in names if shown.filter(name=name).exists()]
+    tags = TaskTag.objects.filter(condition)
+    return [name for name in names if tags.filter(name=name).exists()]

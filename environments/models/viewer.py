@@ -49,6 +49,9 @@ class Viewer:
         Open studies do not matter, as such texts do not name them."""
         return bool(self.hidden_environments or self.sealed_splits)
 
+    def sees_environment(self, pk: int) -> bool:
+        return pk not in self.hidden_environments
+
     def sees_all_of(self, other: Viewer) -> bool:
         """Return whether every environment that exists for `other` exists for the viewer."""
         return self.hidden_environments <= other.hidden_environments

@@ -1,6 +1,6 @@
 """Exports tasks to a file. Used by `manage.py export_tasks` and the admin's export pages. Blocking.
 
-for piece in exported(Selection(split=7), "jsonl"):
+for piece in exported(Selection(split=7, viewer=viewer), "jsonl"):
         file.write(piece)
 
 JSON Lines and JSON contain the exact text of each spec. CSV and Parquet need their columns

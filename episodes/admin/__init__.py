@@ -400,17 +400,14 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
     def get_queryset(self, request: HttpRequest) -> QuerySet[Retention]:
         rows: QuerySet[Retention] = super().get_queryset(request)
         viewer = viewer_of(request.user)
-        shown = Run.objects.seen_by(viewer)
-        return (
-            rows.filter(visible_environments(viewer), Q(run=None) | Q(run__in=shown))
-            if viewer.hidden_environments
-            else rows
-        )
+        if not (condition := visible_environments(viewer)):
+            return rows
+        return rows.filter(condition, Q(run=None) | Q(run__in=Run.objects.seen_by(viewer)))
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Offer and accept only what exists for the person."""
         viewer = viewer_of(request.user)
-        if viewer.hidden_environments and db_field.name == "environment":
+        if db_field.name == "environment":
             kwargs["queryset"] = Environment.objects.seen_by(viewer)
         if db_field.name == "run":
             shown = Run.objects.seen_by(viewer)

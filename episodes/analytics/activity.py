@@ -16,6 +16,7 @@ from operator import add
 from typing import Any, Literal
 
 from environments.models import Environment, Viewer
+from environments.models.viewer import visible_environments
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions, definitions_in_force
@@ -77,11 +78,9 @@ def activity(
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
-    rows = Activity.objects.filter(period=seconds)
+    rows = Activity.objects.filter(visible_environments(viewer, "environment_id"), period=seconds)
     if environment is not None:
         rows = rows.filter(environment_id=environment.pk)
-    if viewer.hidden_environments:
-        rows = rows.exclude(environment_id__in=viewer.hidden_environments)
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     definitions = definitions_in_force() if definitions is None else definitions

@@ -24,6 +24,7 @@ from environments.tasks.split_indexes import served
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PLAYERS, EpisodeFilter
 from episodes.models import Episode, Run
+from episodes.models.privacy import visible_runs
 from episodes.rollups.scopes import Place
 
 MAX_COUNTED = 1_000
@@ -257,8 +258,8 @@ def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> 
     asked = without_people(asked)
     episodes = episodes_of(asked, for_figures=True)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
-    if by == "run" and asked.viewer.hidden_environments:
-        recent = recent.filter(run__in=Run.objects.seen_by(asked.viewer))
+    if by == "run" and (condition := visible_runs(asked.viewer)):
+        recent = recent.filter(run__in=Run.objects.filter(condition))
     stepped = Count("run_step") if needs_step else Value(1)
     last = (
         recent.order_by()

@@ -31,7 +31,7 @@ from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import viewer_of
 from environments.agents.http.view import authentication_error
 from environments.errors import KeyRefused
-from environments.keys.agent_key import ADMIN, EVERYBODY, AgentKey, sent_key
+from environments.keys.agent_key import EVERYBODY, AgentKey, sent_key
 from environments.keys.keyring import ring
 from environments.models import Viewer
 from episodes.visibility import TaskGuard, key_of_person
@@ -44,9 +44,6 @@ BROWSER_HEADERS = ("HTTP_ORIGIN", "HTTP_REFERER", "HTTP_SEC_FETCH_SITE")
 class Reader:
     """The sender of a request: a person, or a key."""
 
-    key_label: str | None
-    """Label of the key whose records the sender may read; None for all, except what a person plays
-    blind."""
     person: Any = None
     """Account of the person; None for a key."""
     key: AgentKey = EVERYBODY
@@ -56,6 +53,12 @@ class Reader:
     def owner(self) -> str:
         """Name under which the sender's open streams are counted."""
         return self.key.label if self.person is None else f"@{self.person.get_username()}"
+
+    @property
+    def key_label(self) -> str | None:
+        """Label of the key whose records the sender may read; None for all, except what a person
+        plays blind."""
+        return self.key.viewer.key_label if self.person is None else None
 
     @property
     def guard(self) -> TaskGuard:
@@ -75,13 +78,8 @@ class Reader:
     def _has_rights(self) -> bool:
         key = ring.current(self.key)
         return (
-            key is not None and key.may_all_of(self.key) and key.hidden_ids <= self.key.hidden_ids
+            key is not None and key.may_all_of(self.key) and key.viewer.sees_all_of(self.key.viewer)
         )
-
-    def sees(self, key_label: str) -> bool:
-        """Return whether the reader may read an episode that was played with the key of that
-        label."""
-        return self.key_label is None or self.key_label == key_label
 
     def refuse_keys(self, what: str) -> None:
         """Refuse `what`, which covers all episodes, to keys. Raises: PermissionDenied."""
@@ -111,7 +109,7 @@ class ReaderAuthentication(BaseAuthentication):
             _check_csrf(request)
         if not user.has_perm(SEE_PAGES):
             raise PermissionDenied(refusal(user, SEE_PAGES))
-        return user, Reader(None, user, key_of_person(user))
+        return user, Reader(user, key_of_person(user))
 
     def authenticate_header(self, request: Request) -> str:
         return "X-API-Key"
@@ -126,7 +124,7 @@ def _reader_with(request: Request) -> Reader:
         raised = authentication_error(error)
         raised.detail = ErrorDetail(f"{error}.")
         raise raised from None
-    return Reader(None if key.may(ADMIN) else key.label, key=key)
+    return Reader(key=key)
 
 
 def _is_local_program(request: Request, user: Any) -> bool:

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from environments.errors import nearest
 from environments.models import Environment, Viewer
+from environments.models.viewer import visible_environments
 from environments.scoring.definition import definition_of, definitions_in_force
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
@@ -125,11 +126,9 @@ class CurvesView(ApiView):
 
 def _visible_ids(viewer: Viewer) -> list[int] | None:
     """Return the ids of all environments but the hidden ones; None if there are no hidden ones."""
-    return (
-        list(Environment.objects.seen_by(viewer).values_list("pk", flat=True))
-        if viewer.hidden_environments
-        else None
-    )
+    if not (condition := visible_environments(viewer, "pk")):
+        return None
+    return list(Environment.objects.filter(condition).values_list("pk", flat=True))
 
 
 def _mark(mark: RevisionMark) -> dict[str, Any]:

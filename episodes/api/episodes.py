@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q
 from django.http import Http404
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
@@ -22,7 +21,7 @@ from episodes.api.serializers import (
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of, with_snippets
 from episodes.models import Episode
-from episodes.models.privacy import played_with, visible_episodes
+from episodes.models.privacy import visible_episodes
 from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
 
@@ -83,10 +82,7 @@ def note_of(asked: EpisodeFilter) -> str:
     """Return what a search for text leaves out, in sentences; empty if that is nothing."""
     if asked.text is None:
         return ""
-    label = asked.viewer.key_label
-    return search_note(
-        asked.text, visible_episodes(asked.viewer) & (Q() if label is None else played_with(label))
-    )
+    return search_note(asked.text, visible_episodes(asked.viewer))
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
@@ -98,10 +94,10 @@ def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
     rows = (
         Episode.objects.select_related(*related)
         if related
-        else Episode.objects.only("pk", "key_label", "status", "environment_id")
+        else Episode.objects.only("pk", "status", "environment_id")
     )
     episode = rows.seen_by(reader.viewer).filter(pk=pk).first()
-    if episode is None or not reader.sees(episode.key_label):
+    if episode is None:
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")
     if episode.status == "running" and is_blind_to(reader.person, pk):

@@ -204,12 +204,12 @@ class _EventReading:
         elif SESSION_KEY in self._session:
             person: Any = recently_logged_in(self._session)
             may_read = person.has_perm(SEE_PAGES) and sees_episode(person, self._episode.pk)
-            return Reader(None, person, key_of_person(person)) if may_read else None
+            return Reader(person, key_of_person(person)) if may_read else None
         else:  # the local operator
             reader = self._reader
         return (
             None
-            if reader is None or self._episode.environment_id in reader.viewer.hidden_environments
+            if reader is None or not reader.viewer.sees_environment(self._episode.environment_id)
             else reader
         )
 
@@ -217,7 +217,7 @@ class _EventReading:
         key, label = ring.current(self._reader.key), self._reader.key_label
         if key is None or not key.may(READ if label is not None else ADMIN):
             return None
-        return Reader(label, key=key)
+        return Reader(key=key)
 
     async def is_over(self) -> bool:
         """Return whether the reader may not read the episode any longer. Raises:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
@@ -25,7 +25,7 @@ from episodes.api.serializers_rollouts import (
 )
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout, RolloutMessage
-from episodes.models.privacy import visible_rollouts
+from episodes.models.privacy import own_records, visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
 from episodes.uploads.rollout_figures import with_current_figures
 from episodes.visibility import blind_to, is_blind_to, sentence
@@ -71,10 +71,8 @@ class RolloutListView(ApiView):
 def _note_of(asked: RolloutFilter) -> str:
     if not asked.text:
         return ""
-    label = asked.viewer.key_label
-    mine = Q() if label is None else Q(key_label=label)
-    seen = visible_environments(asked.viewer) & mine, visible_rollouts(asked.viewer) & mine
-    return rollout_search_note(asked.text, *seen)
+    episodes = own_records(asked.viewer) & visible_environments(asked.viewer)
+    return rollout_search_note(asked.text, episodes, visible_rollouts(asked.viewer))
 
 
 class RolloutView(ApiView):
@@ -120,7 +118,7 @@ def rollout_of(pk: int, reader: Reader) -> Rollout:
     """
     rows = Rollout.objects.select_related("run", "event_blob", "episode__split")
     rollout = rows.seen_by(reader.viewer).filter(pk=pk).first()
-    if rollout is None or not reader.sees(rollout.key_label):
+    if rollout is None:
         mine = "" if reader.key_label is None else " among those that were uploaded with this key"
         raise Http404(f"There is no rollout {pk}{mine}.")
     if rollout.episode_id is not None and is_blind_to(reader.person, rollout.episode_id):

@@ -43,7 +43,7 @@ from episodes.api.serializers_figures import (
 from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
-from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
+from episodes.runs.trainer_updates import etag_of, run_by_name, steer
 
 """What an account needs in order to describe runs."""
 
@@ -54,7 +54,7 @@ ALL_SPLITS = parameter(
 
 
 class RunsView(ApiView):
-    """All runs, newest first; for a key, those that it created or that have an episode that was played with it.
+    """All runs, newest first; for a key, those that it created or recorded an episode or rollout of.
 
     Each rollout counts by the definition of its own environment.
     """
@@ -88,7 +88,7 @@ class RunsView(ApiView):
             "tags__name": request.GET.get("tag", ""),
             "state": one_of(request, "state", STATES),
         }
-        rows = runs_of(self.reader.viewer)
+        rows = Run.objects.seen_by(self.reader.viewer)
         rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
         choice = SplitChoice.parse(request.GET)
         if choice.split:
@@ -127,7 +127,7 @@ class RunView(ApiView):
         may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
-        run = runs_of(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
+        run = Run.objects.seen_by(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
         return Response(
@@ -158,9 +158,8 @@ class SteeredRunView(ApiView):
         "`running` and the newest "
         "one has ended or is at a later step, or if it has another model or configuration, unless "
         "`resume` is true. "
-        "A key can change the runs that it created and those that have an episode that was played "
-        "with it; a "
-        "person needs the permission *Can change run*, and in a browser the CSRF token.",
+        "A key can change the runs that it created or recorded an episode or rollout of; a person "
+        "needs the permission *Can change run*, and in a browser the CSRF token.",
         request={"application/json": RunDescriptionSerializer},
         parameters=[
             OpenApiParameter(

@@ -18,6 +18,7 @@ from environments.scoring.returns import RETURNS
 from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.exact_json import Exact
 from episodes.models import Episode
+from episodes.models.privacy import own_records
 from episodes.runs.description import (
     MAX_COMMIT_CHARACTERS,
     MAX_CONFIG_CHARACTERS,
@@ -184,11 +185,8 @@ class RunDetailSerializer(RunSerializer):
     )
 
     def get_episodes(self, run: Any) -> int:
-        key_label = self.context["reader"].key_label
-        episodes = Episode.objects.filter(
-            run=run, **({} if key_label is None else {"key_label": key_label})
-        )
-        return episodes.order_by()[:MAX_COUNTED].count()
+        own = own_records(self.context["reader"].viewer)
+        return Episode.objects.filter(own, run=run).order_by()[:MAX_COUNTED].count()
 
 
 class RunDescriptionSerializer(s.Serializer[Any]):

@@ -58,6 +58,7 @@ from episodes.models import (
 from episodes.models.privacy import (
     outside_open_studies,
     outside_seals,
+    own_records,
     played_with,
 )
 from episodes.search.index import MAX_MATCHES, transcript_contains
@@ -204,7 +205,7 @@ def episodes_of(
     if asked.text is not None:
         found &= transcript_contains(asked.text, most_texts)
     found &= _figures(asked, named) & _time(asked)
-    found &= outside_open_studies(asked.viewer)
+    found &= own_records(asked.viewer) & outside_open_studies(asked.viewer)
     if not for_figures or asked.text is not None:
         found &= outside_seals(asked.viewer)
     if named.environment is None:  # a filter by an environment finds no episodes of others
@@ -301,10 +302,7 @@ def _played_by(asked: EpisodeFilter) -> Q:
         found &= ~Q(player="human")
     elif player is not None:
         found &= Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
-    for label in (asked.who, asked.viewer.key_label):
-        if label is not None:
-            found &= played_with(label)
-    return found
+    return found if asked.who is None else found & played_with(asked.who)
 
 
 def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:

@@ -27,16 +27,16 @@ MAX_EPISODES_OF_PEOPLE = 50_000
 def models(viewer: Viewer) -> list[str]:
     """Return the models that played episodes, in alphabetical order, up to MAX_NAMES."""
     names = distinct_values(Episode, "model", MAX_NAMES)
-    if not viewer.hidden_environments:
+    if not (condition := visible_environments(viewer)):
         return names
-    played = Episode.objects.filter(visible_environments(viewer)).exclude(model="")
+    played = Episode.objects.filter(condition).exclude(model="")
     return [name for name in names if played.filter(model=name).exists()]
 
 
 def models_of_rollouts(viewer: Viewer) -> list[str]:
     """Return the models that uploaded rollouts name, in alphabetical order, up to MAX_NAMES."""
     names = distinct_values(Rollout, "model", MAX_NAMES)
-    if not viewer.hidden_environments:
+    if not visible_environments(viewer):
         return names
     uploaded = Rollout.objects.seen_by(viewer)
     return [name for name in names if uploaded.filter(model=name).exists()]

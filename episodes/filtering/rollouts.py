@@ -79,8 +79,6 @@ class RolloutFilter:
     def rollouts(self) -> QuerySet[Rollout]:
         """Return the rollouts, newest first."""
         found = Rollout.objects.seen_by(self.viewer).order_by("-id")
-        if self.viewer.key_label is not None:
-            found = found.filter(key_label=self.viewer.key_label)
         exact: dict[str, str | int | None] = {
             "environment_name": environment_name_of(self.environment),
             "model": self.model,

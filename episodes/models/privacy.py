@@ -20,6 +20,9 @@ A run is hidden as a whole as soon as one of its episodes or rollouts belongs to
 environment, because its figures cannot be divided. From a key, a run is hidden only by what was
 recorded with that key, as it reads only that.
 A suite is hidden as a whole for the same reason.
+
+For a key without the scope `admin`, only the episodes and rollouts exist that were recorded with
+it, and the runs that it began or recorded something of.
 """
 
 from __future__ import annotations
@@ -36,10 +39,16 @@ NAMELESS = Q(environment_name="", episode__isnull=True)
 an environment."""
 
 
-def played_with(key_label: str) -> Q:
+def played_with(key_label: str, path: str = "") -> Q:
     """Return the condition on episodes, or what else has such a label, of a key. It is that of
     their index."""
-    return Q(key_label=key_label) & ~Q(key_label="") if key_label else Q(key_label="")
+    own = Q(**{f"{path}key_label": key_label})
+    return own & ~Q(**{f"{path}key_label": ""}) if key_label else own
+
+
+def own_records(viewer: Viewer, path: str = "") -> Q:
+    """Return the condition on episodes and rollouts that a key reads only its own."""
+    return Q() if viewer.key_label is None else played_with(viewer.key_label, path)
 
 
 def open_studies(viewer: Viewer) -> list[int]:
@@ -56,7 +65,8 @@ def open_studies(viewer: Viewer) -> list[int]:
 def visible_episodes(viewer: Viewer, path: str = "") -> Q:
     """Return the condition on episodes. `path`: from a row to its episode, with the underscores
     after it."""
-    return visible_environments(viewer, f"{path}environment") & outside_hidden_parts(viewer, path)
+    condition = own_records(viewer, path) & visible_environments(viewer, f"{path}environment")
+    return condition & outside_hidden_parts(viewer, path)
 
 
 def outside_hidden_parts(viewer: Viewer, path: str = "") -> Q:
@@ -88,34 +98,34 @@ def visible_studies(viewer: Viewer) -> Q:
 def visible_rollouts(viewer: Viewer) -> Q:
     """Return the condition on rollouts. People from whom something is hidden see no nameless
     ones."""
-    hidden, found = viewer.hidden_environments, Q()
-    if hidden:
-        found &= ~(Q(episode__environment__in=hidden) | Q(hosted_environment__in=hidden))
+    condition = own_records(viewer)
+    if hidden := viewer.hidden_environments:
+        condition &= ~(Q(episode__environment__in=hidden) | Q(hosted_environment__in=hidden))
     if viewer.key_label is None and viewer.hides_anything:
-        found &= ~NAMELESS
-    return found & _outside_sealed_rollouts(viewer)
+        condition &= ~NAMELESS
+    return condition & _outside_sealed_rollouts(viewer)
 
 
 def visible_runs(viewer: Viewer) -> Q:
     """Return the condition on runs. The database reads all episodes of the hidden environments."""
-    hidden, found = viewer.hidden_environments, Q()
-    if not hidden:
-        return found
-    read = Q(run__isnull=False)
-    if viewer.key_label is not None:
-        read &= played_with(viewer.key_label)
-    episodes, rollouts = (
-        apps.get_model("episodes.Episode").objects,
-        apps.get_model("episodes.Rollout").objects,
-    )
-    # one query would read all rollouts, because no index serves an "or" of two tables
-    for rows in (
-        episodes.filter(read, environment__in=hidden),
-        rollouts.filter(read, hosted_environment__in=hidden),
-        rollouts.filter(read, episode__environment__in=hidden),
-    ):
-        found &= ~Q(pk__in=rows.order_by().values("run"))
-    return found
+    episodes = apps.get_model("episodes.Episode").objects
+    rollouts = apps.get_model("episodes.Rollout").objects
+    condition = Q()
+    if (key_label := viewer.key_label) is not None:
+        own = {"run": OuterRef("pk"), "key_label": key_label}
+        condition &= (
+            Q(key_label=key_label) | Exists(episodes.filter(**own)) | Exists(rollouts.filter(**own))
+        )
+    if hidden := viewer.hidden_environments:
+        of_runs = own_records(viewer) & Q(run__isnull=False)
+        # one query would read all rollouts, because no index serves an "or" of two tables
+        for rows in (
+            episodes.filter(of_runs, environment__in=hidden),
+            rollouts.filter(of_runs, hosted_environment__in=hidden),
+            rollouts.filter(of_runs, episode__environment__in=hidden),
+        ):
+            condition &= ~Q(pk__in=rows.order_by().values("run"))
+    return condition
 
 
 def visible_suites(viewer: Viewer) -> Q:

@@ -84,7 +84,7 @@ class PlayerSeat:
         some are sealed."""
         if self.guest is not None:
             return play.guest_id == self.guest.pk
-        if play.episode.environment_id in self.viewer.hidden_environments:
+        if not self.viewer.sees_environment(play.episode.environment_id):
             return False
         is_own = play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
         return is_own and _is_unsealed(self.viewer, play.pk)
@@ -153,7 +153,7 @@ def access_problem(scope: Mapping[str, Any], episode: Episode | None = None) -> 
     viewer = viewer_of(user)
     if episode is None:
         return ""
-    if episode.environment_id in viewer.hidden_environments:
+    if not viewer.sees_environment(episode.environment_id):
         return NOW_PRIVATE
     return "" if _is_unsealed(viewer, episode.pk) else NOW_SEALED
 

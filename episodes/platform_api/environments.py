@@ -86,7 +86,7 @@ class TaskDifficulty(OfEnvironment):
     async def get(self) -> Response:
         query = DifficultyQuery(
             environment=self.environment.name,
-            key_label=self.reader,
+            viewer=self.key.viewer,
             variant=self.query.get("variant"),
             split=self.query.get("split"),
             model=self.query.get("model_name"),

@@ -12,7 +12,7 @@ from environments.agents.http.response import JSON_HEADERS, Response, json_respo
 from environments.agents.http.view import ProtocolView
 from environments.database.storable import id_in
 from environments.errors import InvalidRequest
-from environments.keys.agent_key import ADMIN, READ
+from environments.keys.agent_key import READ
 from environments.wire import value_json
 from episodes.uploads.upload_body import BadUpload
 
@@ -50,11 +50,6 @@ class PlatformView(ProtocolView):
     def namespace(self) -> str:
         """The name under which the sender owns what this server hosts."""
         return self.owner or LOCAL
-
-    @property
-    def reader(self) -> str | None:
-        """Label of the key whose rollouts and runs the sender sees; None: all."""
-        return None if self.key.may(ADMIN) else self.owner
 
     @property
     def query(self) -> dict[str, str]:

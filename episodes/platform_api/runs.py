@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Exists, OuterRef
-
 from environments.agents.http.response import Response, json_response
 from environments.database.folding import holding
 from environments.database.storable import id_in, storable
@@ -17,10 +15,9 @@ from environments.errors import OrsError
 from environments.models import Viewer
 from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
-from episodes.models.runs import RunQuerySet
+from episodes.models.privacy import own_records
 from episodes.platform_api.platform_view import MAX_PAGE, PlatformView, failure
 from episodes.uploads.rollout_figures import (
-    rollouts_of,
     run_figures,
     unreported_episodes,
     with_figures,
@@ -69,41 +66,29 @@ class RunRollouts(RunDescription):
         )
 
 
-def _visible(viewer: Viewer) -> RunQuerySet:
-    runs = Run.objects.seen_by(viewer)
-    if viewer.key_label is None:
-        return runs
-    own = {"run": OuterRef("pk"), "key_label": viewer.key_label}
-    return runs.filter(
-        Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own))
-    )
-
-
 def _runs(viewer: Viewer, search: str, offset: int, limit: int) -> dict[str, Any]:
-    runs = _visible(viewer)
+    runs = Run.objects.seen_by(viewer)
     if search:
         runs = runs.filter(holding(runs, search, ("name",)))
-    found = [
-        _described(run, viewer.key_label) for run in runs.order_by("-pk")[offset : offset + limit]
-    ]
+    found = [_described(run, viewer) for run in runs.order_by("-pk")[offset : offset + limit]]
     return {"runs": found, "total": runs.count()}
 
 
 def _run(viewer: Viewer, text: str) -> dict[str, Any]:
-    run, reader = _find(viewer, text), viewer.key_label
-    figures = run_figures(run, reader)
+    run = _find(viewer, text)
+    figures = run_figures(run, viewer)
     received = (
-        rollouts_of(reader)
+        Rollout.objects.seen_by(viewer)
         .filter(run=run)
         .order_by("-id")
         .values_list("received", flat=True)
         .first()
     )
-    episodes = Episode.objects.filter(run=run, **({} if reader is None else {"key_label": reader}))
+    episodes = Episode.objects.filter(own_records(viewer), run=run)
     created = episodes.order_by("-id").values_list("created", flat=True).first()
     updated = max(filter(None, (received, created)), default=run.created).isoformat()
     return {
-        **_described(run, reader),
+        **_described(run, viewer),
         "avg_rollout_length": figures.mean_length,
         "updated_at": updated,
     }
@@ -111,15 +96,15 @@ def _run(viewer: Viewer, text: str) -> dict[str, Any]:
 
 def _find(viewer: Viewer, text: str) -> Run:
     pk = id_in(text)
-    runs = _visible(viewer)
+    runs = Run.objects.seen_by(viewer)
     run = (runs.named(storable(text)) if pk is None else runs.filter(pk=pk)).first()
     if run is None:
         raise NoSuchRun(f"There is no run {text[:200]!r}; GET /v1/runs lists the runs.")
     return run
 
 
-def _described(run: Run, reader: str | None) -> dict[str, Any]:
-    figures = run_figures(run, reader)
+def _described(run: Run, viewer: Viewer) -> dict[str, Any]:
+    figures = run_figures(run, viewer)
     return {
         "id": str(run.pk),
         "name": run.name,
@@ -132,8 +117,9 @@ def _described(run: Run, reader: str | None) -> dict[str, Any]:
 def _rollouts(viewer: Viewer, text: str, offset: int, limit: int) -> dict[str, Any]:
     """Return a page of the rollouts and episodes of a run, newest first. Both are read from the
     first page on."""
-    run, reader, end = _find(viewer, text), viewer.key_label, offset + limit
-    rollouts, episodes = rollouts_of(reader).filter(run=run), unreported_episodes(run, reader)
+    run, end = _find(viewer, text), offset + limit
+    rollouts = Rollout.objects.seen_by(viewer).filter(run=run)
+    episodes = unreported_episodes(run, viewer)
     times = [
         *(
             ("rollout", *row)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q
+from django.db.models import Max
 from django.utils import timezone
 
 from environments import conf
@@ -25,7 +25,6 @@ from environments.errors import OrsError
 from environments.models import Environment, Viewer
 from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
-from episodes.models.runs import RunQuerySet
 from episodes.runs.change_counter import advance
 from episodes.runs.known_runs import is_late
 
@@ -58,20 +57,10 @@ class SteeredRun:
     is_new: bool
 
 
-def runs_of(viewer: Viewer) -> RunQuerySet:
-    """Return the runs that a viewer may see; of a key, those that hold an episode of its own, and
-    those it created."""
-    runs, key_label = Run.objects.seen_by(viewer), viewer.key_label
-    if key_label is None:
-        return runs
-    own = Episode.objects.filter(run=OuterRef("pk"), key_label=key_label)
-    return runs.filter(Q(key_label=key_label) | Exists(own))
-
-
 def run_by_name(name: str, viewer: Viewer) -> Run:
     """Return the newest run of this title, or the run of this name, with its tags. Raises:
     RunNotFound."""
-    run = runs_of(viewer).named(name).prefetch_related("tags").first()
+    run = Run.objects.seen_by(viewer).named(name).prefetch_related("tags").first()
     if run is None:
         raise RunNotFound(name)
     return run
@@ -118,13 +107,13 @@ def steer(
     new = {"created": timezone.now(), "key_label": viewer.key_label or "", "own_id": own_id}
     with transaction.atomic():
         run, is_new = _newest(name, own_id), False
-        if expected and (run is None or not runs_of(viewer).filter(pk=run.pk).exists()):
+        if expected and (run is None or not Run.objects.seen_by(viewer).filter(pk=run.pk).exists()):
             raise RunConflict(
                 f"If-Match was sent, but there is no run {name!r}; leave it out to create the run."
             )
         if run is None:
             run, is_new = _begin(name, None if own_id else 1, new)
-        if not is_new and not runs_of(viewer).filter(pk=run.pk).exists():
+        if not is_new and not Run.objects.seen_by(viewer).filter(pk=run.pk).exists():
             raise RunNotFound(name)
         _check_etag(run, expected)
         is_chosen = bool(own_id) or is_resumed or run.title != name

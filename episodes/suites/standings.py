@@ -18,6 +18,7 @@ from environments.scoring.task_buckets import Interval
 from episodes.filtering.filters import episodes_query
 from episodes.filtering.parameters import SuitePart
 from episodes.models import Run, SuiteMember, SuiteVersion
+from episodes.models.privacy import visible_runs
 from episodes.suites.results import Players, counted, is_in_force, notes_of, read
 from episodes.suites.scores import SuiteScore, TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of
@@ -125,11 +126,10 @@ def standings(version: SuiteVersion, viewer: Viewer, by: Players = "model") -> S
     """
     members, score = members_of(version), cast(Score, version.score)
     played = _played(members, by, score)
-    if viewer.hidden_environments and by == "run":
-        seen = set(
-            Run.objects.seen_by(viewer).filter(name__in=list(played)).values_list("name", flat=True)
-        )
-        played = {key: sums for key, sums in played.items() if key in seen}
+    if by == "run" and (condition := visible_runs(viewer)):
+        runs = Run.objects.filter(condition, name__in=list(played))
+        visible_names = set(runs.values_list("name", flat=True))
+        played = {name: sums for name, sums in played.items() if name in visible_names}
     order = _ranks(played, members, score)
     rows = [_row(version, members, by, (key, rank), played[key]) for key, rank in order[:MAX_ROWS]]
     return SuiteStandings(version, members, by, rows, len(order), notes_of(members))

@@ -31,6 +31,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Length, NullIf
 
+from environments.models import Viewer
 from environments.tasks.task_facts import ServedPlace, served_places
 from environments.tasks.task_places import batched
 from episodes.attempts.conventions import ConventionsInForce
@@ -49,18 +50,9 @@ MAX_UNDER_WAY = 20
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 
 
-def rollouts_of(key_label: str | None) -> QuerySet[Rollout]:
-    """Return the rollouts that were uploaded with a key; None: all."""
-    return (
-        Rollout.objects.all() if key_label is None else Rollout.objects.filter(key_label=key_label)
-    )
-
-
-def episodes_of(key_label: str | None) -> QuerySet[Episode]:
-    """Return the attempts that were played with a key, by the conventions of their environments;
-    None: all."""
-    attempts = Episode.objects.filter(ConventionsInForce.of().attempts)
-    return attempts if key_label is None else attempts.filter(key_label=key_label)
+def attempts_of(viewer: Viewer) -> QuerySet[Episode]:
+    """Return the attempts that exist for the viewer, by the conventions of their environments."""
+    return Episode.objects.seen_by(viewer).filter(ConventionsInForce.of().attempts)
 
 
 def with_figures(rollouts: QuerySet[Rollout]) -> QuerySet[Any]:
@@ -82,7 +74,7 @@ class DifficultyQuery:
     """Which rollouts of an environment count. None: all."""
 
     environment: str
-    key_label: str | None = None
+    viewer: Viewer
     variant: str | None = None
     split: str | None = None
     model: str | None = None
@@ -161,7 +153,7 @@ def _uploaded(query: DifficultyQuery) -> _Groups:
     is_joined = Q(episode__isnull=False) & ~Q(joined_by="guess")
     episode_index = Case(When(is_joined, then=F("episode__task_index")))
     episode_split = Case(When(is_joined, then=F("episode__split__name")))
-    rollouts = rollouts_of(query.key_label).filter(
+    rollouts = Rollout.objects.seen_by(query.viewer).filter(
         Q(task_index__isnull=False) | is_joined,
         Q() if query.split is None else Q(split=query.split) | Q(is_joined, split=""),
         **{name: value for name, value in conditions.items() if value is not None},
@@ -183,13 +175,13 @@ def _uploaded(query: DifficultyQuery) -> _Groups:
 
 def _played(query: DifficultyQuery) -> _Groups:
     """Return the groups of the episodes without an uploaded rollout that has a reward."""
-    uploads = rollouts_of(query.key_label).filter(
+    uploads = Rollout.objects.seen_by(query.viewer).filter(
         episode=OuterRef("pk"), messages__reward__isnull=False
     )
     inputs = Step.objects.filter(episode=OuterRef("pk")).order_by().values("episode")
     length = Coalesce(F("input_blob__size_bytes"), Length("input"))
     rows = (
-        episodes_of(query.key_label)
+        attempts_of(query.viewer)
         .filter(
             Q() if query.split is None else Q(split__name=query.split) | Q(split=None),
             Q() if query.model is None else Q(model=query.model),
@@ -264,12 +256,12 @@ class RunFigures:
     """Messages of an uploaded rollout; tool calls of an episode if none was uploaded."""
 
 
-def run_figures(run: Run, key_label: str | None) -> RunFigures:
-    """Return the figures of a run as far as the key sees it. Rewards and lengths of uploads are
+def run_figures(run: Run, viewer: Viewer) -> RunFigures:
+    """Return the figures of a run as far as the viewer sees it. Rewards and lengths of uploads are
     those of the newest."""
-    rollouts = rollouts_of(key_label).filter(run=run)
+    rollouts = Rollout.objects.seen_by(viewer).filter(run=run)
     count = rollouts.count()
-    played = unreported_episodes(run, key_label).annotate(
+    played = unreported_episodes(run, viewer).annotate(
         returned=ConventionsInForce.of().return_of(None)
     )
     means = played.aggregate(
@@ -289,15 +281,17 @@ def run_figures(run: Run, key_label: str | None) -> RunFigures:
     return RunFigures(count + means["n"], mean, _mean(lengths))
 
 
-def unreported_episodes(run: Run, key_label: str | None) -> QuerySet[Episode]:
+def unreported_episodes(run: Run, viewer: Viewer) -> QuerySet[Episode]:
     """Return the attempts of a run of which nobody has uploaded a rollout in this run."""
     rollouts = Rollout.objects.filter(run=run)
     under_way = (
-        rollouts_of(key_label).filter(run=run, is_summarised=False).select_related("event_blob")
+        Rollout.objects.seen_by(viewer)
+        .filter(run=run, is_summarised=False)
+        .select_related("event_blob")
     )
     matches = [match_of(rollout) for rollout in under_way.order_by("-id")[:MAX_UNDER_WAY]]
     episodes = (
-        episodes_of(key_label)
+        attempts_of(viewer)
         .filter(run=run)
         .exclude(pk__in=[match.episode.pk for match in matches if match])
     )

@@ -18,12 +18,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
-from environments.access.privacy import viewer_of
+from environments.access.privacy import hidden_names, viewer_of
 from environments.cluster.cluster_load import ClusterLoad
 from environments.display import formats
 from environments.display.addresses import cannot_be_used, takes
 from environments.errors import Draining, NotPlaying
-from environments.models import Environment
 from environments.runtime.bucket_counts import CountedValues
 from environments.runtime.play_counts import PlayedOfEnvironment
 from environments.runtime.service import SessionService
@@ -96,11 +95,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     if (part := request.GET.get("part", "")) not in ("", "state"):
         raise cannot_be_used("part", part, "allowed is state")
     template = "orsweb/operations_state.html" if part else "orsweb/operations.html"
-    hidden = viewer_of(request.user).hidden_environments
-    names = (
-        Environment.objects.filter(pk__in=hidden).values_list("name", flat=True) if hidden else ()
-    )
-    return render(request, template, _state(frozenset(names)))
+    return render(request, template, _state(hidden_names(viewer_of(request.user))))
 
 
 def _state(hidden: frozenset[str]) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from urllib.parse import quote
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.utils import timezone
 
 from environments.runtime.secrets_mask import STARS
-from episodes.models import Episode, Run
+from episodes.models import Episode, Rollout, Run
 from tests.episodes.api.asking import get, ids
 from tests.people import member
 from tests.rows import each
@@ -367,6 +368,14 @@ def test_a_key_describes_a_run_before_its_first_episode_and_after() -> None:
 def test_a_key_describes_a_run_that_holds_an_episode_of_its_own() -> None:
     make_episode(key_label="lab", run=make_run("shared"))
     put("shared", {"step": 2}, **LAB)
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_key_reads_and_describes_a_run_that_it_uploaded_a_rollout_of() -> None:
+    run = make_run("uploaded")
+    Rollout.objects.create(key_label="lab", event_id="1", run=run, received=timezone.now())
+    assert ids("runs", **LAB) == [run.pk] and ids("runs", **HOME) == []
+    put("uploaded", {"step": 2}, **LAB)
 
 
 @pytest.mark.usefixtures("keys")

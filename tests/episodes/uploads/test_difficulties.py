@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from environments.models import UNRESTRICTED
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from episodes.uploads.rollout_figures import DifficultyQuery, difficulties
@@ -31,7 +32,7 @@ def episode() -> Episode:
 
 
 def told(**query: Any) -> list[tuple[Any, ...]]:
-    rows = difficulties(DifficultyQuery("echo", **query))
+    rows = difficulties(DifficultyQuery("echo", UNRESTRICTED, **query))
     return [
         (row["split"], row["task_index"], row["avg_reward"], row["response_chars"]["mean"])
         for row in rows
@@ -60,7 +61,7 @@ def test_a_split_that_the_client_names_decides_between_places(episode: Episode) 
 def test_episodes_count_beside_uploads_of_the_same_task(episode: Episode) -> None:
     reported(messages=ANSWER, split="train", task_index=1)
     catch_up()
-    [row] = difficulties(DifficultyQuery("echo"))
+    [row] = difficulties(DifficultyQuery("echo", UNRESTRICTED))
     assert (row["num_rollouts"], row["min_reward"], row["max_reward"]) == (2, 0.25, 0.5)
 
 
