@@ -8,10 +8,9 @@ that fails does not stop the others, and a step that hangs is abandoned.
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TextIO, TypeVar
+from typing import TypeVar
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import limited_import, load_class, refusing_servers
@@ -36,7 +35,6 @@ from environments.checking.local import LocalEnvironment
 from environments.checking.loop_watch import LoopHeld, LoopWatch
 from environments.checking.remote import RemoteEnvironment
 from environments.checking.report import CheckReport
-from environments.display.visible import visible
 from environments.errors import describe
 
 T = TypeVar("T")
@@ -68,29 +66,11 @@ _LAST: list[tuple[str, Check]] = [
 """Play again what the others have played."""
 
 
-class Prints(io.TextIOBase):
-    """What the environment's code prints, without sequences that control the terminal."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        self._stream.write(visible(text))
-        return len(text)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-
 def check_class(specification: str, options: CheckOptions) -> CheckReport:
     """Check `[alias=]module:Class` and return the report. Raises: Unhostable when the class cannot
     be loaded."""
     limit = TimeLimit(options.timeout_seconds, options.note_step)
-    prints: Any = Prints(sys.stderr)  # stdout is for the report only
-    with contextlib.redirect_stdout(prints), contextlib.redirect_stderr(prints):
+    with contextlib.redirect_stdout(sys.stderr):  # stdout is for the report only
         hosted = _loaded(specification, limit.import_seconds)
         report = CheckReport(specification)
         report.ok(

@@ -24,9 +24,10 @@ from environments import conf
 from environments.access.local_operator import local_operator
 from environments.agents.http.handler import Receive, Send
 from environments.curation.work import finish_interrupted
+from environments.hosts import printer
 from environments.service import close_service, open_service
 from episodes.people import seen_tasks
-from orsweb.server import culprits, printer
+from orsweb.server import culprits
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 
 FINISH_SECONDS = 20.0

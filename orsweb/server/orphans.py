@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from orsweb.server import forks, printer
+from environments.hosts import printer
+from orsweb.server import forks
 
 END_SECONDS = 2.0
 """How long killed processes may take to end; one that waits for a device may take longer."""

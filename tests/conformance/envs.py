@@ -85,8 +85,8 @@ class Printing(Small):
 
     @tool
     def print_line(self) -> ToolOutput:
-        """Print it in a line."""
-        print(f"line {self.token}")
+        """Print it in a line, with what clears a terminal."""
+        print(f"\x1b[2Jline {self.token}")
         return said("printed")
 
     @tool

@@ -1,5 +1,5 @@
-"""What hosted code prints is masked, whether it runs in the server's process or in one of its
-own."""
+"""What hosted code prints is masked and marked, whether it runs in the server's process or in one
+of its own."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ IN_PARTS = ("part", "progress", "binary \N{REPLACEMENT CHARACTER}")
 def test_no_session_loses_its_secret_to_others_of_its_key() -> None:
     secrets = [f"token/{uuid.uuid4().hex}" for _ in range(2 * MAX_RECENT_SECRETS)]
     with LiveServer(*HOSTS) as server:
+        for host in ("printing", "apart"):
+            with Agent(server).open({"id": 1}, host) as agent:
+                agent.call("print_line")
+        eventually(lambda: server.log.count("␛[2Jline ") == 2)
         agents = [
             Agent(server).open({"id": 1}, "printing", secrets={"token": secret})
             for secret in secrets
         ]
         for agent in agents:
             agent.call("print_line")
-        eventually(lambda: server.log.count(f"line {STARS}") == len(agents))
-        assert not any(secret in server.log for secret in secrets)
+        eventually(lambda: server.log.count(f"␛[2Jline {STARS}") == len(agents))
+        assert not any(secret in server.log for secret in [*secrets, "\x1b"])
 
 
 def test_no_way_of_printing_shows_a_secret() -> None:

@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from orsweb.server import printer
+from environments.hosts import printer
 from tests.conformance.agent import Agent, eventually
 from tests.hostile.crowd import Crowd, crowd
 from tests.hostile.sizes import IS_LONG, size

@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +131,10 @@ def _seen_in_process(
         raise Broken(
             f"A fresh process took over {seconds:g} s to import the class and list its tasks."
         ) from None
+    printed = done.stderr.decode(errors="replace")
+    sys.stderr.write(printed)
     if done.returncode:
-        last = (done.stderr.decode(errors="replace").strip() or "no message").splitlines()[-1]
+        last = (printed.strip() or "no message").splitlines()[-1]
         raise Broken(f"A fresh process could not list the tasks: {last}.")
     digests: dict[str, str] = json.loads(done.stdout)
     return digests
@@ -189,15 +190,19 @@ def _digest(text: str) -> str:
 
 
 def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # the author's module may print
     try:
-        with redirect_stdout(sys.stderr):  # the author's module may print
-            digests = asyncio.run(_digests(sys.argv[1], sys.stdin.read()))
+        digests = asyncio.run(_digests(sys.argv[1], sys.stdin.read()))
     except Exception as error:  # the parent process reads the sentence from stderr
         place = f" ({error.place})" if isinstance(error, EnvironmentFault) and error.place else ""
+        sys.stdout.flush()
         print(f"{str(error) if place else describe(error)}{place}", file=sys.stderr, flush=True)
         end_descendants()  # they hold the output open
         os._exit(1)
-    print(json.dumps(digests), flush=True)
+    sys.stdout.flush()
+    answers.write(json.dumps(digests))
+    answers.flush()
     end_descendants()
     os._exit(0)  # threads that the module has started do not delay the exit
 

@@ -31,6 +31,7 @@ from environments.checking.report import CheckReport, print_report
 from environments.command_line import above_zero, finite
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback
+from environments.hosts import printer, worker_process
 from environments.hosts.remote_url import is_remote, parse
 from environments.hosts.repositories import repository_in, specifications_in
 from environments.local_sandboxes.service import local_secrets, sandboxes
@@ -104,6 +105,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def handle(self, *, environment: str | None, url: str | None, **options: Any) -> None:
+        printer.start_for(self)
         classes: list[str | None] = [environment]
         if environment and (repository := repository_in(environment)):
             try:
@@ -149,17 +151,18 @@ class Command(BaseCommand):
                 "http://host:port/environment, or a server as "
                 "--url http://host:port."
             )
-        root = logging.getLogger()
+        root, prints = logging.getLogger(), logging.getLogger(worker_process.__name__)
         level = root.level
         root.setLevel(max(level, logging.WARNING))  # libraries tell of each request
+        prints.setLevel(level)  # it tells what the processes of sessions print
         try:
             if environment and is_remote(environment):
                 there = parse(environment, conf.remote_keys())
                 environment, url, options["env"] = None, there.server, there.environment
                 options["headers"] = dict(there.headers)
-            console, its = Console(stderr=True), conf.sandboxes() if environment else None
-            # visible only in a terminal
-            with console.status(f"Checking {environment or url} …"), sandboxes(its):
+            if self.stderr.isatty():
+                self.stderr.write(visible(f"Checking {environment or url} …"), str)  # not in red
+            with sandboxes(conf.sandboxes() if environment else None):
                 report = _checked(environment, url, options)
         except (Unhostable, Unreachable, ValueError, OSError) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
@@ -167,6 +170,7 @@ class Command(BaseCommand):
             _refuse(str(error))
         finally:
             root.setLevel(level)
+            prints.setLevel(logging.NOTSET)
         if note_step := options.get("note_step"):
             note_step("")  # all steps have ended
         self._print(report, as_json=options["json"], strict=options["strict"])

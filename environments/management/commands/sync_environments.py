@@ -12,6 +12,7 @@ from environments import conf
 from environments.authoring.registry import Registry
 from environments.display.terminal import TerminalCommand
 from environments.errors import EnvironmentFault, Unhostable, author_traceback
+from environments.hosts import printer
 from environments.hosts.loading import EveryHost, load, remote_environments
 from environments.runtime.threads import ThreadPool
 from environments.tasks.sync import sync
@@ -35,6 +36,7 @@ class Command(TerminalCommand):
         )
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
+        printer.start_for(self)
         named = environments or conf.specifications()
         try:
             report = asyncio.run(_sync(load(named, conf.loading()), is_whole=not environments))

@@ -16,6 +16,7 @@ from environments import conf
 from environments.command_line import above_zero
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
+from environments.hosts import printer
 from environments.hosts.loading import EveryHost, load
 from environments.models import UNRESTRICTED
 from environments.operator_secrets.source import secrets_of_operator
@@ -79,6 +80,7 @@ class Command(TerminalCommand):
         self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]
     ) -> Iterator[Reexecution]:
         """Play the episodes, print what differs in each, and yield them. Raises: OrsError."""
+        printer.start_for(self)
         registry = load(environments or conf.specifications(), conf.loading())
         related = Episode.objects.select_related("environment", "task", "prompt")
         with asyncio.Runner() as runner:

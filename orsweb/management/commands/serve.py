@@ -30,6 +30,7 @@ from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback, shorten
+from environments.hosts import printer
 from environments.hosts.loading import EveryHost, load
 from environments.local_sandboxes.service import sandboxes
 from environments.models import Environment
@@ -44,7 +45,6 @@ from orsweb.server import (
     forks,
     listening,
     pending_migrations,
-    printer,
     programs,
     succession,
     uvicorn_server,
@@ -114,6 +114,7 @@ class Command(TerminalCommand):
     ) -> None:
         if check:
             settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
+            printer.start_for(self)
             _check(host, go_on_watched(settings.ORSWEB_RELOAD_LIMIT))
             return
         before = succession.inherited()

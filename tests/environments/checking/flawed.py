@@ -110,12 +110,22 @@ class Sound(Environment):
         return {"to and fro": [("step", {"direction": "south"}), ("step", {"direction": "north"})]}
 
 
+CLEARING = "\x1b[2J\x9b31m\u202e"
+"""Clears a terminal, writes in red and from right to left."""
+
+
 class Colourful(Sound):
-    """Prints what clears a terminal."""
+    """Prints that in the ways that there are."""
 
     def get_prompt(self) -> Blocks:
-        print("\x1b[2J\x9b31m")
+        print(f"print {CLEARING}")
+        os.write(1, f"output {CLEARING}\n".encode())
+        subprocess.run(["echo", f"program {CLEARING}"], check=True)
         return super().get_prompt()
+
+
+class ColourfulApart(Colourful):
+    isolation = "session"
 
 
 class Saved(Sound):

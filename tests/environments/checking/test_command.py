@@ -43,12 +43,14 @@ def test_a_sound_environment_is_status_0_and_a_table(capsys: pytest.CaptureFixtu
     assert "Every prompt has text or an image." in capsys.readouterr().out
 
 
-def test_prints_of_the_environment_do_not_control_the_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert _status(f"{FLAWED}:Colourful", *ONE_EPISODE) == 0
-    printed = capsys.readouterr().err
-    assert "␛[2J" in printed and not {"\x1b", "\x9b"} & set(printed)
+@each("name", ["Colourful", "ColourfulApart"])
+def test_prints_of_the_environment_do_not_control_the_terminal(name: str) -> None:
+    done = _run(f"{FLAWED}:{name}", "--json", *ONE_EPISODE)
+    assert _report(done)["passed"]
+    assert all(
+        f"{way} ␛[2J⟦U+009B⟧31m⟦RLO⟧" in done.stderr for way in ("print", "output", "program")
+    )
+    assert not {"\x1b", "\x9b", "\u202e"} & set(done.stderr)
 
 
 def test_a_failed_check_is_status_1() -> None:

@@ -1,6 +1,7 @@
-"""The printer masks the secrets of sessions in what is printed in the server's process.
+"""The printer masks the secrets of sessions in what is printed in the server's process, and marks
+what would control the terminal. Commands that run hosted code have one, too.
 
-Standard output and standard error of the server become pipes, so it makes no difference who writes
+Standard output and standard error of the process become pipes, so it makes no difference who writes
 and how: `print`, `warnings`, a traceback, C code, or a program that hosted code has started. The
 printer reads them and prints whole lines, as is done for worker processes. While the server has
 been given no secret, it prints everything as it comes. The log has a way of its own to standard
@@ -16,6 +17,7 @@ when nobody is left who could write to the pipes.
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
 import ctypes
 import gc
@@ -28,9 +30,12 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 import structlog
+from django.core.management.base import BaseCommand, OutputWrapper
 
+from environments.display.visible import visible
 from environments.hosts.printed_lines import MAX_LINE_BYTES, PrintedLines
 from environments.runtime.secrets_mask import RecentSecrets, SecretSet
 
@@ -53,6 +58,19 @@ def start() -> None:
     _printer = PrinterProcess()
 
 
+def start_for(command: BaseCommand) -> None:
+    """Let a printer print on standard error what is printed in this process from now on, if it is
+    that of the command. The command's own output goes where it went.
+
+    It must not have another thread yet.
+    """
+    if sys.argv[1:2] == [type(command).__module__.rpartition(".")[2]]:
+        printer = PrinterProcess(is_of_command=True)
+        for output, wrapper in ((1, command.stdout), (2, command.stderr)):
+            if isinstance(wrapper, OutputWrapper) and output in printer.own:
+                wrapper._out = printer.own[output]  # type: ignore[attr-defined]  # not in the stubs
+
+
 def tell_secrets(secrets: RecentSecrets) -> None:
     """Tell the printer, if there is one, about every secret that is known, and from now on."""
     if _printer is not None:
@@ -65,15 +83,22 @@ def tell_secrets(secrets: RecentSecrets) -> None:
 class PrinterProcess:
     """Starts the printer, and lets this process write to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_of_command: bool = False) -> None:
         streams = {1: sys.__stdout__, 2: sys.__stderr__}  # None if it was closed at the start
         self._streams = {output: stream for output, stream in streams.items() if stream is not None}
         for stream in self._streams.values():
             stream.reconfigure(line_buffering=True)
-        pipes = {output: os.pipe() for output in self._streams}
+        self.own = {
+            output: os.fdopen(os.dup(output), "w", 1, encoding="utf-8", errors="backslashreplace")
+            for output in self._streams
+        }
+        """Ways past the printer, by the number of the output."""
+        # One pipe of a command keeps the order of all lines.
+        has_one = is_of_command and 2 in self._streams
+        pipes = {output: os.pipe() for output in self._streams if output == 2 or not has_one}
         secrets, self._secrets = os.pipe()
         self._is_ending = False
-        pid = os.fork()
+        self._owner, pid = os.getpid(), os.fork()
         if pid == 0:
             try:
                 sources = {output: source for output, (source, _) in pipes.items()}
@@ -82,15 +107,17 @@ class PrinterProcess:
             finally:
                 os._exit(0)
         if 2 in self._streams:
-            _move_log(os.dup(2))
-        for output, (source, sink) in pipes.items():
-            os.dup2(sink, output)
-            os.close(source)
-            os.close(sink)
+            _move_log(self.own[2])
+        for output in self._streams:
+            os.dup2((pipes.get(output) or pipes[2])[1], output)
+        for pipe in pipes.values():
+            for end in pipe:
+                os.close(end)
         os.close(secrets)
-        waiting = threading.Thread(target=self._wait, args=(pid,), name="printer", daemon=True)
-        waiting.start()
-        atexit.register(self._end, waiting)
+        self._end_of_printer = os.pidfd_open(pid)
+        if not is_of_command:  # which may fork
+            threading.Thread(target=self._wait, args=(pid,), name="printer", daemon=True).start()
+        atexit.register(self._end)
 
     def tell(self, secret: str, is_known: bool) -> None:
         """Make the printer mask a secret, or forget it."""
@@ -105,13 +132,15 @@ class PrinterProcess:
             self._discard_output()
             log.error("nothing more is printed, because the printer has ended", status=status)
 
-    def _end(self, waiting: threading.Thread) -> None:
+    def _end(self) -> None:
         """Have printed what was written until now, at the end of the process."""
+        if os.getpid() != self._owner:  # a fork, which others outlive
+            return
         self._is_ending = True
         for stream in self._streams.values():
             stream.flush()
         self._discard_output()
-        waiting.join(LAST_WORDS_SECONDS)
+        select.select([self._end_of_printer], [], [], LAST_WORDS_SECONDS)
 
     def _discard_output(self) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
@@ -119,9 +148,8 @@ class PrinterProcess:
             os.dup2(nothing, output)
 
 
-def _move_log(descriptor: int) -> None:
-    """Let the log go to a descriptor instead of standard error."""
-    stream = os.fdopen(descriptor, "w", 1, encoding="utf-8", errors="backslashreplace")
+def _move_log(stream: TextIO) -> None:
+    """Let the log go to a stream instead of standard error."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
             handler.setStream(stream)
@@ -154,7 +182,8 @@ def _end_printer(failure: threading.ExceptHookArgs) -> None:
 
 
 class Printer:
-    """Prints what it reads, with the secrets masked that it is told about on the pipe `secrets`."""
+    """Prints what it reads, with marks for what cannot be seen, and with the secrets masked that it
+    is told about on the pipe `secrets`."""
 
     def __init__(self, secrets: int) -> None:
         os.set_blocking(secrets, False)
@@ -190,16 +219,17 @@ class Printer:
         return True
 
     def _copy(self, output: int, source: int) -> None:
-        lines = PrintedLines()
+        lines, decoder = PrintedLines(), codecs.getincrementaldecoder("utf-8")("replace")
         while data := os.read(source, MAX_LINE_BYTES):
             self._catch_up()  # what was written in a session follows its secrets
-            _write(output, self._masked(lines.add(data)) if self._has_known else data)
-        _write(output, self._masked(lines.end()))
+            text = decoder.decode(lines.add(data) if self._has_known else data)
+            _write(output, self._printable(text))
+        _write(output, self._printable(decoder.decode(lines.end(), final=True)))
 
-    def _masked(self, data: bytes) -> bytes:
-        text = data.decode("utf-8", "replace")
-        masked = self._known.text(text)
-        return data if masked == text else masked.encode()
+    def _printable(self, text: str) -> bytes:
+        # a progress bar would paint over what was printed before
+        text = self._known.text(text).replace("\r\n", "\n").replace("\r", "\n")
+        return visible(text).encode()
 
 
 def _write(output: int, data: bytes) -> None:
