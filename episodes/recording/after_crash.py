@@ -13,7 +13,6 @@ from django.db.models.functions import Greatest
 from environments.curation.environment_settings import SetEnabled
 from environments.database.storable import storable
 from environments.models import Environment
-from environments.runtime.crash_notes import NotedCall
 from environments.runtime.fault_reports import MAX_OCCURRENCES
 from environments.runtime.incident_reports import IncidentReport, LeftBehind
 from episodes.models import Incident
@@ -31,33 +30,40 @@ SERVER = "server"
 log = structlog.get_logger(__name__)
 
 
-def store_reports(left: LeftBehind) -> None:
+def store_reports(leftovers: LeftBehind) -> None:
     """Store the reports and delete their files. Called again, it stores none twice."""
-    for report in left.reports:
+    for report in leftovers.reports:
         with transaction.atomic():
             _store(report)
-    left.discard()
+    leftovers.discard()
 
 
-def explanations(left: LeftBehind) -> tuple[dict[int, str], str]:
+def explanations(leftovers: LeftBehind) -> tuple[dict[int, str], str]:
     """Return why the episodes of a process that died were interrupted: by episode, and for all
     others."""
-    died = (
-        f"The server's process died {left.death}".rstrip()
-        if left.death
+    ending = (
+        f"The server's process died {leftovers.death}".rstrip()
+        if leftovers.death
         else "The server's process was ended"
     )
-    return {
-        call.episode: f"{died} while {call.what!r} ran." for call in left.running if call.episode
-    }, f"{died}."
+    by_episode = {
+        call.episode: f"{ending} while {call.what!r} ran."
+        for call in leftovers.running
+        if call.episode
+    }
+    return by_episode, f"{ending}."
 
 
 def _store(report: IncidentReport) -> None:
-    call = (
-        report.suspects[0]
-        if report.suspects and (report.is_certain or len(report.suspects) == 1)
-        else None
-    )
+    call = None
+    if report.suspects and (report.is_certain or len(report.suspects) == 1):
+        call = report.suspects[0]
+        others = "\n".join(report.occurrences)
+    else:
+        others = "\n".join(
+            storable(f"{other.environment}: {other.what} (episode {other.episode or 'unknown'})")
+            for other in report.suspects[:MAX_OTHERS]
+        )
     name = report.environment or (call.environment if call else "")
     environment = Environment.objects.filter(name=name).first() if name else None
     incident = Incident(
@@ -72,27 +78,25 @@ def _store(report: IncidentReport) -> None:
         since=datetime.fromtimestamp(call.since, UTC) if call and report.kind != "code" else None,
         is_certain=report.is_certain,
         count=report.count,
-        others="\n".join(report.occurrences)
-        if call
-        else "\n".join(map(_line, report.suspects[:MAX_OTHERS])),
+        others=others,
         trace=storable(report.trace),
     )
-    if Incident.objects.filter(
-        kind=incident.kind, happened=incident.happened
-    ).exists() or _is_merged(incident):
+    is_stored = Incident.objects.filter(kind=report.kind, happened=incident.happened).exists()
+    if is_stored or _merge(incident):
         return
     incident.save()
     if incident.kind == "code":
-        _forget_old_ones()
+        rows = Incident.objects.filter(kind="code").order_by("-pk").values_list("pk", flat=True)
+        for pk in rows[MAX_EXCEPTIONS : MAX_EXCEPTIONS + 1]:
+            Incident.objects.filter(kind="code", pk__lte=pk).delete()
     if environment is not None and incident.kind == "died" and incident.is_certain:
         _disable_after_too_many(environment, incident)
 
 
-def _is_merged(incident: Incident) -> bool:
-    """Count an incident with a similar one of the last hour; return whether there is one. Deaths
-    are never merged.
+def _merge(incident: Incident) -> bool:
+    """Count an incident with a similar one of the last hour; return whether there is one.
 
-    Exceptions are similar that the same line has raised.
+    Deaths are never merged. Exceptions are similar if the same line raised them.
     """
     if incident.kind == "died":
         return False
@@ -119,13 +123,6 @@ def _is_merged(incident: Incident) -> bool:
     return True
 
 
-def _forget_old_ones() -> None:
-    """Keep the newest MAX_EXCEPTIONS exceptions."""
-    rows = Incident.objects.filter(kind="code").order_by("-pk").values_list("pk", flat=True)
-    for pk in rows[MAX_EXCEPTIONS : MAX_EXCEPTIONS + 1]:
-        Incident.objects.filter(kind="code", pk__lte=pk).delete()
-
-
 def _disable_after_too_many(environment: Environment, incident: Incident) -> None:
     deaths = Incident.objects.filter(environment=environment, kind="died", is_certain=True)
     last = deaths.filter(has_disabled=True).values_list("pk", flat=True).first() or 0
@@ -135,7 +132,3 @@ def _disable_after_too_many(environment: Environment, incident: Incident) -> Non
     SetEnabled(environment.pk, False, reason).apply(SERVER)
     Incident.objects.filter(pk=incident.pk).update(has_disabled=True)
     log.error("an environment is taken out of service", environment=environment.name, reason=reason)
-
-
-def _line(call: NotedCall) -> str:
-    return storable(f"{call.environment}: {call.what} (episode {call.episode or 'unknown'})")

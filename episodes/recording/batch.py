@@ -37,60 +37,74 @@ KEY_LABEL_LENGTH = 200
 TASK_ID_LENGTH = 300
 
 EPISODE_COLUMNS = (
-    *(
-        "id",
-        "environment_id",
-        "split_id",
-        "task_index",
-        "task_id",
-        "session_id",
-        "user_agent",
-        "key_label",
-        "player",
-    ),
-    *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created", "survival"),
-    *(
-        "status",
-        "cause",
-        "detail",
-        "is_probe",
-        "steps_count",
-        "failed_count",
-        "refused_count",
-        "return_sum",
-    ),
+    "id",
+    "environment_id",
+    "split_id",
+    "task_index",
+    "task_id",
+    "session_id",
+    "user_agent",
+    "key_label",
+    "player",
+    "revision_id",
+    "run_id",
+    "run_step",
+    "model",
+    "labels",
+    "tools_id",
+    "created",
+    "survival",
+    "status",
+    "cause",
+    "detail",
+    "is_probe",
+    "steps_count",
+    "failed_count",
+    "refused_count",
+    "return_sum",
 )
 RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
 NOTE_COLUMNS = ("ready", "prompt_id", "tools_id")
 STEP_COLUMNS = (
-    *(
-        "episode_id",
-        "index",
-        "tool",
-        "input",
-        "input_blob_id",
-        "output",
-        "output_blob_id",
-        "reward",
-        "finished",
-    ),
-    *("status", "error", "reason", "task_id", "started", "duration_ms", "waited_ms"),
+    "episode_id",
+    "index",
+    "tool",
+    "input",
+    "input_blob_id",
+    "output",
+    "output_blob_id",
+    "reward",
+    "finished",
+    "status",
+    "error",
+    "reason",
+    "task_id",
+    "started",
+    "duration_ms",
+    "waited_ms",
 )
 SEALED_COLUMNS = ("id", "sealed")
 SNAPSHOT_COLUMNS = ("id", "step", "state", "problem")
 END_COLUMNS = (
-    *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
-    *(
-        "return_sum",
-        "return_last",
-        "return_max",
-        "return_mean",
-        "first_acted",
-        "last_acted",
-        "ended",
-    ),
-    *("duration_seconds", "end_number", "has_components"),
+    "status",
+    "cause",
+    "detail",
+    "is_probe",
+    "steps_count",
+    "failed_count",
+    "refused_count",
+    "return_sum",
+    "return_last",
+    "return_max",
+    "return_mean",
+    "first_acted",
+    "last_acted",
+    "ended",
+    "duration_seconds",
+    "end_number",
+    "has_components",
 )
+_NO_CALL_RETURNS = (0.0, 0.0, 0.0, 0.0)
 
 
 class RecordBatch:
@@ -123,7 +137,7 @@ class RecordBatch:
         uploads: list[UploadChunk] = []
         for row in rows:
             if isinstance(row, StepTaken):
-                self._steps.append(_step(row, self._time, self._large))
+                self._steps.append(_values_of_step(row, self._time, self._large))
                 if (
                     row.output_json
                     and may_report(row.output_json)
@@ -131,9 +145,9 @@ class RecordBatch:
                 ):
                     self._known.components[row.episode] = True
             elif isinstance(row, EpisodeNoted):
-                self._notes[row.episode] = self._noted(row)
+                self._notes[row.episode] = self._values_of_note(row)
             elif isinstance(row, EpisodeEnded):
-                self._ends[row.episode] = self._ended(row)
+                self._ends[row.episode] = self._values_of_end(row)
                 if row.has_snapshot:
                     self._without_snapshot.append(row.episode)
                 if row.has_sealed:
@@ -154,7 +168,10 @@ class RecordBatch:
                     self._sealed.append((row.episode, row.sealed))
         if starts:
             ids = self._known.learn(starts, self._writer)
-            self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
+            self._episodes += [
+                self._values_of_start(row, row_ids)
+                for row, row_ids in zip(starts, ids, strict=True)
+            ]
         if uploads:
             self._uploads = UploadBatch(
                 self._known_rollouts, self._writer, self._large, run_of_conversation
@@ -187,23 +204,33 @@ class RecordBatch:
 
     def _large(self, text: str, digest: bytes = b"") -> tuple[str, str | None]:
         """Return the text to store in the step, and the key of the blob that holds it instead."""
-        return (
-            (text, None)
-            if len(text) <= MAX_INLINE_CHARACTERS
-            else ("", self._blobs.add(text, digest))
-        )
+        if len(text) <= MAX_INLINE_CHARACTERS:
+            return text, None
+        return "", self._blobs.add(text, digest)
 
-    def _started(self, row: EpisodeStarted, ids: Ids) -> Values:
+    def _values_of_start(self, row: EpisodeStarted, ids: Ids) -> Values:
         return (
-            *(row.episode, ids.environment, ids.split, bigint(row.index), ids.task),
-            *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
-            *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
-            *(ids.revision, ids.run, bigint(ids.run_step), ids.model, row.run.labels_json),
-            *(self._blobs.add(row.tools_json), self._time(row.created), row.survival),
+            row.episode,
+            ids.environment,
+            ids.split,
+            bigint(row.index),
+            ids.task,
+            storable_id(row.session_id, SESSION_ID_LENGTH),
+            storable(row.user_agent, 300),
+            storable(row.key_label, KEY_LABEL_LENGTH),
+            row.player,
+            ids.revision,
+            ids.run,
+            bigint(ids.run_step),
+            ids.model,
+            row.run.labels_json,
+            self._blobs.add(row.tools_json),
+            self._time(row.created),
+            row.survival,
             *RUNNING,
         )
 
-    def _noted(self, row: EpisodeNoted) -> Values:
+    def _values_of_note(self, row: EpisodeNoted) -> Values:
         values: Values = (
             self._time(row.ready),
             None if row.prompt_json is None else self._blobs.add(row.prompt_json),
@@ -213,37 +240,46 @@ class RecordBatch:
         earlier = self._notes.get(row.episode, values)
         return tuple(old if new is None else new for new, old in zip(values, earlier, strict=True))
 
-    def _ended(self, row: EpisodeEnded) -> Values:
+    def _values_of_end(self, row: EpisodeEnded) -> Values:
         can_be_attempt = is_rollout(row.player, is_named=row.is_named, has_prompt=row.has_prompt)
-        calls, counts_left = row.steps + row.refused, _counts_left(row)
         ending = ending_of(
-            row.cause, row.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left
+            row.cause,
+            row.detail,
+            calls=row.steps + row.refused,
+            is_rollout=can_be_attempt,
+            counts_left=_counts_left(row),
         )
-        returns = _NO_CALL_RETURNS if ending.cause == NO_CALL else _returns(row)
+        returns = (
+            finite(row.return_sum) or 0.0,
+            finite(row.return_last),
+            finite(row.return_max),
+            finite(row.return_mean),
+        )
+        if ending.cause == NO_CALL:
+            returns = _NO_CALL_RETURNS
+        start = row.first_acted if row.ready is None else row.ready
+        duration_seconds = None  # without calls
+        if start is not None and row.last_acted is not None:
+            duration_seconds = max(0.0, row.last_acted - start)
         if not ending.is_probe:
             self._rollouts[row.episode] = (row.episode, ending.cause, *returns)
         return (
-            *(
-                "ended",
-                ending.cause,
-                storable(ending.detail),
-                ending.is_probe,
-                row.steps,
-                row.failed,
-                row.refused,
-            ),
+            "ended",
+            ending.cause,
+            storable(ending.detail),
+            ending.is_probe,
+            row.steps,
+            row.failed,
+            row.refused,
             *returns,
-            *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
-            *(
-                _duration(row),
-                self._known.next_end(),
-                self._known.components.pop(row.episode, None),
-            ),
+            self._time(row.first_acted),
+            self._time(row.last_acted),
+            self._time(row.ended),
+            duration_seconds,
+            self._known.next_end(),
+            self._known.components.pop(row.episode, None),
             row.episode,
         )
-
-
-_NO_CALL_RETURNS = (0.0, 0.0, 0.0, 0.0)
 
 
 def _counts_left(row: EpisodeEnded) -> bool | None:
@@ -254,30 +290,18 @@ def _counts_left(row: EpisodeEnded) -> bool | None:
     return Play.objects.filter(pk=row.episode).values_list("counts_left", flat=True).first()
 
 
-def _returns(row: EpisodeEnded) -> tuple[float, float | None, float | None, float | None]:
-    """Return the sum, the last, the maximum and the mean of the rewards, as the database can store
-    them."""
-    return (
-        finite(row.return_sum) or 0.0,
-        finite(row.return_last),
-        finite(row.return_max),
-        finite(row.return_mean),
-    )
-
-
 def step_of(row: StepTaken) -> Step:
     """Return the step as a query will return it once it is recorded, if its texts are stored in the
     row itself."""
-    return Step.from_db(
-        DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text, _=b"": (text, None))
+    values = _values_of_step(
+        row,
+        time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
+        large=lambda text, _digest=b"": (text, None),
     )
+    return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, values)
 
 
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _step(
+def _values_of_step(
     row: StepTaken, time: Callable[[float], Any], large: Callable[..., tuple[str, str | None]]
 ) -> Values:
     """Return the values of STEP_COLUMNS.
@@ -286,27 +310,18 @@ def _step(
     key of the blob that holds it instead.
     """
     return (
-        *(row.episode, row.index, storable(row.tool, 200)),
+        row.episode,
+        row.index,
+        storable(row.tool, 200),
         *large(row.input_json, row.input_digest),
         *large(row.output_json or ""),
-        *(
-            finite(row.reward),
-            row.finished,
-            row.status,
-            storable(row.error),
-            storable(row.reason, 40),
-        ),
-        *(
-            storable_id(row.task_id, TASK_ID_LENGTH),
-            time(row.started),
-            row.duration_ms,
-            row.waited_ms,
-        ),
+        finite(row.reward),
+        row.finished,
+        row.status,
+        storable(row.error),
+        storable(row.reason, 40),
+        storable_id(row.task_id, TASK_ID_LENGTH),
+        time(row.started),
+        row.duration_ms,
+        row.waited_ms,
     )
-
-
-def _duration(row: EpisodeEnded) -> float | None:
-    """Return the seconds from ready, or else from the first call, to the last answer; None without
-    calls."""
-    start = row.first_acted if row.ready is None else row.ready
-    return None if start is None or row.last_acted is None else max(0.0, row.last_acted - start)

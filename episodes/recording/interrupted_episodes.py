@@ -62,21 +62,21 @@ class Completed(Func):
     def as_sqlite(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
     ) -> Any:
-        started, waited, took = (
+        start, waited_ms, duration_ms = (
             compiler.compile(part)[0] for part in self.get_source_expressions()
         )
         return (
-            f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {started}, (({waited} + {took}) / 1000) || ' seconds')",
+            f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {start}, (({waited_ms} + {duration_ms}) / 1000) || ' seconds')",
             (),
         )
 
     def as_postgresql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
     ) -> Any:
-        started, waited, took = (
+        start, waited_ms, duration_ms = (
             compiler.compile(part)[0] for part in self.get_source_expressions()
         )
-        return f"({started} + ({waited} + {took}) * interval '1 millisecond')", ()
+        return f"({start} + ({waited_ms} + {duration_ms}) * interval '1 millisecond')", ()
 
 
 class Elapsed(Func):
@@ -150,23 +150,21 @@ def close_interrupted(
     try:
         with transaction.atomic():
             _lock_endings()
-            ended = running.update(
+            count = running.update(
                 **_ending(now),
                 return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
                 return_mean=_over_steps(Finite(Least(Avg("reward"), Max("reward")))),
             )
-            _count(numbers)
-            _delete_left(numbers)
+            _settle(numbers)
     except DataError:  # because of one episode, but the error does not say which
         with transaction.atomic():
             _lock_endings()
             ending = _ending(now)
-            ended = sum(
+            count = sum(
                 running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers
             )
-            _count(numbers)
-            _delete_left(numbers)
-    return ended
+            _settle(numbers)
+    return count
 
 
 def _lock_endings() -> None:
@@ -176,14 +174,11 @@ def _lock_endings() -> None:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCKS, ENDINGS])
 
 
-def _count(numbers: list[int]) -> None:
-    """Count the episodes in the statistics of their tasks."""
-    count_ended(f"e.id IN ({ID_LISTS[connection.vendor]})", [json.dumps(numbers)])
-
-
-def _delete_left(numbers: list[int]) -> None:
-    """Delete what was kept of the episodes for their sessions: snapshots and secrets."""
+def _settle(numbers: list[int]) -> None:
+    """Count the episodes in the statistics of their tasks, and delete what was kept for their
+    sessions: snapshots and secrets."""
     ids = ID_LISTS[connection.vendor]
+    count_ended(f"e.id IN ({ids})", [json.dumps(numbers)])
     with connection.cursor() as cursor:
         for model in (SessionSnapshot, SessionSecrets):
             sql = f"DELETE FROM {model._meta.db_table} WHERE id IN ({ids})"  # nosec B608 # only our own names
@@ -193,6 +188,7 @@ def _delete_left(numbers: list[int]) -> None:
 def _ending(now: float) -> dict[str, Any]:
     """Return column -> value or expression, except for the sum and the mean of the rewards."""
     first_acted, last_acted = _over_steps(Min("started")), _over_steps(Max(Completed()))
+    first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
     last_reward = _STEPS.filter(reward__isnull=False).order_by("-index").values("reward")[:1]
     return {
         "status": "ended",
@@ -206,19 +202,13 @@ def _ending(now: float) -> dict[str, Any]:
         "first_acted": first_acted,
         "last_acted": last_acted,
         "duration_seconds": Elapsed(last_acted, Coalesce(F("ready"), first_acted)),
-        "end_number": F("pk") + _number_offset(),
+        # beyond all numbers of endings that are taken
+        "end_number": F("pk") + (last_end() + 1 - int(first)),
     }
 
 
-def _number_offset() -> int:
-    """Return what to add to the ids of running episodes to make them numbers of endings beyond all
-    that are taken."""
-    first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
-    return last_end() + 1 - int(first)
-
-
 def _returns(number: int) -> dict[str, float | None]:
-    """Return sum and mean of one episode's rewards, made finite as for an episode that ended by
+    """Return sum and mean of one episode's rewards, finite like those of an episode that ended by
     itself."""
     rewards = Step.objects.filter(episode=number).order_by("index").values_list("reward", flat=True)
     values = [reward for reward in rewards if reward is not None]

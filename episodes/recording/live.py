@@ -129,9 +129,7 @@ class Live:
                     self._tell_others(self._messages, own)
                     own.add_news(others)
                 self._announce(own)
-            except (
-                Exception
-            ):  # a failed announcement must not stop the next ones; pages fetch again anyway
+            except Exception:  # the next ones go on; pages fetch again anyway
                 log.exception("events_not_sent")
                 connections.close_all()
             self._stopped.wait(PAUSE_SECONDS)
@@ -150,9 +148,9 @@ class Live:
 
     def _announce(self, news: News) -> None:
         with self._listeners.lock:
-            followed = list(self._listeners.listeners_by_channel)
+            channels = list(self._listeners.listeners_by_channel)
         try:
-            for channel, kind, data in news.events(followed):
+            for channel, kind, data in news.events(channels):
                 send_event(channel, kind, data)
         finally:
             if self._messages is None:

@@ -141,10 +141,10 @@ class News:
 
     # --- for pages --------------------------------------------------------------------------------
 
-    def events(self, followed: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
+    def events(self, channels: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         """Yield channel, type and data of each event for the followers of these channels, in
         order."""
-        for channel in followed:
+        for channel in channels:
             if self.is_incomplete:
                 yield channel, "catch-up", {"ids": []}
             elif channel == EPISODES:
@@ -156,15 +156,15 @@ class News:
 
     def _for(self, viewer: Viewer) -> News:
         """Return the news about the episodes that exist for the viewer. Two queries at most."""
-        if not (shown := visible_episodes(viewer)):
+        if not (visible := visible_episodes(viewer)):
             return self
         ids = set[int]().union(*self._ids.values())
-        seen = set(Episode.objects.filter(shown, pk__in=ids).values_list("pk", flat=True))
-        found = News()
+        visible_ids = set(Episode.objects.filter(visible, pk__in=ids).values_list("pk", flat=True))
+        news = News()
         for kind, episodes in self._ids.items():
-            found._ids[kind].update((pk, last) for pk, last in episodes.items() if pk in seen)
-        found._steps.update((pk, count) for pk, count in self._steps.items() if pk in seen)
-        return found
+            news._ids[kind].update((pk, last) for pk, last in episodes.items() if pk in visible_ids)
+        news._steps.update((pk, count) for pk, count in self._steps.items() if pk in visible_ids)
+        return news
 
     def _of_all(self, channel: str) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         started, ended = self._ids["started"], self._ids["ended"]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 import structlog
 from django.db import DatabaseError, InterfaceError
-from django.db.models import Max, QuerySet
+from django.db.models import Max
 
 from environments.cluster.membership import stop_at_once
 from environments.cluster.messages import ServerMessages
@@ -98,9 +98,8 @@ class Recorder:
         self._readers = Workers(READERS, "recall")
         self._report_reader = Workers(1, "reports")
         if server is None:
-            self._numbers: Iterator[int] = itertools.count(
-                await self._readers.run(_last_episode) + 1
-            )
+            last = await self._readers.run(_last_episode)
+            self._numbers: Iterator[int] = itertools.count(last + 1)
         else:
             take_block = partial(self._readers.run, next_block, server)
             self._numbers = NumberBlocks(await take_block(), take_block)
@@ -114,7 +113,7 @@ class Recorder:
 
     async def recover(
         self,
-        left: LeftBehind,
+        leftovers: LeftBehind,
         replayable: Collection[str],
         sessions: Collection[str] | None = None,
         *,
@@ -123,18 +122,18 @@ class Recorder:
         """End the episodes that an earlier server left open; return their number, and those that go
         on instead.
 
-        `left`: what that server left for its successor; `replayable`: names of the environments
+        `leftovers`: what that server left for its successor; `replayable`: names of the environments
         whose sessions can go on; `sessions`: ids of the sessions that belong to this server now,
         None: all, for the holder of the lock.
         """
-        going_on = await self._readers.run(open_episodes, left, replayable, sessions)
-        numbers = [one.number for one in going_on]
-        closed = await self._readers.run(
-            close_interrupted, time.time(), *explanations(left), numbers, sessions
+        going_on = await self._readers.run(open_episodes, leftovers, replayable, sessions)
+        numbers = [episode.number for episode in going_on]
+        count = await self._readers.run(
+            close_interrupted, time.time(), *explanations(leftovers), numbers, sessions
         )
         if stores_reports:
-            await self._readers.run(store_reports, left)
-        return closed, going_on
+            await self._readers.run(store_reports, leftovers)
+        return count, going_on
 
     async def running_sessions(self) -> AsyncIterator[list[str]]:
         """Yield the ids of the sessions whose episodes have not ended, on any server, in pages."""
@@ -147,13 +146,13 @@ class Recorder:
         """Return those of the sessions of which an episode is on record."""
         return await self._readers.run(recorded_sessions, sids)
 
-    async def note_incidents(self, left: LeftBehind) -> None:
+    async def note_incidents(self, leftovers: LeftBehind) -> None:
         """Store reports about this server itself."""
-        await self._readers.run(store_reports, left)
+        await self._readers.run(store_reports, leftovers)
 
     async def stop(self, timeout_seconds: float) -> int:
-        """Write what is queued, for at most `timeout_seconds`, and return the number of rows that
-        were not written."""
+        """Write what is queued, for at most `timeout_seconds`; return the number of rows that were
+        not written."""
         self._duties.cease_upkeep()
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
@@ -162,7 +161,12 @@ class Recorder:
         await self._duties.stop()
         self._readers.close()
         self._report_reader.close()
-        return self._not_written()
+        calls = [*self._writer.in_hand, *self._writer.postponed]
+        with suppress(Empty):
+            while True:
+                if call := self._queue.get_nowait():
+                    calls.append(call)
+        return sum(len(call[0]) for call in calls)
 
     @property
     def rejected(self) -> int:
@@ -212,8 +216,8 @@ class Recorder:
     async def recall(
         self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()
     ) -> RecalledCall | None:
-        """Return the call with this id in the newest such episode of the owner's session; None if
-        there is none.
+        """Return the call `task_id` of the owner's session, of its newest episode that has one;
+        else None.
 
         Waits while the database is away. `hidden`: ids of the environments that do not exist for
         the owner.
@@ -225,8 +229,7 @@ class Recorder:
         return await self._ask(recorded_past, episode)
 
     async def _ask(self, question: Callable[..., T], *args: Any) -> T:
-        """Return `question(*args)`, called on a reader's thread as soon as the database is
-        there."""
+        """Return `question(*args)`, asked on a reader's thread until the database answers."""
         wait = FIRST_WAIT_SECONDS
         while True:  # ends with the caller, whose client receives comments meanwhile
             try:
@@ -238,8 +241,8 @@ class Recorder:
             wait = min(wait * 2, MAX_WAIT_SECONDS)
 
     async def interruption(self, session_id: str, owner: str) -> str:
-        """Return why a server interrupted the owner's latest such episode; empty if none did, or if
-        that is unknown."""
+        """Return why a server interrupted the latest episode of the owner's session; empty if none
+        did, or if the database does not say in time."""
         try:
             async with asyncio.timeout(MAX_LOOKUP_SECONDS):
                 return await self._readers.run(_interruption, session_id, owner)
@@ -249,22 +252,13 @@ class Recorder:
     # --- inside -----------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
-        """Wake the follower from the writer's thread, wake the loop once for the batch, and notify
-        open pages."""
+        """Tell the follower, the waiting calls and open pages that the batch is durable. Called on
+        the writer's thread; the loop is woken once for all calls."""
         self._duties.wake()
         if callbacks := [call[1] for call in calls if call[1]]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
         self._live.tell(call[0] for call in calls)
-
-    def _not_written(self) -> int:
-        """Return the number of rows that the writer left when it was given up."""
-        calls = [*self._writer.in_hand, *self._writer.postponed]
-        with suppress(Empty):
-            while True:
-                if call := self._queue.get_nowait():
-                    calls.append(call)
-        return sum(len(call[0]) for call in calls)
 
 
 def _call_all(callbacks: list[Callable[[], None]]) -> None:
@@ -281,15 +275,14 @@ def _last_episode() -> int:
 
 
 def _interruption(session_id: str, owner: str) -> str:
-    latest = _of_session(session_id, owner).order_by("-pk").values_list("cause", "detail").first()
-    return (latest[1] or INTERRUPTED) if latest and latest[0] == "interrupted" else ""
-
-
-def _of_session(session_id: str, owner: str) -> QuerySet[Episode]:
-    return Episode.objects.filter(
+    episodes = Episode.objects.filter(
         session_id=storable_id(session_id, SESSION_ID_LENGTH),
         key_label=storable(owner, KEY_LABEL_LENGTH),
     )
+    latest = episodes.order_by("-pk").only("cause", "detail").first()
+    if latest is None or latest.cause != "interrupted":
+        return ""
+    return latest.detail or INTERRUPTED
 
 
 def _recall(

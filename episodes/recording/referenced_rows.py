@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -154,24 +154,26 @@ class KnownRows:
             if len(kind) > MAX_REMEMBERED:
                 kind.clear()
         self._check_splits()
-        self._check_runs()
+        if self._counted_changes != (latest := changes()):  # a trainer has described a run
+            self._counted_changes = latest
+            self._runs.clear()
         keys = [_task_key(self._environment(row.environment), row) for row in episodes]
         missing = {
             key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks
         }
         if missing:
             self._make_tasks(missing, writer)
-        self._find_splits(
-            {self._tasks[key] for key, row in zip(keys, episodes, strict=True) if row.split is None}
-        )
+        without_split = {
+            self._tasks[key] for key, row in zip(keys, episodes, strict=True) if row.split is None
+        }
+        if unseen := without_split - self._holding.keys():
+            holding = dict(rows_among(_HOLDING, [], unseen))
+            self._holding.update({task: holding.get(task) for task in unseen})
         return [self._ids(key, row) for key, row in zip(keys, episodes, strict=True)]
 
     def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
-        run, step, model = (
-            self._runs.run_of(row.run, row.created),
-            row.run.step,
-            storable(row.run.model, 200),
-        )
+        run = self._runs.run_of(row.run, row.created)
+        step, model = row.run.step, storable(row.run.model, 200)
         if run is not None:
             step = run.step if step is None else step
             model = model or (run.model if run.is_described else "")
@@ -180,12 +182,6 @@ class KnownRows:
         return Ids(
             key[0], self._split(row.split, key), self._tasks[key], revision, run_id, step, model
         )
-
-    def _check_runs(self) -> None:
-        """Forget the runs if a trainer has described one since the last call."""
-        if self._counted_changes != (latest := changes()):
-            self._counted_changes = latest
-            self._runs.clear()
 
     def _check_splits(self) -> None:
         if time.monotonic() < self._splits_checked + CHECK_SECONDS:
@@ -201,32 +197,32 @@ class KnownRows:
             self._holding.clear()
 
     def _environment(self, name: str) -> int:
-        if (known := self._environments.get(name)) is None:
-            known = Environment.objects.get_or_create(
+        if (environment_id := self._environments.get(name)) is None:
+            environment_id = Environment.objects.get_or_create(
                 name=storable(name, 200), defaults={"is_hosted": False}
             )[0].pk
-            self._environments[name] = known
-        return known
+            self._environments[name] = environment_id
+        return environment_id
 
     def _split(self, name: str | None, task: TaskKey) -> int | None:
         if name is None:
             return self._holding[self._tasks[task]]
         environment = task[0]
-        if (known := self._splits.get((environment, name))) is None:
-            known = (
+        if (split := self._splits.get((environment, name))) is None:
+            split = (
                 Split.objects.filter(environment=environment, name=storable(name))
                 .values_list("pk", flat=True)
                 .first()
             )
-            if known is not None:
-                self._splits[environment, name] = known
-        return known
+            if split is not None:
+                self._splits[environment, name] = split
+        return split
 
     def _revision(self, environment: int, revision: ClassRevision, row: EpisodeStarted) -> int:
         """Return the row of the revision, which is created unless it is the environment's latest
         one."""
-        known = self._revisions.get((environment, revision.digest))
-        if known is None:
+        revision_id = self._revisions.get((environment, revision.digest))
+        if revision_id is None:
             latest = (
                 EnvironmentRevision.objects.filter(environment=environment).order_by("-pk").first()
             )
@@ -242,15 +238,15 @@ class KnownRows:
                     first_episode=row.episode,
                     created=datetime.fromtimestamp(row.created, UTC),
                 )
-            known = self._revisions[environment, revision.digest] = latest.pk
-        return known
+            revision_id = self._revisions[environment, revision.digest] = latest.pk
+        return revision_id
 
     def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
         hashes = {
             key: hash_of_spec(row.spec_json, is_sent=row.is_sent) for key, row in missing.items()
         }
-        wanted = {(key[0], digest) for key, digest in hashes.items()}
-        ids = task_ids(wanted)  # most are there: a sync has written what the class lists
+        keys = {(key[0], digest) for key, digest in hashes.items()}
+        ids = task_ids(keys)  # most are there: a sync has written what the class lists
         new = [
             (key[0], hashes[key], row.spec_json, fold_json(row.spec_json), writer.time(row.created))
             for key, row in missing.items()
@@ -258,14 +254,8 @@ class KnownRows:
         ]
         if new:
             writer.insert(Task, TASK_COLUMNS, new)
-            ids = task_ids(wanted)
+            ids = task_ids(keys)
         self._tasks.update({key: ids[key[0], digest] for key, digest in hashes.items()})
-
-    def _find_splits(self, tasks: Collection[int]) -> None:
-        """Look up the splits that hold the tasks."""
-        if missing := [task for task in tasks if task not in self._holding]:
-            found = _splits_holding(missing)
-            self._holding.update({task: found.get(task) for task in missing})
 
 
 def _task_key(environment: int, row: EpisodeStarted) -> TaskKey:
@@ -273,19 +263,13 @@ def _task_key(environment: int, row: EpisodeStarted) -> TaskKey:
     return environment, digest + SENT if row.is_sent else digest
 
 
-def task_ids(wanted: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
+def task_ids(keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Return the ids of those tasks that exist, by environment id and content hash."""
     by_environment: dict[int, list[str]] = defaultdict(list)
-    for environment, digest in wanted:
+    for environment, digest in keys:
         by_environment[environment].append(digest)
-    found: dict[tuple[int, str], int] = {}
+    ids: dict[tuple[int, str], int] = {}
     for environment, digests in by_environment.items():
         rows = rows_among(_TASK_IDS, [environment], digests)
-        found.update({(environment, digest): pk for digest, pk in rows})
-    return found
-
-
-def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
-    """Return task id -> the split that serves it: one that the class declares before a curated one,
-    then in order."""
-    return dict(rows_among(_HOLDING, [], tasks))
+        ids.update({(environment, digest): pk for digest, pk in rows})
+    return ids

@@ -3,12 +3,10 @@ what is on record."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from datetime import datetime
-from typing import Any
 
 from environments.database.storable import MAX_BIGINT
-from environments.runtime.crash_notes import NotedCall
 from environments.runtime.incident_reports import LeftBehind
 from environments.runtime.records import (
     GOES_ON,
@@ -22,11 +20,17 @@ from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.models.blobs import texts_of_blobs
 
 _OPEN_FIELDS = (
-    *("pk", "environment__name", "session_id", "key_label", "survival", "run__title", "model"),
-    *("prompt_id", "created", "ready"),
+    "pk",
+    "environment__name",
+    "session_id",
+    "key_label",
+    "survival",
+    "run__title",
+    "model",
+    "prompt_id",
+    "created",
+    "ready",
 )
-
-
 PAGE_SESSIONS = 2000
 """Sessions that are read at once: computing the names of their leases holds the event loop for some
 milliseconds."""
@@ -49,7 +53,7 @@ def recorded_sessions(sids: Collection[str]) -> set[str]:
 
 
 def open_episodes(
-    left: LeftBehind, replayable: Collection[str], sessions: Collection[str] | None = None
+    leftovers: LeftBehind, replayable: Collection[str], sessions: Collection[str] | None = None
 ) -> list[OpenEpisode]:
     """Return the running episodes of the environments named in `replayable` whose sessions can go
     on.
@@ -57,15 +61,15 @@ def open_episodes(
     The calls that ended the server are left out: they would end it again. `sessions`: ids of the
     sessions to look at; None: all.
     """
-    died = [report for report in left.reports if report.kind == "died" and report.is_certain]
-    blamed = {call.episode for report in died for call in report.suspects}
+    deaths = [report for report in leftovers.reports if report.kind == "died" and report.is_certain]
+    suspects = {call.episode for report in deaths for call in report.suspects}
     running = Episode.objects.filter(
         status="running", survival__in=GOES_ON, environment__name__in=replayable
     )
     if sessions is not None:
         running = running.filter(session_id__in=sessions)
-    found = [
-        row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed
+    rows = [
+        row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in suspects
     ]
     sealed = dict(
         SessionSecrets.objects.filter(pk__in=running.filter(survival="sealed")).values_list(
@@ -73,13 +77,13 @@ def open_episodes(
         )
     )
     by_session = {
-        row[2]: _open_episode(left, bytes(sealed.get(row[0], b"")), *row) for row in found
+        row[2]: _open_episode(leftovers, bytes(sealed.get(row[0], b"")), *row) for row in rows
     }
     return list(by_session.values())
 
 
 def _open_episode(
-    left: LeftBehind,
+    leftovers: LeftBehind,
     sealed: bytes,
     number: int,
     environment: str,
@@ -92,7 +96,11 @@ def _open_episode(
     created: datetime,
     ready: datetime | None,
 ) -> OpenEpisode:
-    unsent = left.unsent.get(number, {})
+    unsent = leftovers.unsent.get(number, {})
+    indexes = set[int]()
+    if unsent:
+        steps = Step.objects.filter(episode=number, index__in=unsent)
+        indexes.update(steps.values_list("index", flat=True))
     return OpenEpisode(
         number,
         environment,
@@ -106,38 +114,30 @@ def _open_episode(
         ready=None if ready is None else ready.timestamp(),
         unsent=frozenset(unsent),
         running=(
-            *(call for call in left.running if call.episode == number),
-            *_unrecorded(number, unsent),
+            *(call for call in leftovers.running if call.episode == number),
+            *(call for index, call in unsent.items() if index not in indexes),
         ),
         sealed=sealed,
     )
 
 
-def _unrecorded(number: int, unsent: Mapping[int, NotedCall]) -> list[NotedCall]:
-    """Return those of the calls whose steps are not recorded."""
-    if not unsent:
-        return []
-    recorded = set(
-        Step.objects.filter(episode=number, index__in=unsent).values_list("index", flat=True)
-    )
-    return [call for index, call in unsent.items() if index not in recorded]
-
-
 _STEP_FIELDS = (
-    *(
-        "episode",
-        "index",
-        "tool",
-        "input",
-        "output",
-        "reward",
-        "finished",
-        "status",
-        "error",
-        "reason",
-        "task_id",
-    ),
-    *("started", "duration_ms", "waited_ms", "input_blob", "output_blob"),
+    "episode",
+    "index",
+    "tool",
+    "input",
+    "output",
+    "reward",
+    "finished",
+    "status",
+    "error",
+    "reason",
+    "task_id",
+    "started",
+    "duration_ms",
+    "waited_ms",
+    "input_blob",
+    "output_blob",
 )
 """In the order of the fields of StepTaken, then the digests of what is stored elsewhere."""
 
@@ -150,21 +150,21 @@ def recorded_past(number: int) -> RecordedPast:
     """
     spec, prompt = Episode.objects.values_list("task__spec", "prompt").get(pk=number)
     rows = list(Step.objects.filter(episode=number).order_by("index").values_list(*_STEP_FIELDS))
-    digests = {digest for row in rows for digest in row[-2:] if digest} | (
-        {prompt} if prompt else set()
-    )
+    digests = {digest for row in rows for digest in row[-2:] if digest}
+    if prompt:
+        digests.add(prompt)
     texts = dict(texts_of_blobs(digests, MAX_BIGINT)) if digests else {}
-    kept = SessionSnapshot.objects.filter(pk=number).values_list("step", "state", "problem").first()
-    snapshot = SnapshotTaken(number, kept[0], bytes(kept[1]), kept[2]) if kept else None
-    steps = [_step_taken(row, texts) for row in rows]
+    snapshots = SessionSnapshot.objects.filter(pk=number).values_list("step", "state", "problem")
+    snapshot = next(
+        (SnapshotTaken(number, step, bytes(state), problem) for step, state, problem in snapshots),
+        None,
+    )
+    steps = []
+    for *columns, input_blob, output_blob in rows:
+        step = StepTaken(*columns)
+        if input_blob:
+            step.input_json = texts[input_blob]
+        step.output_json = texts[output_blob] if output_blob else step.output_json or None
+        step.started = columns[_STEP_FIELDS.index("started")].timestamp()
+        steps.append(step)
     return RecordedPast(spec, texts[prompt] if prompt else None, steps, snapshot)
-
-
-def _step_taken(row: Sequence[Any], texts: Mapping[str, str]) -> StepTaken:
-    *columns, input_blob, output_blob = row
-    step = StepTaken(*columns)
-    if input_blob:
-        step.input_json = texts[input_blob]
-    step.output_json = texts[output_blob] if output_blob else step.output_json or None
-    step.started = columns[_STEP_FIELDS.index("started")].timestamp()
-    return step

@@ -3,9 +3,8 @@ threads.
 
 Every two seconds it checks, with a query or two, whether statistics of tasks have to be counted
 again, and whether blobs lost a reference. Every ten minutes it removes the episodes whose retention
-period is over, and old entries of
-the security log. All of it is written
-in short transactions, with pauses, and continues at the next start where a stop interrupts it.
+period is over, and old entries of the security log. All of it is written in short transactions,
+with pauses, and continues at the next start where a stop interrupts it.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ class Upkeep:
     def _remove_expired(self) -> None:
         if time.monotonic() < self._retained + RETENTION_SECONDS:
             return
-        total, removed, pace = 0, 1, RemovalPace(connection.vendor)
-        while removed and not self._stopped.is_set():
-            total += (removed := remove_expired(conf.retention_days(), pace))
-            self._stopped.wait(pace.pause_seconds if removed else 0)
+        total, count, pace = 0, 1, RemovalPace(connection.vendor)
+        while count and not self._stopped.is_set():
+            total += (count := remove_expired(conf.retention_days(), pace))
+            self._stopped.wait(pace.pause_seconds if count else 0)
         while not self._stopped.is_set() and security_log.remove_old(conf.security_log_days()):
             pass
         self._retained = time.monotonic()
@@ -96,8 +95,8 @@ class Upkeep:
                 )
 
     def _delete_blobs(self) -> None:
-        if are_there_any() and not _is_removing() and (deleted := delete_loose_blobs(self._forget)):
-            log.info("blobs_deleted", blobs=deleted)
+        if are_there_any() and not _is_removing() and (count := delete_loose_blobs(self._forget)):
+            log.info("blobs_deleted", blobs=count)
 
 
 def _is_removing() -> bool:

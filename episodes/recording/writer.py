@@ -2,9 +2,9 @@
 
 It never delays a batch: while one commits, rows for the next one gather, so batches grow with the
 load. Only one of several servers rests in between (`Membership.rest_seconds`). A batch that the
-database refuses is
-halved until the bad call is alone; while the database is away the batch waits and nothing is lost.
-A batch may be committed and its acknowledgement lost, so writing it again changes nothing.
+database refuses is halved until the bad call is alone; while the database is away the batch waits
+and nothing is lost. A batch may be committed and its acknowledgement lost, so writing it again
+changes nothing.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ MAX_CALLS = 2000
 """Calls in one transaction: about 100 ms of SQLite's write lock."""
 MAX_CHARACTERS = 32 * 1024 * 1024
 """Characters of inputs and outputs in one transaction, exceeded by one call at most: PostgreSQL
-takes no parameter
-over 1 GB."""
+takes no parameter over 1 GB."""
 MAX_UPLOAD_CHARACTERS = MAX_CHUNK_CHARACTERS
 """Characters of uploads in one transaction, exceeded by one upload at most: agents who play wait
 for the commit."""
@@ -70,10 +69,6 @@ def is_away(error: Exception) -> bool:
     if state := getattr(error.__cause__, "sqlstate", None):
         return not state.startswith(("22", "23", "54"))  # data, integrity, a limit of the program
     return not isinstance(error, ProgrammingError)  # a type that the driver cannot bind
-
-
-def _has_endings(calls: Sequence[Call]) -> bool:
-    return any(isinstance(row, EpisodeEnded) for call in calls for row in call[0])
 
 
 class Entered(NamedTuple):
@@ -116,15 +111,14 @@ class Fence:
 
 
 def _characters(call: Call | None) -> int:
-    rows = call[0] if call else ()
-    return sum(map(_size, rows))
-
-
-def _size(row: Row | UploadChunk) -> int:
-    if isinstance(row, StepTaken):
-        return len(row.input_json) + len(row.output_json or "")
-    # written as hexadecimal digits
-    return 2 * len(row.state) if isinstance(row, SnapshotTaken) else 0
+    """Return the size of inputs, outputs and snapshots."""
+    size = 0
+    for row in call[0] if call else ():
+        if isinstance(row, StepTaken):
+            size += len(row.input_json) + len(row.output_json or "")
+        elif isinstance(row, SnapshotTaken):
+            size += 2 * len(row.state)  # written as hexadecimal digits
+    return size
 
 
 def _upload_characters(call: Call | None) -> int:
@@ -164,7 +158,10 @@ class RecordWriter(threading.Thread):
         is_open = True
         while is_open and not self.given_up.is_set():
             calls = self._gather()
-            is_open = None not in calls or self._defer_close()
+            is_open = None not in calls
+            if not is_open and self.postponed:  # write the uploads that are left, then end
+                self._queue.put(None)
+                is_open = True
             self.in_hand = [call for call in calls if call is not None]
             began = time.monotonic()
             self._write(self.in_hand)
@@ -200,30 +197,23 @@ class RecordWriter(threading.Thread):
         calls: list[Call | None] = [
             self.postponed.popleft() if self.postponed else self._queue.get()
         ]
-        size, uploaded = 0, _upload_characters(calls[0])
+        size, upload_size = 0, _upload_characters(calls[0])
         while (
             self.postponed
-            and uploaded + _upload_characters(self.postponed[0]) <= MAX_UPLOAD_CHARACTERS
+            and upload_size + _upload_characters(self.postponed[0]) <= MAX_UPLOAD_CHARACTERS
         ):
             calls.append(self.postponed.popleft())
-            uploaded += _upload_characters(calls[-1])
+            upload_size += _upload_characters(calls[-1])
         for _ in range(min(self._queue.qsize(), MAX_CALLS)):
             size += _characters(calls[-1])
             if size > MAX_CHARACTERS:
                 break
             calls.append(self._queue.get_nowait())
             if characters := _upload_characters(calls[-1]):
-                uploaded += characters
-                if self.postponed or uploaded > max(MAX_UPLOAD_CHARACTERS, characters):
+                upload_size += characters
+                if self.postponed or upload_size > max(MAX_UPLOAD_CHARACTERS, characters):
                     self.postponed.append(calls.pop())  # type: ignore[arg-type]  # an upload is not None
         return calls
-
-    def _defer_close(self) -> bool:
-        """Return whether uploads are left to write before the thread may end; then it is asked to
-        end again."""
-        if self.postponed:
-            self._queue.put(None)
-        return bool(self.postponed)
 
     def _write(self, calls: Sequence[Call]) -> None:
         """Write until every row is committed or rejected."""
@@ -250,7 +240,10 @@ class RecordWriter(threading.Thread):
                 # replaced
                 with transaction.atomic():
                     if self.fence is not None:
-                        self._known.share(*self.fence.enter(has_endings=_has_endings(calls)))
+                        has_endings = any(
+                            isinstance(row, EpisodeEnded) for call in calls for row in call[0]
+                        )
+                        self._known.share(*self.fence.enter(has_endings=has_endings))
                     batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
                     batch.add(row for call in calls for row in call[0])
                     batch.write()
