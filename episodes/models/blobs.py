@@ -51,10 +51,10 @@ def texts_of_blobs(
 
     Without Django's objects, which take longer than decompressing 20 KB.
     """
-    wanted = list(digests)
-    for start in range(0, len(wanted), at_once):
+    keys = list(digests)
+    for start in range(0, len(keys), at_once):
         for digest, data, is_compressed in rows_among(
-            _BLOBS, [max_bytes], wanted[start : start + at_once]
+            _BLOBS, [max_bytes], keys[start : start + at_once]
         ):
             yield digest, _text(data, is_compressed=is_compressed)
 

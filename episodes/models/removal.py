@@ -81,10 +81,10 @@ class Retention(models.Model):
         ]
 
     def __str__(self) -> str:
-        kept = (
+        period = (
             "forever" if self.days is None else f"{self.days:,} day{'' if self.days == 1 else 's'}"
         )
-        return f"{self.environment or self.run}: {kept}"
+        return f"{self.environment or self.run}: {period}"
 
 
 class LooseBlob(models.Model):

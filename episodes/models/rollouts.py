@@ -229,14 +229,14 @@ class Rollout(models.Model):
     @property
     def has_usage(self) -> bool:
         """Return whether the client reported tokens or cost."""
-        told = (
+        figures = (
             self.input_tokens,
             self.output_tokens,
             self.reasoning_tokens,
             self.cached_tokens,
             self.cost,
         )
-        return any(value is not None for value in told)
+        return any(value is not None for value in figures)
 
     @property
     def event_json(self) -> str:

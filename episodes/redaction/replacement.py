@@ -61,22 +61,22 @@ class Redacted:
 
     @property
     def sentence(self) -> str:
-        said = f"{'Found in' if self.is_dry else 'Replaced in'} {self.found.sentence}."
-        said = (
-            said if self.found.count else "The text was not found in anything that can be redacted."
-        )
+        sentence = "The text was not found in anything that can be redacted."
+        if self.found.count:
+            verb = "Found" if self.is_dry else "Replaced"
+            sentence = f"{verb} in {self.found.sentence}."
         if self.found.served_tasks:
             tasks = ", ".join(f"#{pk}" for pk in self.found.served_tasks[:10])
             more = ", …" if len(self.found.served_tasks) > 10 else ""
-            said += (
+            sentence += (
                 f" Tasks that splits serve contain it too and stay as they are: {tasks}{more}. "
                 "Edit them, then redact."
             )
         if not self.is_complete:
-            said += (
+            sentence += (
                 " It is still being recorded; redact it again when those who send it have stopped."
             )
-        return said
+        return sentence
 
 
 def redact(
@@ -86,28 +86,28 @@ def redact(
     RedactionRefused."""
     check_text(text)
     mask = Mask([text], MIN_CHARACTERS)
-    found = find(mask, progress)
+    places = find(mask, progress)
     if not dry_run:
         _finish_what_was_stopped()
-    if dry_run or not found.count:
-        return Redacted(found, dry_run)
-    noted = Redaction.objects.create(author=author, reason=reason[:300], rows=found.count)
+    if dry_run or not places.count:
+        return Redacted(places, dry_run)
+    redaction = Redaction.objects.create(author=author, reason=reason[:300], rows=places.count)
     security_log.note(
         "redacted",
-        f"redaction {noted.pk}",
+        f"redaction {redaction.pk}",
         who=author,
-        detail=f"{found.sentence}. {reason}".strip(),
+        detail=f"{places.sentence}. {reason}".strip(),
     )
-    rounds, left = 1, found
+    rounds, remaining = 1, places
     with _erasing():
-        while left.count and rounds <= MAX_ROUNDS:
-            _replace(mask, left, noted)
-            left, rounds = find(mask, silent), rounds + 1
-        _index_what_came_late(text, found)
+        while remaining.count and rounds <= MAX_ROUNDS:
+            _replace(mask, remaining, redaction)
+            remaining, rounds = find(mask, silent), rounds + 1
+        _index_what_came_late(text, places)
         _tidy()
-    if not left.count:
-        Redaction.objects.filter(pk=noted.pk).update(finished=timezone.now())
-    return Redacted(found, is_dry=False, is_complete=not left.count)
+    if not remaining.count:
+        Redaction.objects.filter(pk=redaction.pk).update(finished=timezone.now())
+    return Redacted(places, is_dry=False, is_complete=not remaining.count)
 
 
 def check_text(text: str) -> None:
@@ -125,32 +125,32 @@ def check_text(text: str) -> None:
         )
 
 
-def _replace(mask: Mask, found: Found, noted: Redaction) -> None:
-    for episodes in _chunks(sorted(found.episodes), 1000):
-        rows = [RedactedEpisode(redaction=noted, episode_id=pk) for pk in episodes]
+def _replace(mask: Mask, places: Found, redaction: Redaction) -> None:
+    for episodes in _chunks(sorted(places.episodes), 1000):
+        rows = [RedactedEpisode(redaction=redaction, episode_id=pk) for pk in episodes]
         RedactedEpisode.objects.bulk_create(rows, ignore_conflicts=True)
-    _forget_words(found)
-    renamed: dict[str, str] = {}
-    for digests in _chunks(found.blobs, 20):
-        renamed.update(_copy_blobs(mask, digests))
-    for model, pks in found.rows.items():
-        for some in _chunks(pks, BATCH_ROWS):
-            _replace_in_rows(mask, model, some, renamed)
+    _forget_words(places)
+    new_keys: dict[str, str] = {}
+    for digests in _chunks(places.blobs, 20):
+        new_keys.update(_copy_blobs(mask, digests))
+    for model, pks in places.rows.items():
+        for batch in _chunks(pks, BATCH_ROWS):
+            _replace_in_rows(mask, model, batch, new_keys)
             give_way()
-    for digests in _chunks(found.blobs, 20):
+    for digests in _chunks(places.blobs, 20):
         _overwrite_blobs(mask, digests)
-    _index_again(found)
+    _index_again(places)
 
 
 def _copy_blobs(mask: Mask, digests: Sequence[str]) -> dict[str, str]:
     """Store the redacted contents of blobs, and return their keys by the old ones."""
-    renamed, rows = dict[str, str](), BlobRows()
+    new_keys, rows = dict[str, str](), BlobRows()
     for blob in Blob.objects.filter(pk__in=digests):
-        renamed[blob.pk] = rows.add(masked(mask, blob.text) or blob.text)
+        new_keys[blob.pk] = rows.add(masked(mask, blob.text) or blob.text)
     with transaction.atomic():
         BulkWriter(connection).insert(Blob, BLOB_COLUMNS, rows.in_order())
     give_way()
-    return renamed
+    return new_keys
 
 
 def _overwrite_blobs(mask: Mask, digests: Sequence[str]) -> None:
@@ -164,34 +164,30 @@ def _overwrite_blobs(mask: Mask, digests: Sequence[str]) -> None:
     give_way()
 
 
-def _replace_in_rows(mask: Mask, model: Model, pks: Sequence[Any], renamed: dict[str, str]) -> None:
+def _replace_in_rows(
+    mask: Mask, model: Model, pks: Sequence[Any], new_keys: dict[str, str]
+) -> None:
     fields = text_fields()[model]
     with transaction.atomic():
         for pk, *values in model._default_manager.filter(pk__in=pks).values_list(
             "pk", *(field.attname for field in fields)
         ):
-            changed = {
-                one.attname: (value, new)
-                for one, value in zip(fields, values, strict=True)
-                if (new := _replaced(mask, one, value, renamed)) is not None
-            }
-            _update(model, pk, changed)
+            changes = {}
+            for field, value in zip(fields, values, strict=True):
+                if field.related_model is Blob:
+                    new = new_keys.get(value or "")
+                elif (new := masked(mask, value)) is not None:
+                    new = new[: field.max_length]
+                if new is not None:
+                    changes[field.attname] = (value, new)
+            if changes:
+                _update(model, pk, changes)
 
 
-def _replaced(mask: Mask, one: Any, value: str | None, renamed: dict[str, str]) -> str | None:
-    """Return the new value of a field; None if it stays."""
-    if one.related_model is Blob:
-        return renamed.get(value or "")
-    new = masked(mask, value)
-    return new if new is None else new[: one.max_length]
-
-
-def _update(model: Model, pk: Any, changed: dict[str, tuple[Any, Any]]) -> None:
+def _update(model: Model, pk: Any, changes: dict[str, tuple[Any, Any]]) -> None:
     """Change the row unless somebody else has changed it since; then the next round sees to it."""
-    if not changed:
-        return
-    row = model._default_manager.filter(pk=pk, **{name: old for name, (old, _) in changed.items()})
-    values = {name: new for name, (_, new) in changed.items()}
+    row = model._default_manager.filter(pk=pk, **{name: old for name, (old, _) in changes.items()})
+    values = {name: new for name, (_, new) in changes.items()}
     if model is Task and "spec" in values:
         is_sent = any(map(is_sent_task, Task.objects.filter(pk=pk)))
         values["content_hash"] = hash_of_spec(values["spec"], is_sent=is_sent)
@@ -206,41 +202,42 @@ def _update(model: Model, pk: Any, changed: dict[str, tuple[Any, Any]]) -> None:
 def _unique(model: Model, name: str, value: Any, pk: Any) -> Any:
     if name == "content_hash":
         return digest_of(f"{value}{pk}".encode()) * 2
-    one = model._meta.get_field(name)
-    if not isinstance(one, models.CharField):
+    field = model._meta.get_field(name)
+    if not isinstance(field, models.CharField):
         return value
     end = f"~{pk}"
-    return value[: (one.max_length or 0) - len(end)] + end
+    return value[: (field.max_length or 0) - len(end)] + end
 
 
-def _forget_words(found: Found) -> None:
-    for episodes in _chunks(sorted(found.episodes), BATCH_EPISODES):
+def _forget_words(places: Found) -> None:
+    for episodes in _chunks(sorted(places.episodes), BATCH_EPISODES):
         index.erase(episodes)
         give_way()
-    for rollouts in _chunks(sorted(found.rollouts), BATCH_EPISODES):
+    for rollouts in _chunks(sorted(places.rollouts), BATCH_EPISODES):
         rollout_index.erase(rollouts)
         give_way()
 
 
-def _index_again(found: Found) -> None:
+def _index_again(places: Found) -> None:
     """Fill the text search again. The follower summarises the rollouts once more, which fills
     theirs."""
-    Rollout.objects.filter(pk__in=found.rollouts).update(is_summarised=False)
-    for episodes in _chunks(sorted(found.episodes), BATCH_EPISODES):
-        index.index(
-            list(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True))
-        )
+    Rollout.objects.filter(pk__in=places.rollouts).update(is_summarised=False)
+    _index(sorted(places.episodes))
+
+
+def _index(episodes: Sequence[int]) -> None:
+    """Fill the text search for the ended ones of these episodes, in batches."""
+    for batch in _chunks(episodes, BATCH_EPISODES):
+        ended = Episode.objects.ended().filter(pk__in=batch)
+        index.index(list(ended.values_list("pk", flat=True)))
         give_way()
 
 
-def _index_what_came_late(text: str, found: Found) -> None:
+def _index_what_came_late(text: str, places: Found) -> None:
     """Fill the text search again for episodes that the follower had read before they were
     changed."""
-    quoted = " ".join(text.split('"'))
-    late = sorted(found.episodes.intersection(index.matching(f'"{quoted}"', None)))
-    for some in _chunks(late, BATCH_EPISODES):
-        index.index(some)
-        give_way()
+    phrase = " ".join(text.split('"'))
+    _index(sorted(places.episodes.intersection(index.matching(f'"{phrase}"', None))))
 
 
 def _finish_what_was_stopped() -> None:
@@ -248,22 +245,15 @@ def _finish_what_was_stopped() -> None:
     and tidy."""
     if not Redaction.objects.filter(finished=None).exists():
         return
-    indexed = RolloutText.objects.values("rollout_id")
-    Rollout.objects.filter(is_summarised=True).exclude(pk__in=indexed).update(is_summarised=False)
-    _index_what_was_stopped()
+    with_text = RolloutText.objects.values("rollout_id")
+    Rollout.objects.filter(is_summarised=True).exclude(pk__in=with_text).update(is_summarised=False)
+    # a stop between erasing the words of an episode and indexing it again
+    episodes = RedactedEpisode.objects.filter(redaction__finished=None).values("episode")
+    with_words = TranscriptText.objects.values("episode_id")
+    missing = Episode.objects.ended().filter(pk__in=episodes).exclude(pk__in=with_words)
+    _index(list(missing.order_by("pk").values_list("pk", flat=True)))
     with _erasing():
         _tidy()
-
-
-def _index_what_was_stopped() -> None:
-    """Fill the text search for episodes of redactions that ended between erasing their words and
-    indexing them."""
-    episodes = RedactedEpisode.objects.filter(redaction__finished=None).values("episode")
-    indexed = TranscriptText.objects.values("episode_id")
-    missing = Episode.objects.ended().filter(pk__in=episodes).exclude(pk__in=indexed).order_by("pk")
-    for some in _chunks(list(missing.values_list("pk", flat=True)), BATCH_EPISODES):
-        index.index(some)
-        give_way()
 
 
 class _erasing:

@@ -46,16 +46,14 @@ BATCH_BLOBS = 50
 
 _OF_TASKS = (Task, TaskFlag, TaskRevision, TaskStatistics, TaskTag)
 _WITHOUT_TEXTS: set[type] = {
-    *(
-        Activity,
-        Blob,
-        CurveBlock,
-        EnvironmentRevision,
-        FollowedProgress,
-        LooseBlob,
-        StepGroup,
-        StepSpan,
-    )
+    Activity,
+    Blob,
+    CurveBlock,
+    EnvironmentRevision,
+    FollowedProgress,
+    LooseBlob,
+    StepGroup,
+    StepSpan,
 }
 _OWN: set[type] = {Redaction, RedactedEpisode, SignOnAccount}
 _DERIVED = {"token_hash", "content_hash", "folded", "change", "split_hash"}
@@ -65,24 +63,20 @@ Model = type[models.Model]
 
 def text_fields() -> dict[Model, list[Any]]:
     """Return the fields of each model that hold texts, or refer to blobs."""
-    recorded = [
-        one
-        for one in apps.get_app_config("episodes").get_models()
-        if one not in _WITHOUT_TEXTS | _OWN
+    of_episodes = [
+        model
+        for model in apps.get_app_config("episodes").get_models()
+        if model not in _WITHOUT_TEXTS | _OWN
     ]
-    all_models: list[Model] = [*recorded, *_OF_TASKS, LogEntry, SecurityEvent]
-    found = {
-        model: [one for one in model._meta.concrete_fields if _holds_text(one)]
-        for model in all_models
-    }
-    return {model: fields for model, fields in found.items() if fields}
-
-
-def _holds_text(one: Any) -> bool:
-    if one.related_model is Blob:
-        return True
-    is_text = isinstance(one, models.CharField | models.TextField)
-    return is_text and not one.choices and not one.primary_key and one.name not in _DERIVED
+    fields_of: dict[Model, list[Any]] = {}
+    all_models: list[Model] = [*of_episodes, *_OF_TASKS, LogEntry, SecurityEvent]
+    for model in all_models:
+        for column in model._meta.concrete_fields:
+            is_text = isinstance(column, models.CharField | models.TextField)
+            is_content = not (column.choices or column.primary_key or column.name in _DERIVED)
+            if column.related_model is Blob or (is_text and is_content):
+                fields_of.setdefault(model, []).append(column)
+    return fields_of
 
 
 @dataclass
@@ -104,46 +98,39 @@ class Found:
     @property
     def sentence(self) -> str:
         """Return where the text was found, in words."""
-        counts = [
-            _counted(len(pks), model._meta.verbose_name, model) for model, pks in self.rows.items()
-        ]
-        counts += (
-            [f"{len(self.blobs):,} large text{'' if len(self.blobs) == 1 else 's'}"]
-            if self.blobs
-            else []
-        )
+        counts = []
+        for model, pks in self.rows.items():
+            names = model._meta
+            name = names.verbose_name if len(pks) == 1 else names.verbose_name_plural
+            counts.append(f"{len(pks):,} {name}")
+        if self.blobs:
+            counts.append(f"{len(self.blobs):,} large text{'' if len(self.blobs) == 1 else 's'}")
         return (
             f"{', '.join(counts)} ({len(self.episodes):,} "
             f"episode{'' if len(self.episodes) == 1 else 's'} in all)"
         )
 
 
-def _counted(count: int, name: Any, model: Model) -> str:
-    return f"{count:,} {name if count == 1 else model._meta.verbose_name_plural}"
-
-
 def find(mask: Mask, progress: Progress) -> Found:
     """Return all places with a text that `mask` replaces."""
-    found, fields = Found(), text_fields()
-    total, done = Blob.objects.count() + sum(model._default_manager.count() for model in fields), 0
+    places, fields = Found(), text_fields()
+    total, count = Blob.objects.count() + sum(model._default_manager.count() for model in fields), 0
     for blobs in _batches(Blob, ["pk"], BATCH_BLOBS):
         read = Blob.objects.filter(pk__in=[pk for pk, *_ in blobs])
-        found.blobs += [blob.pk for blob in read if masked(mask, blob.text) is not None]
-        progress(done := done + len(blobs), total)
-    digests = set(found.blobs)
+        places.blobs += [blob.pk for blob in read if masked(mask, blob.text) is not None]
+        progress(count := count + len(blobs), total)
+    digests = set(places.blobs)
     for model, columns in fields.items():
         for rows in _batches(model, ["pk", *(column.attname for column in columns)], BATCH_ROWS):
             hits = [
-                pk for pk, *values in rows if any(_is_hit(mask, digests, value) for value in values)
+                pk
+                for pk, *values in rows
+                if any(value in digests or masked(mask, value) is not None for value in values)
             ]
             if hits:
-                _note(found, model, hits)
-            progress(done := done + len(rows), total)
-    return found
-
-
-def _is_hit(mask: Mask, digests: set[str], value: str | None) -> bool:
-    return bool(value) and (value in digests or masked(mask, value) is not None)
+                _note(places, model, hits)
+            progress(count := count + len(rows), total)
+    return places
 
 
 def masked(mask: Mask, text: str | None) -> str | None:
@@ -166,26 +153,26 @@ def _batches(model: Model, columns: list[str], size: int) -> Iterator[list[tuple
         last = batch[-1][0]
 
 
-def _note(found: Found, model: Model, hits: list[Any]) -> None:
+def _note(places: Found, model: Model, hits: list[Any]) -> None:
     if model is Task:
-        served = SplitEntry.objects.filter(task__in=hits, until__isnull=True).values_list(
+        served_tasks = SplitEntry.objects.filter(task__in=hits, until__isnull=True).values_list(
             "task", flat=True
         )
-        found.served_tasks += sorted(set(served))
-        hits = [pk for pk in hits if pk not in set(served)]
+        places.served_tasks += sorted(set(served_tasks))
+        hits = [pk for pk in hits if pk not in set(served_tasks)]
     if hits:
-        found.rows.setdefault(model, []).extend(hits)
+        places.rows.setdefault(model, []).extend(hits)
     rows = model._default_manager.filter(pk__in=hits)
     if model is Episode:
-        found.episodes.update(hits)
+        places.episodes.update(hits)
     elif model is Task:
-        found.episodes.update(Episode.objects.filter(task__in=hits).values_list("pk", flat=True))
+        places.episodes.update(Episode.objects.filter(task__in=hits).values_list("pk", flat=True))
     elif model in (Step, Note):
-        found.episodes.update(rows.values_list("episode", flat=True))
+        places.episodes.update(rows.values_list("episode", flat=True))
     elif model in (Rollout, RolloutMessage):
         path = "" if model is Rollout else "rollout__"
-        found.rollouts.update(rows.values_list(f"{path}pk", flat=True))
-        found.episodes.update(
+        places.rollouts.update(rows.values_list(f"{path}pk", flat=True))
+        places.episodes.update(
             rows.filter(**{f"{path}episode__isnull": False}).values_list(
                 f"{path}episode", flat=True
             )

@@ -93,14 +93,14 @@ def remove_all(
     stops the work. Raises: django.db.Error.
     """
     total, ids, pace = RemovedCount(), iter(episodes), RemovalPace(connection.vendor)
-    while listed := list(islice(ids, _LISTED)):
-        for batch in _batches(listed, pace):
-            removed = remove_batch(removal, batch)
-            total.episodes += removed.episodes
-            total.steps += removed.steps
+    while page := list(islice(ids, _LISTED)):
+        for batch in _batches(page, pace):
+            count = remove_batch(removal, batch)
+            total.episodes += count.episodes
+            total.steps += count.steps
             if progress:
                 progress(total.episodes)
-            pace.note(removed.seconds)
+            pace.note(count.seconds)
             if not connection.in_atomic_block:
                 time.sleep(pace.pause_seconds)
     Removal.objects.filter(pk=removal.pk).update(ended=timezone.now())
@@ -114,7 +114,9 @@ def remove_batch(removal: Removal, episodes: Sequence[int]) -> RemovedCount:
         began = time.monotonic()
         with counted_anew(Episode.objects.filter(pk__in=episodes), make_parts()) as endings:
             ids = json.dumps([ending.episode for ending in endings])
-            _note_blobs(ids)
+            for table, column, condition in _BLOBS:
+                blobs = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"  # nosec B608 # only our own names
+                _execute(f"INSERT INTO episodes_looseblob (digest) {blobs} AND {condition}", ids)
             steps = _delete(ids)
         Environment.objects.filter(pk__in={ending.environment for ending in endings}).update(
             counted=""
@@ -137,17 +139,17 @@ def ids_of(episodes: QuerySet[Episode]) -> Iterator[int]:
     """Yield the ids of the ended episodes among these, oldest first, without keeping a query open
     in between."""
     last = 0
-    ended = episodes.filter(status="ended").order_by("pk")
-    while found := list(ended.filter(pk__gt=last).values_list("pk", flat=True)[:_LISTED]):
-        yield from found
-        last = found[-1]
+    episodes_by_id = episodes.filter(status="ended").order_by("pk")
+    while page := list(episodes_by_id.filter(pk__gt=last).values_list("pk", flat=True)[:_LISTED]):
+        yield from page
+        last = page[-1]
 
 
 def _batches(ids: Sequence[int], pace: RemovalPace) -> Iterator[list[int]]:
     """Divide the episodes into batches that fit one transaction each, as large as `pace` says by
     then."""
     sizes = Episode.objects.filter(pk__in=ids).values_list("pk", "steps_count", "refused_count")
-    steps_of = {pk: ran + refused for pk, ran, refused in sizes}
+    steps_of = {pk: steps_count + refused_count for pk, steps_count, refused_count in sizes}
     batch, steps = list[int](), 0
     for pk in ids:
         steps += steps_of.get(pk, 0)
@@ -159,22 +161,16 @@ def _batches(ids: Sequence[int], pace: RemovalPace) -> Iterator[list[int]]:
         yield batch
 
 
-def _note_blobs(ids: str) -> None:
-    for table, column, condition in _BLOBS:
-        source = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL AND {condition}"  # nosec B608 # only our own names
-        _execute(f"INSERT INTO episodes_looseblob (digest) {source}", ids)
-
-
 def _delete(ids: str) -> int:
     """Delete the rows of the episodes, and return how many steps they had."""
     rollouts = f"SELECT id FROM episodes_rollout WHERE {_OF_EPISODES}"  # nosec B608 # only our own names
     _execute(f"DELETE FROM {RolloutText._meta.db_table} WHERE rollout_id IN ({rollouts})", ids)  # nosec B608 # only our own names
     _execute("UPDATE episodes_play SET parent_id = NULL WHERE parent_id IN ({ids})", ids)
-    deleted = {
+    counts = {
         table: _execute(f"DELETE FROM {table} WHERE {condition}", ids)  # nosec B608 # only our own
         for table, condition in _DELETIONS
     }
-    return deleted["episodes_step"]
+    return counts["episodes_step"]
 
 
 def _execute(statement: str, ids: Any) -> int:

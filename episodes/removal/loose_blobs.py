@@ -13,7 +13,7 @@ read instead, before the lock is taken.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -38,22 +38,20 @@ _TEXTS = {
     "postgresql": "SELECT json_array_elements_text(%s::json)",
 }
 _INDEXED = (
-    *(
-        ("episodes_step", "input_blob_id"),
-        ("episodes_step", "output_blob_id"),
-        ("episodes_rollout", "event_blob_id"),
-    ),
-    *(("episodes_rolloutmessage", f"{name}_blob_id") for name in ("content", "summary", "extra")),
+    ("episodes_step", "input_blob_id"),
+    ("episodes_step", "output_blob_id"),
+    ("episodes_rollout", "event_blob_id"),
+    ("episodes_rolloutmessage", "content_blob_id"),
+    ("episodes_rolloutmessage", "summary_blob_id"),
+    ("episodes_rolloutmessage", "extra_blob_id"),
 )
 _OF_EPISODES = ("prompt_id", "tools_id")
-_DELETE = "DELETE FROM episodes_blob WHERE digest IN ({digests})"
-_SINCE = "(id > %s OR id IN ({ids}))"
 
 
 @dataclass(frozen=True, slots=True)
 class _PromptBoundary:
-    """Divides the episodes: those up to the id `last` that are not in `running` have their prompt
-    and their tools."""
+    """Divides the episodes: the prompt and tools of those up to the id `last` do not change any
+    more, but for the running ones."""
 
     last: int
     running: str
@@ -71,68 +69,66 @@ def delete_loose_blobs(forget: Forget = lambda digests: nullcontext()) -> int:
 
     Raises: django.db.Error.
     """
-    deleted = 0
-    while noted := list(LooseBlob.objects.order_by("pk").values_list("pk", "digest")[:MAX_CHECKED]):
+    count = 0
+    while rows := list(LooseBlob.objects.order_by("pk").values_list("pk", "digest")[:MAX_CHECKED]):
         last = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
         running = Episode.objects.filter(status="running").values_list("pk", flat=True)
         boundary = _PromptBoundary(last, json.dumps(list(running)))
-        loose = sorted(_unneeded({digest for _, digest in noted}, boundary))
+        loose = sorted(_unneeded({digest for _, digest in rows}, boundary))
         for start in range(0, len(loose), MAX_DELETED):
-            deleted += _delete(loose[start : start + MAX_DELETED], boundary, forget)
+            count += _delete(loose[start : start + MAX_DELETED], boundary, forget)
             give_way()
-        LooseBlob.objects.filter(pk__lte=noted[-1][0]).delete()
-    return deleted
+        LooseBlob.objects.filter(pk__lte=rows[-1][0]).delete()
+    return count
 
 
 def _unneeded(digests: set[str], boundary: _PromptBoundary) -> set[str]:
     """Return those of the blobs to which nothing refers that was there at the boundary."""
-    left = _without_indexed(digests)
+    unneeded = _without_indexed(digests)
     for low in range(0, boundary.last, _RANGE):
-        if not left:
+        if not unneeded:
             break
-        left -= set(
-            _found(
-                "episodes_episode", _OF_EPISODES, left, "id > %s AND id <= %s", [low, low + _RANGE]
-            )
+        values = [low, low + _RANGE]
+        unneeded -= _referenced(
+            "episodes_episode", _OF_EPISODES, unneeded, "id > %s AND id <= %s", values
         )
-    return left
+    return unneeded
 
 
 def _delete(digests: Collection[str], boundary: _PromptBoundary, forget: Forget) -> int:
     with forget(digests), transaction.atomic():
-        left = _without_indexed(set(digests))
-        since = _SINCE.format(ids=ID_LISTS[connection.vendor])
-        left -= set(
-            _found("episodes_episode", _OF_EPISODES, left, since, [boundary.last, boundary.running])
-        )
+        unneeded = _without_indexed(set(digests))
+        since = f"(id > %s OR id IN ({ID_LISTS[connection.vendor]}))"
+        values = [boundary.last, boundary.running]
+        unneeded -= _referenced("episodes_episode", _OF_EPISODES, unneeded, since, values)
         # Django would look for references again, also where there is no index
         with connection.cursor() as cursor:
-            cursor.execute(
-                _DELETE.format(digests=_TEXTS[connection.vendor]), [json.dumps(sorted(left))]
-            )
+            sql = f"DELETE FROM episodes_blob WHERE digest IN ({_TEXTS[connection.vendor]})"  # nosec B608 # only our own names
+            cursor.execute(sql, [json.dumps(sorted(unneeded))])
             return int(cursor.rowcount)
 
 
 def _without_indexed(digests: set[str]) -> set[str]:
-    left = set(digests)
+    """Return those of the blobs to which no column with an index refers."""
     for table, column in _INDEXED:
-        left -= set(_found(table, (column,), left))
-    return left
+        digests = digests - _referenced(table, (column,), digests)
+    return digests
 
 
-def _found(
+def _referenced(
     table: str,
     columns: tuple[str, ...],
     digests: set[str],
     condition: str = "1 = 1",
     values: list[Any] | None = None,
-) -> Iterator[str]:
-    """Yield those of the blobs to which a column of the table refers, in rows that meet the
+) -> set[str]:
+    """Return those of the blobs to which a column of the table refers, in rows that meet the
     condition."""
-    listed = json.dumps(sorted(digests))
+    referenced_digests = set[str]()
     with connection.cursor() as cursor:
         for column in columns:
-            wanted = f"{column} IS NOT NULL AND {column} IN ({_TEXTS[connection.vendor]})"
-            sql = f"SELECT DISTINCT {column} FROM {table} WHERE {wanted} AND {condition}"  # nosec B608 # only our own names
-            cursor.execute(sql, [listed, *(values or ())])
-            yield from (digest for (digest,) in cursor.fetchall())
+            is_digest = f"{column} IS NOT NULL AND {column} IN ({_TEXTS[connection.vendor]})"
+            sql = f"SELECT DISTINCT {column} FROM {table} WHERE {is_digest} AND {condition}"  # nosec B608 # only our own names
+            cursor.execute(sql, [json.dumps(sorted(digests)), *(values or ())])
+            referenced_digests.update(digest for (digest,) in cursor.fetchall())
+    return referenced_digests

@@ -50,20 +50,20 @@ class RemovalPlan:
         if not self.episodes:
             return ["No ended episode matches."]
         steps = f"{self.steps:,} step{'' if self.steps == 1 else 's'}"
-        named = ", ".join(f"{name} ({count:,})" for name, count in self.environments)
-        found = [f"{count_of(self.episodes)} with {steps} would be removed: {named}."]
+        environments = ", ".join(f"{name} ({count:,})" for name, count in self.environments)
+        sentences = [f"{count_of(self.episodes)} with {steps} would be removed: {environments}."]
         if self.episodes > 1:
-            found.append(f"The first is episode {self.first}, the last is episode {self.last}.")
+            sentences.append(f"The first is episode {self.first}, the last is episode {self.last}.")
         if self.running:
             verb = (
                 "is still running and stays" if self.running == 1 else "are still running and stay"
             )
-            found.append(f"{count_of(self.running)} {verb}.")
-        found.append(
+            sentences.append(f"{count_of(self.running)} {verb}.")
+        sentences.append(
             "Their notes, uploaded rollouts and places in figures go with them. This "
             "cannot be undone."
         )
-        return found
+        return sentences
 
 
 def count_of(episodes: int) -> str:
@@ -72,22 +72,22 @@ def count_of(episodes: int) -> str:
 
 def plan_of(episodes: QuerySet[Episode]) -> RemovalPlan:
     """Return what removing these episodes would remove. Three queries."""
-    ended = episodes.filter(status="ended").order_by()
-    found = ended.aggregate(
+    rows = episodes.filter(status="ended").order_by()
+    totals = rows.aggregate(
         n=Count("pk"),
-        ran=Sum("steps_count"),
+        steps=Sum("steps_count"),
         refused=Sum("refused_count"),
         first=Min("pk"),
         last=Max("pk"),
     )
     counts = (
-        ended.values_list("environment__name")
+        rows.values_list("environment__name")
         .annotate(n=Count("pk"))
         .order_by("-n", "environment__name")
     )
-    steps = (found["ran"] or 0) + (found["refused"] or 0)
+    steps = (totals["steps"] or 0) + (totals["refused"] or 0)
     running = episodes.filter(status="running").count()
-    return RemovalPlan(found["n"], steps, running, list(counts), found["first"], found["last"])
+    return RemovalPlan(totals["n"], steps, running, list(counts), totals["first"], totals["last"])
 
 
 def oldest_beyond(episodes: QuerySet[Episode], keep_bytes: int) -> list[int]:
@@ -98,13 +98,13 @@ def oldest_beyond(episodes: QuerySet[Episode], keep_bytes: int) -> list[int]:
     """
     sizes = dict(_sizes())
     excess = sum(sizes.values()) - keep_bytes
-    found = list[int]()
+    oldest = list[int]()
     for pk in ids_of(episodes):
         if excess <= 0:
             break
         excess -= sizes.get(pk, ROW_BYTES)
-        found.append(pk)
-    return found
+        oldest.append(pk)
+    return oldest
 
 
 def _sizes() -> Iterator[tuple[int, int]]:

@@ -33,15 +33,17 @@ def remove_expired(default_days: int | None, pace: RemovalPace | None = None) ->
     """
     now, pace = timezone.now(), pace or RemovalPace(connection.vendor)
     for episodes, days in _periods(default_days):
-        ids = list(
-            _older(episodes, now - timedelta(days=days)).values_list("pk", flat=True)[
-                : pace.episodes
-            ]
-        )
+        older = _older(episodes, now - timedelta(days=days))
+        ids = list(older.values_list("pk", flat=True)[: pace.episodes])
         if ids:
-            removed = remove_batch(_removal_of_today(now), ids)
-            pace.note(removed.seconds)
-            return removed.episodes
+            # one row counts what retention removes on a day
+            day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            removal = Removal.objects.filter(author=AUTHOR, created__gte=day).first()
+            if removal is None:
+                removal = new_removal(AUTHOR, "Their retention period was over.", ended=now)
+            count = remove_batch(removal, ids)
+            pace.note(count.seconds)
+            return count.episodes
     return 0
 
 
@@ -69,10 +71,3 @@ def _older(episodes: QuerySet[Episode], moment: datetime) -> QuerySet[Episode]:
     """
     last = Episode.objects.filter(created__lt=moment).aggregate(last=Max("pk"))["last"] or 0
     return episodes.filter(pk__lte=last, status="ended", ended__lt=moment).order_by("pk")
-
-
-def _removal_of_today(now: datetime) -> Removal:
-    """Return the row that counts what retention removes on this day."""
-    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    today = Removal.objects.filter(author=AUTHOR, created__gte=day).first()
-    return today or new_removal(AUTHOR, "Their retention period was over.", ended=now)
