@@ -25,11 +25,11 @@ _HEAD = (
     b" HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ors-sdk/0.1.0\r\nAccept-Encoding: gzip, "
     b"deflate\r\n"
 )
-_SSE = b"Accept: text/event-stream\r\n"
+SSE = b"Accept: text/event-stream\r\n"
 _PLAIN = b"Accept: */*\r\n"
 _JSON = b"Content-Type: application/json\r\nContent-Length: %d\r\n"
 _NO_BODY = b"Content-Type: application/octet-stream\r\nContent-Length: 0\r\n"
-_CREATE_SESSION = b"POST /create_session" + _HEAD + _SSE + _JSON % 2 + b"\r\n{}"
+_CREATE_SESSION = b"POST /create_session" + _HEAD + SSE + _JSON % 2 + b"\r\n{}"
 
 _WORDS = b"the agent looks at a red door and then opens it with great care before anything else happens again".split()
 
@@ -55,28 +55,28 @@ def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterato
     """Play episodes of five calls, one after another, while the load lasts. Times of calls are
     added to `durations`."""
     while tally.is_playing:
-        sid = yield from _opened(tally, next(indexes))
+        sid = yield from open_session(tally, next(indexes))
         for number in range(1, CALLS_PER_EPISODE + 1):
             last = b"true" if number == CALLS_PER_EPISODE else b"false"
             body = bodies(last)
-            answer, seconds = yield _post(b"/echo/call", _SSE, sid, body)
+            answer, seconds = yield post(b"/echo/call", SSE, sid, body)
             tally.add(durations, seconds)
             _check(answer, body, last, tally)
-        yield _post_nothing(b"/delete", sid)
-        yield _post_nothing(b"/delete_session", sid)
+        yield post_nothing(b"/delete", sid)
+        yield post_nothing(b"/delete_session", sid)
 
 
 def settle(count: int, sids: list[bytes], tally: Tally) -> Script:
     """Open `count` sessions, read their prompts and leave them idle. Their ids are added to
     `sids`."""
     for index in range(count):
-        sids.append((yield from _opened(tally, index % TASKS)))
+        sids.append((yield from open_session(tally, index % TASKS)))
 
 
 def ping(sids: Iterator[bytes], tally: Tally) -> Script:
     """Ping one session after another, at the interval of the connection."""
     for sid in sids:
-        _, seconds = yield _post_nothing(b"/ping", sid)
+        _, seconds = yield post_nothing(b"/ping", sid)
         tally.add(tally.pings, seconds)
 
 
@@ -84,7 +84,7 @@ def visit(sids: Iterator[bytes], bodies: Bodies, tally: Tally) -> Script:
     """Make a call in one session after another, at the interval of the connection."""
     for sid in sids:
         body = bodies(b"false")
-        answer, seconds = yield _post(b"/echo/call", _SSE, sid, body)
+        answer, seconds = yield post(b"/echo/call", SSE, sid, body)
         tally.add(tally.pings, seconds)
         _check(answer, body, b"false", tally)
 
@@ -96,26 +96,32 @@ def session_id(answer: bytes) -> bytes:
     return rest.partition(b"\n")[0].strip()
 
 
-def _opened(tally: Tally, index: int) -> Generator[bytes, Answer, bytes]:
+def open_session(
+    tally: Tally, index: int, environment: bytes = b"echo"
+) -> Generator[bytes, Answer, bytes]:
     """Create a session of the task at `index`, ping it and read its prompt; return its id."""
     answer, _ = yield _CREATE_SESSION
     sid = session_id(answer)
     if not sid or b"event: end" not in answer:
         tally.fail(f"no session: {answer[:500]!r}")
-    yield _post(
-        b"/create", _PLAIN, sid, b'{"split": "train", "index": %d, "env_name": "echo"}' % index
-    )
-    yield _post_nothing(b"/ping", sid)
-    yield b"".join((b"GET /echo/prompt", _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n\r\n"))
+    body = b'{"split": "train", "index": %d, "env_name": "%s"}' % (index, environment)
+    yield post(b"/create", _PLAIN, sid, body)
+    yield post_nothing(b"/ping", sid)
+    yield prompt(environment, sid)
     return sid
 
 
-def _post(path: bytes, accept: bytes, sid: bytes, body: bytes) -> bytes:
+def prompt(environment: bytes, sid: bytes) -> bytes:
+    path = b"GET /%s/prompt" % environment
+    return b"".join((path, _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n\r\n"))
+
+
+def post(path: bytes, accept: bytes, sid: bytes, body: bytes) -> bytes:
     head = (b"POST ", path, _HEAD, accept, b"X-Session-ID: ", sid, b"\r\n")
     return b"".join((*head, _JSON % len(body), b"\r\n", body))
 
 
-def _post_nothing(path: bytes, sid: bytes) -> bytes:
+def post_nothing(path: bytes, sid: bytes) -> bytes:
     return b"".join(
         (b"POST ", path, _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n", _NO_BODY, b"\r\n")
     )

@@ -42,23 +42,23 @@ class Echo(Environment):
         return [TextBlock(text=str(self.task_spec["question"]))]
 
     @tool
-    async def echo(self, said: Say) -> ToolOutput:
+    async def echo(self, message: Say) -> ToolOutput:
         """Answers the text."""
-        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+        return ToolOutput(blocks=[TextBlock(text=message.text)], reward=0.1, finished=message.last)
 
     @tool
-    def nap(self, wanted: Nap) -> ToolOutput:
+    def nap(self, rest: Nap) -> ToolOutput:
         """Sleeps."""
-        time.sleep(wanted.seconds)
-        return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=wanted.last)
+        time.sleep(rest.seconds)
+        return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=rest.last)
 
     @tool
-    def spin(self, wanted: Nap) -> ToolOutput:
+    def spin(self, rest: Nap) -> ToolOutput:
         """Computes."""
-        until = time.thread_time() + wanted.seconds
+        until = time.thread_time() + rest.seconds
         while time.thread_time() < until:
             sum(range(1000))
-        return ToolOutput(blocks=[TextBlock(text="computed")], reward=0.1, finished=wanted.last)
+        return ToolOutput(blocks=[TextBlock(text="computed")], reward=0.1, finished=rest.last)
 
 
 class PlainEcho(Echo):
@@ -68,32 +68,6 @@ class PlainEcho(Echo):
         return [TextBlock(text=str(self.task_spec["question"]))]
 
     @tool
-    def echo(self, said: Say) -> ToolOutput:  # type: ignore[override]
+    def echo(self, message: Say) -> ToolOutput:  # type: ignore[override]
         """Answers the text."""
-        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
-
-
-class ManyTasks(Echo):
-    """Has a million tasks."""
-
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [
-            {"id": number, "question": f"Say something {number} times."}
-            for number in range(1_000_000)
-        ]
-
-
-class HundredThousand(Echo):
-    """Has 100,000 tasks, and a split without any."""
-
-    @classmethod
-    def list_splits(cls) -> list[str]:
-        return ["train", "spare"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        count = 100_000 if split == "train" else 0
-        return [
-            {"id": number, "question": f"Say something {number} times."} for number in range(count)
-        ]
+        return ToolOutput(blocks=[TextBlock(text=message.text)], reward=0.1, finished=message.last)

@@ -32,6 +32,6 @@ class PlainEcho(Environment):  # type: ignore[misc]
         return [TextBlock(text=str(self.task_spec["question"]))]
 
     @tool  # type: ignore[untyped-decorator]
-    def echo(self, said: Say) -> ToolOutput:
+    def echo(self, message: Say) -> ToolOutput:
         """Answers the text."""
-        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+        return ToolOutput(blocks=[TextBlock(text=message.text)], reward=0.1, finished=message.last)

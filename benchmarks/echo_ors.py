@@ -38,23 +38,23 @@ class Echo(Environment):
         return [TextBlock(text=str(self.task_spec["question"]))]
 
     @tool
-    async def echo(self, said: Say) -> ToolOutput:
+    async def echo(self, message: Say) -> ToolOutput:
         """Answers the text."""
-        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+        return ToolOutput(blocks=[TextBlock(text=message.text)], reward=0.1, finished=message.last)
 
     @tool
-    def nap(self, wanted: Nap) -> ToolOutput:
+    def nap(self, rest: Nap) -> ToolOutput:
         """Sleeps."""
-        time.sleep(wanted.seconds)
-        return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=wanted.last)
+        time.sleep(rest.seconds)
+        return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=rest.last)
 
     @tool
-    def spin(self, wanted: Nap) -> ToolOutput:
+    def spin(self, rest: Nap) -> ToolOutput:
         """Computes."""
-        until = time.thread_time() + wanted.seconds
+        until = time.thread_time() + rest.seconds
         while time.thread_time() < until:
             sum(range(1000))
-        return ToolOutput(blocks=[TextBlock(text="computed")], reward=0.1, finished=wanted.last)
+        return ToolOutput(blocks=[TextBlock(text="computed")], reward=0.1, finished=rest.last)
 
 
 class PlainEcho(Echo):
@@ -64,9 +64,9 @@ class PlainEcho(Echo):
         return [TextBlock(text=str(self.task_spec["question"]))]
 
     @tool
-    def echo(self, said: Say) -> ToolOutput:
+    def echo(self, message: Say) -> ToolOutput:
         """Answers the text."""
-        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+        return ToolOutput(blocks=[TextBlock(text=message.text)], reward=0.1, finished=message.last)
 
 
 class BuiltEcho(PlainEcho):

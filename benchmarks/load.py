@@ -10,21 +10,23 @@ import asyncio
 import gc
 import itertools
 import json
+import subprocess
 import sys
 from array import array
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 import uvloop
 
-from benchmarks import players
 from benchmarks.agents import REQUESTS_PER_EPISODE, TASKS, echoes, naps, ping, play, settle, visit
 from benchmarks.client import Connection, Script, Tally
 from benchmarks.meters import Reading, resident_bytes
+from benchmarks.servers import ROOT
 
-PING_CONNECTIONS = 16
+PING_CONNECTIONS, SETTLE_CONNECTIONS = 16, 64
 SDK_PING_SECONDS = 10.0
 """Interval at which both SDK clients ping each session."""
-SETTLE_CONNECTIONS = 64
+END_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,6 @@ class Load:
     runs."""
 
     agents: int = 32
-    players: int = 0
-    """Number of people in browsers; if there are any, no agents play."""
     interval_seconds: float = 0.0
     """Time from one request of an agent to its next; 0: it sends the next at once."""
     text_bytes: int = 100
@@ -43,13 +43,6 @@ class Load:
     nap_seconds: float = 0.2
     nap_tool: str = "nap"
     """`nap` sleeps, `spin` computes."""
-    tasks: int = TASKS
-    """The agents take one task after another; from the first one on again after this many."""
-    first_task: int = 0
-    """Index of the first task that is taken."""
-    stride: int = 1
-    """Places from one task to the next, modulo `tasks`; a large prime makes an order that is as
-    good as random."""
     idle_sessions: int = 0
     """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do,
     or only called."""
@@ -87,70 +80,114 @@ class Sample:
     errors: int
     first_error: str
     ping_p99_ms: float = 0.0
-    """Latency of what is asked of idle sessions."""
+    """Latency of the requests in idle sessions."""
     p95_ms: float = 0.0
-    """Latency of the calls of `p50_ms`; with players, of their turns."""
+    """Latency of the calls of `p50_ms`."""
     idle_session_kb: float = 0.0
     """Growth of the server's resident memory per idle session."""
+
+
+def drive(load: Load) -> Sample:
+    """Run a load process and return its Sample."""
+    command = [sys.executable, "-m", "benchmarks.load", json.dumps(asdict(load))]
+    timeout = load.warmup_seconds + load.seconds + 180
+    answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=timeout)
+    return Sample(**json.loads(answer.stdout))
 
 
 async def run(load: Load) -> Sample:
     """Warm up, measure for `load.seconds`, and close the connections in the middle of their
     episodes."""
     tally = Tally()
-    if load.players:
-        return await _run_players(load, tally)
     idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
-    connections = await _connect(load, _agents(load, tally), tally, load.interval_seconds)
+    connections = await connect(
+        _agents(load, tally), tally, load.port, *load.more_ports, interval=load.interval_seconds
+    )
     if sids:
-        parts = [
-            itertools.cycle(sids[first::PING_CONNECTIONS]) for first in range(PING_CONNECTIONS)
-        ]
-        echo = echoes(load.text_bytes)
-        scripts = [
-            visit(part, echo, tally) if load.call_interval_seconds else ping(part, tally)
-            for part in parts
-        ]
         interval = load.call_interval_seconds or SDK_PING_SECONDS
-        connections += await _connect(load, scripts, tally, interval * PING_CONNECTIONS / len(sids))
-    await asyncio.sleep(load.warmup_seconds)
+        interval *= PING_CONNECTIONS / len(sids)
+        scripts = _idle_scripts(load, sids, tally)
+        connections += await connect(scripts, tally, load.port, *load.more_ports, interval=interval)
     sample = await _measure(load, tally, idle_kb)
     for connection in connections:
         connection.close()
     return sample
 
 
-async def _run_players(load: Load, tally: Tally) -> Sample:
-    crowd = players.start(load.players, load.port, tally)
+async def connect(
+    scripts: Sequence[Script], tally: Tally, *ports: int, interval: float = 0.0
+) -> list[Connection]:
+    """Play each script over a connection of its own, at one port after the other."""
+    loop = asyncio.get_running_loop()
+    connections = [Connection(script, tally, interval) for script in scripts]
+    for connection, port in zip(connections, itertools.cycle(ports), strict=False):
+        await loop.create_connection(lambda protocol=connection: protocol, "127.0.0.1", port)  # type: ignore[misc]
+    return connections
+
+
+async def all_ended(connections: Sequence[Connection]) -> None:
+    async with asyncio.timeout(END_SECONDS):
+        for connection in connections:
+            await connection.ended.wait()
+
+
+def _agents(load: Load, tally: Tally) -> list[Script]:
+    echo, nap = echoes(load.text_bytes), naps(load.nap_tool, load.nap_seconds)
+    indexes = itertools.cycle(range(TASKS))
+    return [
+        play(nap, tally.naps, tally, indexes)
+        if load.nap_every and number % load.nap_every == 0
+        else play(echo, tally.calls, tally, indexes)
+        for number in range(load.agents)
+    ]
+
+
+async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
+    """Open the idle sessions; return the KB of server memory per session, and their ids.
+
+    Agents play before that, so that memory which every load needs is not counted for the sessions.
+    """
+    agents = await connect(_agents(load, tally), tally, load.port)
     await asyncio.sleep(load.warmup_seconds)
-    sample = await _measure(load, tally, 0.0)
     tally.is_playing = False
-    for player in crowd:
-        player.cancel()
-    await asyncio.wait(crowd)
-    return sample
+    await all_ended(agents)
+    tally.is_playing = True
+    before, sids = resident_bytes(load.processes["server"]), list[bytes]()
+    count = load.idle_sessions // SETTLE_CONNECTIONS + 1
+    scripts = [settle(count, sids, tally) for _ in range(SETTLE_CONNECTIONS)]
+    await all_ended(await connect(scripts, tally, load.port, *load.more_ports))
+    growth = resident_bytes(load.processes["server"]) - before
+    return growth / 1024 / len(sids), sids
+
+
+def _idle_scripts(load: Load, sids: Sequence[bytes], tally: Tally) -> list[Script]:
+    parts = [itertools.cycle(sids[first::PING_CONNECTIONS]) for first in range(PING_CONNECTIONS)]
+    if load.call_interval_seconds:
+        bodies = echoes(load.text_bytes)
+        return [visit(part, bodies, tally) for part in parts]
+    return [ping(part, tally) for part in parts]
 
 
 async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
+    await asyncio.sleep(load.warmup_seconds)
     before = Reading.of(load.processes)
     tally.is_measuring = True
     await asyncio.sleep(load.seconds)
     tally.is_measuring = False
-    spent = Reading.of(load.processes) - before
-    answers = players.CALLS_PER_EPISODE if load.players else REQUESTS_PER_EPISODE
-    episodes = max(tally.answered / answers, 1e-9)
+    cost = Reading.of(load.processes) - before
+    episodes = max(tally.answered / REQUESTS_PER_EPISODE, 1e-9)
     if not tally.calls:
         tally.fail("no call was answered while measuring")
     return Sample(
-        episodes_per_second=episodes / spent.wall,
+        episodes_per_second=episodes / cost.wall,
         p50_ms=_percentile_ms(tally.calls, 0.5),
         p99_ms=_percentile_ms(tally.calls, 0.99),
         cpu_ms_per_episode={
-            name: seconds * 1000 / episodes for name, seconds in spent.watched.items()
+            name: seconds * 1000 / episodes for name, seconds in cost.watched.items()
         },
         memory_mb={name: resident_bytes(pid) / 2**20 for name, pid in load.processes.items()},
-        load_share=spent.own_share,
-        others_share=spent.others_share,
+        load_share=cost.own_share,
+        others_share=cost.others_share,
         errors=tally.errors,
         first_error=tally.first_error,
         p95_ms=_percentile_ms(tally.calls, 0.95),
@@ -159,64 +196,9 @@ async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
     )
 
 
-async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
-    """Open the idle sessions; return the KB of server memory per session, and their ids.
-
-    Agents play before that, so that memory which every load needs is not counted for the sessions.
-    """
-    agents = await _connect(load, _agents(load, tally), tally)
-    await asyncio.sleep(load.warmup_seconds)
-    tally.is_playing = False
-    await _all_ended(agents)
-    tally.is_playing = True
-    before, sids = _server_bytes(load), list[bytes]()
-    each = load.idle_sessions // SETTLE_CONNECTIONS + 1
-    await _all_ended(
-        await _connect(load, [settle(each, sids, tally) for _ in range(SETTLE_CONNECTIONS)], tally)
-    )
-    return (_server_bytes(load) - before) / 1024 / len(sids), sids
-
-
-def _agents(load: Load, tally: Tally) -> list[Script]:
-    echo, nap = echoes(load.text_bytes), naps(load.nap_tool, load.nap_seconds)
-    indexes = (load.first_task + number * load.stride % load.tasks for number in itertools.count())
-    return [
-        play(nap, tally.naps, tally, indexes)
-        if _naps(load, number)
-        else play(echo, tally.calls, tally, indexes)
-        for number in range(load.agents)
-    ]
-
-
-def _naps(load: Load, number: int) -> bool:
-    return bool(load.nap_every) and number % load.nap_every == 0
-
-
-async def _connect(
-    load: Load, scripts: list[Script], tally: Tally, interval: float = 0.0
-) -> list[Connection]:
-    loop = asyncio.get_running_loop()
-    connections: list[Connection] = []
-    for script, port in zip(scripts, itertools.cycle((load.port, *load.more_ports)), strict=False):
-        connection = Connection(script, tally, interval)
-        await loop.create_connection(lambda made=connection: made, "127.0.0.1", port)  # type: ignore[misc]
-        connections.append(connection)
-    return connections
-
-
-async def _all_ended(connections: list[Connection]) -> None:
-    await asyncio.wait_for(
-        asyncio.gather(*(connection.ended.wait() for connection in connections)), 120
-    )
-
-
-def _server_bytes(load: Load) -> int:
-    return resident_bytes(load.processes["server"])
-
-
 def _percentile_ms(durations: array[float], share: float) -> float:
-    ordered = sorted(durations)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000 if ordered else 0.0
+    values = sorted(durations)
+    return values[min(int(len(values) * share), len(values) - 1)] * 1000 if values else 0.0
 
 
 if __name__ == "__main__":

@@ -25,77 +25,26 @@ SUBJECTS = 200
 """Commits whose subjects are looked at, the newest ones."""
 
 NO_PARTICIPLES = {"seed", "feed", "need", "speed", "embed", "red", "id"}
-IRREGULAR = {
-    *(
-        "found",
-        "given",
-        "shown",
-        "told",
-        "made",
-        "held",
-        "kept",
-        "seen",
-        "taken",
-        "written",
-        "known",
-    ),
-    *(
-        "left",
-        "done",
-        "gone",
-        "sent",
-        "said",
-        "begun",
-        "chosen",
-        "drawn",
-        "hidden",
-        "lost",
-        "meant",
-    ),
-    *(
-        "met",
-        "paid",
-        "built",
-        "bound",
-        "brought",
-        "heard",
-        "laid",
-        "understood",
-        "broken",
-        "forgotten",
-    ),
-}
+IRREGULAR = (
+    "found given shown told made held kept seen taken written known left done gone sent said begun "
+    "chosen drawn hidden lost meant met paid built bound brought heard laid understood broken "
+    "forgotten"
+)
 UNITS = {
-    "environments": {
-        "tasks": "catalog",
-        "scoring": "catalog",
-        "models": "catalog",
-        "keys": "access",
-        "security_log": "access",
-        "transfer": "curation",
-        "admin": "curation",
-        "management": "curation",
-    },
-    "episodes": {
-        "models": "record",
-        "recording": "record",
-        "removal": "record",
-        "redaction": "record",
-        "attempts": "figures",
-        "rollups": "figures",
-        "analytics": "figures",
-        "runs": "figures",
-        "filtering": "browsing",
-        "search": "browsing",
-        "transcript": "browsing",
-        "rendering": "browsing",
-        "dashboard": "browsing",
-        "api": "browsing",
-        "transfer": "exports",
-        "studies": "people",
-        "uploads": "conversations",
-        "platform_api": "conversations",
-    },
+    f"{application}.{package}": f"{application}.{unit}"
+    for application, unit, packages in (
+        ("environments", "catalog", ("tasks", "scoring", "models")),
+        ("environments", "access", ("keys", "security_log")),
+        ("environments", "curation", ("transfer", "admin", "management")),
+        ("episodes", "record", ("models", "recording", "removal", "redaction")),
+        ("episodes", "figures", ("attempts", "rollups", "analytics", "runs")),
+        ("episodes", "browsing", ("filtering", "search", "transcript", "rendering")),
+        ("episodes", "browsing", ("dashboard", "api")),
+        ("episodes", "exports", ("transfer",)),
+        ("episodes", "people", ("studies",)),
+        ("episodes", "conversations", ("uploads", "platform_api")),
+    )
+    for package in packages
 }
 """The unit that a package belongs to; one that is not named here is a unit of its own, and `orsweb`
 is one unit."""
@@ -124,7 +73,11 @@ class Mass:
 
 
 def main(directories: Sequence[str]) -> None:
-    mass = measured([Path(name) for name in directories or APPLICATIONS])
+    mass = Mass()
+    for root in map(Path, directories or APPLICATIONS):
+        for path in sorted(root.rglob("*.py")):
+            if not LEFT_OUT & set(path.relative_to(root).parts):
+                _add(mass, path)
     functions = sorted(mass.function_lines)
     p50, p95 = functions[len(functions) // 2], functions[int(len(functions) * 0.95)]
     rows = {
@@ -152,16 +105,6 @@ def main(directories: Sequence[str]) -> None:
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"| {name:<{width}} | {value} |")
-
-
-def measured(roots: Sequence[Path]) -> Mass:
-    """Measure all modules below the directories."""
-    mass = Mass()
-    for root in roots:
-        for path in sorted(root.rglob("*.py")):
-            if not LEFT_OUT & set(path.relative_to(root).parts):
-                _add(mass, path)
-    return mass
 
 
 def _add(mass: Mass, path: Path) -> None:
@@ -224,12 +167,13 @@ def unit_of(parts: Sequence[str]) -> str:
     """Return the unit of a module, given by the parts of its name or of its path without suffix."""
     if parts[0] == "orsweb" or len(parts) == 1:
         return parts[0]
-    return f"{parts[0]}.{UNITS.get(parts[0], {}).get(parts[1], parts[1])}"
+    package = f"{parts[0]}.{parts[1]}"
+    return UNITS.get(package, package)
 
 
 def _is_participle(name: str) -> bool:
     is_word = "_" not in name and name not in NO_PARTICIPLES
-    return is_word and (name in IRREGULAR or name.endswith("ed"))
+    return is_word and (name in IRREGULAR.split() or name.endswith("ed"))
 
 
 def _long_subjects() -> int:

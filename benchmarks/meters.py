@@ -4,6 +4,7 @@ system."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter, process_time
 
@@ -26,15 +27,16 @@ class Reading:
     @classmethod
     def of(cls, processes: Mapping[str, int]) -> Reading:
         watched = {name: _cpu_seconds(pid) for name, pid in processes.items()}
-        return cls(perf_counter(), process_time(), _machine_seconds(), watched)
+        times = psutil.cpu_times()
+        machine = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+        return cls(perf_counter(), process_time(), float(machine), watched)
 
     def __sub__(self, earlier: Reading) -> Reading:
-        watched = {name: seconds - earlier.watched[name] for name, seconds in self.watched.items()}
         return Reading(
             self.wall - earlier.wall,
             self.own - earlier.own,
             self.machine - earlier.machine,
-            watched,
+            {name: seconds - earlier.watched[name] for name, seconds in self.watched.items()},
         )
 
     @property
@@ -54,26 +56,19 @@ def resident_bytes(pid: int) -> int:
     return sum(process.memory_info().rss for process in _family(pid))
 
 
+def _cpu_seconds(pid: int) -> float:
+    """Return the user and system time of the process, its threads, and its running and ended
+    children."""
+    own = psutil.Process(pid).cpu_times()
+    total = own.children_user + own.children_system
+    for process in _family(pid):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return float(total)
+
+
 def _family(pid: int) -> Iterator[psutil.Process]:
     process = psutil.Process(pid)
     yield process
     yield from process.children(recursive=True)
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the user and system time of the process, its threads, and its running and ended
-    children."""
-    ended = psutil.Process(pid).cpu_times()
-    total = ended.children_user + ended.children_system
-    for process in _family(pid):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return float(total)
-
-
-def _machine_seconds() -> float:
-    times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
     from benchmarks.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 300.0
-"""The first start with a million tasks takes minutes on a busy machine."""
-STOP_SECONDS = 35.0
-
+START_SECONDS, STOP_SECONDS = 120.0, 35.0
 ENV = "benchmarks.echo:Echo"
+MEMORY = Path("/dev/shm")  # nosec B108 # a folder of our own is made in it
 
 
 class Served(NamedTuple):
@@ -35,10 +32,7 @@ class Served(NamedTuple):
     environment: str = ENV
     server: Literal["ours", "ors", "openreward"] = "ours"
     on_postgresql: bool = False
-    descriptors: int = 0
-    """Limit of open files; 0: that of this process."""
-    workers: int = 0
-    """Number of worker processes; 0: sessions are played in the server's process."""
+    settings: Mapping[str, str] = {}
 
 
 Subject = str
@@ -50,20 +44,18 @@ SUBJECTS: dict[Subject, Served] = {
     "ours": Served(),
     "ours, ors class": Served("benchmarks.echo_ors:Echo"),
     "ours, quiet": Served(),
-    "ours, worker": Served(workers=1),
+    "ours, worker": Served(settings={"ORSWEB_WORKERS": "1"}),
     "ours, PostgreSQL": Served(on_postgresql=True),
     "ours, plain": Served("benchmarks.echo:PlainEcho"),
     "ours, plain, PG": Served("benchmarks.echo:PlainEcho", on_postgresql=True),
     "ours, ors plain": Served("benchmarks.echo_ors:PlainEcho"),
     "ours, ors built": Served("benchmarks.echo_ors:BuiltEcho"),
-    "ours, ors built, 4096": Served("benchmarks.echo_ors:BuiltEcho", descriptors=4096),
     "ours, openreward": Served("benchmarks.echo_openreward:PlainEcho"),
 }
-MEMORY = Path("/dev/shm")  # nosec B108 # a folder of our own is made in it
 
 
 class Workshop:
-    """Starts subjects. They write into one temporary directory, which is removed at the end of the
+    """Starts servers. They write into one temporary directory, which is removed at the end of the
     `with` block."""
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -87,24 +79,22 @@ class Workshop:
 
     @contextmanager
     def started(self, subject: Subject) -> Iterator[tuple[int, dict[str, int]]]:
-        """Start a server and wait until it answers `/health`; yields its port and watched processes
-        (name -> pid)."""
-        self._starts += 1
-        port, log = free_port(), self._directory / f"{self._starts}.log"
-        processes: dict[str, int] = {}
-        command, environment = self._command(subject, port, processes)
-        # the reference logs to its standard output, and a file is the cheapest way to keep that
-        with (Path(os.devnull) if subject == "reference, no logs" else log).open("wb") as output:
-            server = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
-            )
-        if limit := SUBJECTS[subject].descriptors:
-            resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, limit))
-        try:
-            _wait_until_healthy(server, port, log)
-            yield port, {"server": server.pid, **processes}
-        finally:
-            _stop(server)
+        """Start a subject; yields its port and its processes (name -> pid)."""
+        served = SUBJECTS[subject]
+        if served.server != "ours":
+            port, program = free_port(), [sys.executable, "-m", "benchmarks.reference"]
+            # it logs to its standard output, and a file is the cheapest way to keep that
+            log = Path(os.devnull) if subject == "reference, no logs" else self._next_log()
+            with _running([*program, str(port), served.environment], port, log) as pid:
+                yield port, {"server": pid}
+            return
+        settings, processes = dict(served.settings), dict[str, int]()
+        if served.on_postgresql:
+            postgres = self.postgres()
+            settings["DATABASE_URL"] = postgres.fresh()
+            processes |= {"PostgreSQL": postgres.pid} if postgres.pid else {}
+        with self.serving([f"echo={served.environment}"], settings=settings) as (port, _, pid):
+            yield port, {"server": pid, **processes}
 
     @contextmanager
     def serving(
@@ -121,67 +111,11 @@ class Workshop:
         `settings`: further environment variables; `is_awaited`: not before it answers `/health`.
         Yields the port, the data directory and the process.
         """
-        self._starts += 1
-        port, log, directory = (
-            free_port(),
-            self._directory / f"{self._starts}.log",
-            directory or self.data_directory(),
-        )
+        port, log, directory = free_port(), self._next_log(), directory or self._data_directory()
         command = [sys.executable, "manage.py", "serve", *environments, "--port", str(port)]
-        with log.open("wb") as output:
-            server = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env={**_bare_environment(), "ORSWEB_DATA_DIR": str(directory), **(settings or {})},
-                stdout=output,
-                stderr=output,
-            )
-        try:
-            if is_awaited:
-                _wait_until_healthy(server, port, log)
-            yield port, directory, server.pid
-        finally:
-            _stop(server)
-
-    def _command(
-        self, subject: Subject, port: int, processes: dict[str, int]
-    ) -> tuple[list[str], dict[str, str]]:
-        environment, served = _bare_environment(), SUBJECTS[subject]
-        if served.server != "ours":
-            return [
-                sys.executable,
-                "-m",
-                "benchmarks.reference",
-                str(port),
-                served.environment,
-            ], environment
-        environment["ORSWEB_DATA_DIR"] = str(self.data_directory())
-        if served.descriptors:
-            # more than are idle, because agents play beside them
-            environment["ORSWEB_MAX_SESSIONS"] = "20000"
-        if served.workers:
-            environment["ORSWEB_WORKERS"] = str(served.workers)
-        if served.on_postgresql:
-            postgres = self.postgres()
-            environment["DATABASE_URL"] = postgres.fresh()
-            if postgres.pid:
-                processes["PostgreSQL"] = postgres.pid
-        target = f"echo={served.environment}"
-        return [sys.executable, "manage.py", "serve", target, "--port", str(port)], environment
-
-    def data_directory(self) -> Path:
-        """Return a new data directory with an empty SQLite database, copied from one that is
-        migrated only once."""
-        if not self._migrated:
-            self._migrated = self._directory / "migrated"
-            _migrate({"ORSWEB_DATA_DIR": str(self._migrated)})
-        fresh = self._directory / f"data-{self._starts}"
-        shutil.copytree(self._migrated, fresh)
-        return fresh
-
-    def copy_of(self, directory: Path) -> Path:
-        """Return a copy of a data directory, which is removed with everything else."""
-        return shutil.copytree(directory, self._directory / f"copy-of-{directory.name}")
+        variables = {"ORSWEB_DATA_DIR": str(directory), **(settings or {})}
+        with _running(command, port, log, variables, is_awaited=is_awaited) as pid:
+            yield port, directory, pid
 
     def postgres(self) -> Postgres:
         """Return the PostgreSQL server, started at the first call."""
@@ -196,37 +130,52 @@ class Workshop:
             )
         return self._postgres
 
+    def _next_log(self) -> Path:
+        self._starts += 1
+        return self._directory / f"{self._starts}.log"
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _bare_environment() -> dict[str, str]:
-    """Return the environment variables of this process without our settings, so that the defaults
-    are measured."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("ORSWEB_", "ORS_", "DATABASE_URL"))
-    }
+    def _data_directory(self) -> Path:
+        """Return a new data directory with an empty SQLite database, copied from one that is
+        migrated only once."""
+        if not self._migrated:
+            self._migrated = self._directory / "migrated"
+            _migrate({"ORSWEB_DATA_DIR": str(self._migrated)})
+        return shutil.copytree(self._migrated, self._directory / f"data-{self._starts}")
 
 
-def _migrate(settings: dict[str, str]) -> None:
-    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-    subprocess.run(command, cwd=ROOT, env={**_bare_environment(), **settings}, check=True)
-
-
-def _wait_until_healthy(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not _is_healthy(port):
-        if server.poll() is not None or time.monotonic() > deadline:
-            ending = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-            raise RuntimeError(
-                f"The server did not start: {' '.join(map(str, server.args))}\n{ending}"  # type: ignore[arg-type]
-            )
-        time.sleep(0.05)
+@contextmanager
+def _running(
+    command: Sequence[str],
+    port: int,
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    is_awaited: bool = True,
+) -> Iterator[int]:
+    """Run a server, by default from when it answers `/health`; yields its process."""
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**_bare_environment(), **(variables or {})},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while is_awaited and not _is_healthy(port):
+            if server.poll() is not None or time.monotonic() > deadline:
+                ending = log.read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"The server did not start: {' '.join(command)}\n{ending}")
+            time.sleep(0.05)
+        yield server.pid
+    finally:
+        server.terminate()
+        try:
+            server.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 def _is_healthy(port: int) -> bool:
@@ -240,10 +189,22 @@ def _is_healthy(port: int) -> bool:
         connection.close()
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    server.terminate()
-    try:
-        server.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+def _migrate(settings: Mapping[str, str]) -> None:
+    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    subprocess.run(command, cwd=ROOT, env={**_bare_environment(), **settings}, check=True)
+
+
+def _bare_environment() -> dict[str, str]:
+    """Return the environment variables of this process without our settings, so that the defaults
+    are measured."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ORSWEB_", "ORS_", "DATABASE_URL"))
+    }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

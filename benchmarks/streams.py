@@ -20,8 +20,7 @@ from dataclasses import replace
 from statistics import median
 from time import perf_counter, sleep
 
-from benchmarks.load import Load
-from benchmarks.scenarios import drive
+from benchmarks.load import Load, drive
 from benchmarks.servers import ENV, ROOT, Workshop
 
 STREAMS = 600

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import seeded_episodes
-from benchmarks.seeded_episodes import seed
-from benchmarks.seeded_texts import index_all
+from benchmarks import seeded
+from benchmarks.seeded import index_all, seed
 from episodes.models import Episode, Progress, RunTask, Step
 from episodes.rollups.follower import catch_up
 from episodes.search import index
@@ -30,7 +29,7 @@ SEARCHES = [
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeded_episodes, "TASKS", 40)
+    monkeypatch.setattr(seeded, "TASKS", 40)
 
 
 def found() -> list[set[int]]:

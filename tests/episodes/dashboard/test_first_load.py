@@ -7,7 +7,6 @@ import json
 import pytest
 from django.test import Client
 
-from benchmarks.page_weight import weight
 from environments.models import TaskFlag
 from episodes.models import (
     Episode,
@@ -19,6 +18,7 @@ from episodes.models import (
     Rollout,
     RolloutMessage,
 )
+from tests.episodes.dashboard.page_weight import weight
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db

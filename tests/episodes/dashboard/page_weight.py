@@ -2,7 +2,7 @@
 
 The size is that of the response bodies for a browser that accepts gzip: files are compressed, the
 page itself is not. Imports of scripts and style sheets are followed. A reference to another host is
-an error. Used by `dashboard.py`.
+an error.
 """
 
 from __future__ import annotations
@@ -15,24 +15,7 @@ from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
 MAX_KB = 300.0
-MAX_PRINTED = 5
-"""Number of the largest pages that are printed."""
 
-_PAGES = {
-    "overview": "/",
-    "environments": "/environments/",
-    "environment": "/environments/bench0/",
-    "leaderboard": "/environments/bench0/leaderboard/?split=train",
-    "episodes": "/episodes/",
-    "replay": "/episodes/8/",
-    "compare": "/compare/?episodes=1,2",
-    "compare runs": "/compare/?runs=1,2",
-    "task": "/tasks/1/",
-    "group": "/tasks/1/group/?run=1&step=1",
-    "runs": "/runs/",
-    "run": "/runs/1/",
-    "curves": "/runs/curves/?environment=bench0",
-}
 _IMPORTS = re.compile(
     r"""(?:^|[;\s])(?:import|export)\b[^"';]*["']([^"']+)["']|import\(\s*["']([^"']+)["']\)|url\(\s*["']?([^"')]+)"""
 )
@@ -55,7 +38,7 @@ class _LinkParser(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
@@ -68,32 +51,7 @@ class _LinkParser(HTMLParser):
         ):
             address = attributes.get("href")
         if address:
-            self.found.append(address)
-
-
-def measure(only: str) -> tuple[bool, bool]:
-    """Print the largest pages. Returns True, because errors are raised, and whether all pages are
-    small enough."""
-    from django.test import Client
-
-    from episodes.models import Run
-
-    client, runs = Client(SERVER_NAME="127.0.0.1"), Run.objects.count()
-    chosen = [(name, url) for name, url in _PAGES.items() if only in f"first load {name}"]
-    weights = sorted(
-        ((weight(client, url), name) for name, url in chosen if runs > 1 or "runs=" not in url),
-        reverse=True,
-    )
-    if not weights:
-        return True, True
-    print(f"\nfirst load, on the wire (target {MAX_KB:g} KB)")
-    for found, name in weights[:MAX_PRINTED]:
-        verdict = "PASS" if found.sent_kb <= MAX_KB else "FAIL"
-        print(
-            f"{name:<36}{found.sent_kb:>8.0f} KB of {found.plain_kb:.0f} KB in {found.files} "
-            f"files  {verdict}"
-        )
-    return True, weights[0][0].sent_kb <= MAX_KB
+            self.addresses.append(address)
 
 
 def weight(client: Any, url: str) -> Weight:
@@ -112,7 +70,7 @@ def _load(client: Any, url: str) -> Iterator[_Body]:
     yield page
     links = _LinkParser()
     links.feed(page.plain.decode())
-    waiting, fetched = [posixpath.join(url, address) for address in links.found], {url}
+    waiting, fetched = [posixpath.join(url, address) for address in links.addresses], {url}
     while waiting:
         address = waiting.pop()
         if address in fetched or address.startswith("data:"):
@@ -123,9 +81,9 @@ def _load(client: Any, url: str) -> Iterator[_Body]:
         if address.endswith((".js", ".css")):
             inner = (next(filter(None, match)) for match in _IMPORTS.findall(body.plain.decode()))
             waiting += [
-                posixpath.normpath(posixpath.join(posixpath.dirname(address), one))
-                for one in inner
-                if one.startswith((".", "/")) or address.endswith(".css")
+                posixpath.normpath(posixpath.join(posixpath.dirname(address), name))
+                for name in inner
+                if name.startswith((".", "/")) or address.endswith(".css")
             ]
 
 

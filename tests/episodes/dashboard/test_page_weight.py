@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from benchmarks.page_weight import MAX_KB, weight
+from tests.episodes.dashboard.page_weight import MAX_KB, weight
 from tests.episodes.ended import end_episode
 from tests.rows import each
 

@@ -4,7 +4,8 @@ tables.
 They belong to six environments with twenty splits and 5,000 tasks, some runs and eight models, and
 have every ending, with lengths and returns distributed as on a real server. Episodes are drawn in
 Python from a seed, and the database generates their steps; the counts, returns and times of an
-episode agree with its steps. Indexes are dropped during the insertion. Used by `dashboard.py`.
+episode agree with its steps. Indexes are dropped during the insertion. The search index is generated
+by the database too, as the follower would take an hour for it. Used by `dashboard.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from random import Random
 from typing import Any
-
-from benchmarks.bulk import analyze, set_sequences, write_rows
 
 ENVIRONMENTS, TASKS, MODELS = 6, 5000, 8
 STEPS = 4000
@@ -31,39 +30,12 @@ DAY_SECONDS = 86_400.0
 MEAN_STEPS = 10
 MAX_STEPS = 60
 _BATCH = 20_000
-_COLUMNS = [
-    "id",
-    "environment_id",
-    "split_id",
-    "task_index",
-    "task_id",
-    "session_id",
-    "user_agent",
-    "key_label",
-    "player",
-    "run_id",
-    "run_step",
-    "model",
-    "labels",
-    "status",
-    "cause",
-    "detail",
-    "is_probe",
-    "steps_count",
-    "failed_count",
-    "refused_count",
-    "return_sum",
-    "return_last",
-    "return_max",
-    "return_mean",
-    "created",
-    "ready",
-    "first_acted",
-    "last_acted",
-    "ended",
-    "duration_seconds",
-    "end_number",
-]
+_COLUMNS = (
+    "id, environment_id, split_id, task_index, task_id, session_id, user_agent, key_label, player, "
+    "run_id, run_step, model, labels, status, cause, detail, is_probe, steps_count, failed_count, "
+    "refused_count, return_sum, return_last, return_max, return_mean, created, ready, first_acted, "
+    "last_acted, ended, duration_seconds, end_number"
+)
 _CAUSES = (
     ["finished"] * 88
     + ["abandoned"] * 5
@@ -71,38 +43,11 @@ _CAUSES = (
     + ["env_error"] * 2
     + ["setup_failed", "interrupted"]
 )
-_WORDS = [
-    "amber",
-    "basin",
-    "cable",
-    "delta",
-    "ember",
-    "fable",
-    "glade",
-    "harbor",
-    "iris",
-    "jade",
-    "kestrel",
-    "larch",
-    "maple",
-    "nectar",
-    "oasis",
-    "pebble",
-    "quartz",
-    "river",
-    "saffron",
-    "thistle",
-    "umber",
-    "velvet",
-    "willow",
-    "yarrow",
-    "zephyr",
-    "copper",
-    "granite",
-    "lantern",
-    "meadow",
-    "orchid",
-]
+_WORDS = (
+    "amber basin cable delta ember fable glade harbor iris jade kestrel larch maple nectar oasis "
+    "pebble quartz river saffron thistle umber velvet willow yarrow zephyr copper granite lantern "
+    "meadow orchid"
+)
 
 _STEPS = """
     INSERT INTO episodes_step (episode_id, "index", tool, input, output, reward, finished, status, error, reason,
@@ -147,24 +92,22 @@ def seed(episodes: int, runs: int) -> int:
     """Fill an empty, migrated database; return the number of steps."""
     from django.db import connection
 
-    from episodes.models import Episode
+    from episodes.models import Episode, Step
 
     world = _world(runs)
     indexes = list(Episode._meta.indexes)
     with connection.schema_editor() as editor:
         for index in indexes:
             editor.remove_index(Episode, index)
-    drawn = _episodes(world, episodes)
-    while rows := list(islice(drawn, _BATCH)):
-        _write_episodes(rows)
-    _make_numbers()
-    for first in range(0, episodes, _BATCH):
-        with connection.cursor() as cursor:
-            cursor.execute(_STEPS.format(words=len(_WORDS)), [first, min(episodes, first + _BATCH)])
+    rows = _episodes(world, episodes)
+    while batch := list(islice(rows, _BATCH)):
+        _write_episodes(batch)
+    _write_steps(episodes)
     for index in indexes:
         with connection.schema_editor() as editor:
             editor.add_index(Episode, index)
-    return _count_and_tidy()
+    _tidy()
+    return Step.objects.count()
 
 
 def _world(runs_count: int) -> World:
@@ -186,14 +129,15 @@ def _world(runs_count: int) -> World:
     for environment, count in zip(environments, SPLITS, strict=True):
         of_splits = [_split(environment, n, TASKS // sum(SPLITS)) for n in range(count)]
         splits.append([split for split, _ in of_splits])
-        tasks.append([found for _, found in of_splits])
+        tasks.append([task_ids for _, task_ids in of_splits])
     moment = datetime.now(UTC)
-    made = [
+    runs = Run.objects.bulk_create(
         Run(name=f"grpo-{n}", model=f"model-{n % MODELS}", created=moment)
         for n in range(runs_count)
-    ]
-    runs = [run.pk for run in Run.objects.bulk_create(made)]
-    return World(tasks, splits, [environment.pk for environment in environments], runs)
+    )
+    return World(
+        tasks, splits, [environment.pk for environment in environments], [run.pk for run in runs]
+    )
 
 
 def _split(environment: Any, number: int, count: int) -> tuple[int, list[int]]:
@@ -202,13 +146,9 @@ def _split(environment: Any, number: int, count: int) -> tuple[int, list[int]]:
     from environments.tasks.split_change import SplitChange, commit
 
     name = ["train", "validation", "test", "hard"][number]
+    question = f"{environment.name}, {name}: what is "
     texts = [
-        json.dumps(
-            {
-                "question": f"{environment.name}, {name}: what is {n} times {n % 97}?",
-                "answer": n * (n % 97),
-            }
-        )
+        json.dumps({"question": f"{question}{n} times {n % 97}?", "answer": n * (n % 97)})
         for n in range(count)
     ]
     rows = [
@@ -287,42 +227,113 @@ def _return(random: Random, environment: int, share: float) -> float:
     return round(max(-1.0, min(1.0, random.gauss(2 * skill - 1, 0.4))), 3)
 
 
-def _write_episodes(rows: list[tuple[Any, ...]]) -> None:
-    times = [
-        _COLUMNS.index(name) for name in ("created", "ready", "first_acted", "last_acted", "ended")
-    ]
-    dated = [
-        tuple(_moment(value) if place in times else value for place, value in enumerate(row))
+def _write_episodes(rows: Sequence[Sequence[Any]]) -> None:
+    """Insert rows of episodes. Times are UTC text without a zone, which both databases read."""
+    from django.db import connection, transaction
+
+    columns = _COLUMNS.split(", ")
+    times = {"created", "ready", "first_acted", "last_acted", "ended"}
+    rows = [
+        [
+            _moment(value) if name in times else value
+            for name, value in zip(columns, row, strict=True)
+        ]
         for row in rows
     ]
-    write_rows("episodes_episode", _COLUMNS, dated)
+    target = f"episodes_episode ({_COLUMNS})"
+    with transaction.atomic(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            with cursor.copy(f"COPY {target} FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+        else:
+            marks = ", ".join("?" * len(columns))
+            connection.connection.executemany(f"INSERT INTO {target} VALUES ({marks})", rows)
 
 
 def _moment(seconds: float | None) -> str | None:
-    """Return a time as text that both databases read: SQLite stores naive UTC, and PostgreSQL's
-    sessions use UTC."""
     return None if seconds is None else str(datetime.fromtimestamp(seconds, UTC))[:-6]
 
 
-def _make_numbers() -> None:
-    """Create two small tables to join with: indexes of steps, and words."""
+def _write_steps(episodes: int) -> None:
+    """Generate the steps of all episodes, from two small tables: indexes of steps, and words."""
     from django.db import connection
 
+    words = _WORDS.split()
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE bench_number (i integer PRIMARY KEY)")
         cursor.execute("CREATE TABLE bench_word (i integer PRIMARY KEY, word text)")
         cursor.executemany("INSERT INTO bench_number VALUES (%s)", [(n,) for n in range(MAX_STEPS)])
-        cursor.executemany("INSERT INTO bench_word VALUES (%s, %s)", list(enumerate(_WORDS)))
-
-
-def _count_and_tidy() -> int:
-    from django.db import connection
-
-    set_sequences("episodes_episode", "episodes_step")
-    analyze()
+        cursor.executemany("INSERT INTO bench_word VALUES (%s, %s)", list(enumerate(words)))
+    for first in range(0, episodes, _BATCH):
+        with connection.cursor() as cursor:
+            cursor.execute(_STEPS.format(words=len(words)), [first, min(episodes, first + _BATCH)])
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE bench_number")
         cursor.execute("DROP TABLE bench_word")
-        cursor.execute("SELECT count(*) FROM episodes_step")
-        [(count,)] = cursor.fetchall()
-    return int(count)
+
+
+def _tidy() -> None:
+    """Do what PostgreSQL needs after rows were inserted: set the next ids, and update the planner's
+    statistics."""
+    from django.db import connection
+
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for table in ("episodes_episode", "episodes_step"):
+                cursor.execute(
+                    f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"
+                )
+            cursor.execute("VACUUM ANALYZE")
+
+
+_DOCUMENT = """
+    s.tool || ' ' || replace(replace(s.input, '"command"', ''), '"', ' ') || ' ' ||
+    replace(replace(replace(substr(s.output, 22), '"detail": null, "type": "text"', ''),
+        '"metadata": null, "reward": null, "finished": false', ''), '"', ' ') || ' ' || s.error
+"""
+"""The tool, input, output and error of a step, as the follower indexes them. The texts are ASCII,
+which both databases split into words as `episodes/search/words.py` does."""
+_WORDS_SQLITE = f"""
+    INSERT INTO episodes_transcriptwords (rowid, words)
+    SELECT t.id, group_concat({_DOCUMENT}, ' ')
+    FROM episodes_transcripttext AS t JOIN episodes_step AS s USING (episode_id)
+    WHERE t.episode_id > %s AND t.episode_id <= %s GROUP BY t.id
+"""
+_WORDS_POSTGRESQL = f"""
+    INSERT INTO episodes_transcripttext (episode_id, words)
+    SELECT s.episode_id, (''''B' || s.episode_id / {{block}} || ''''')::tsvector ||
+        to_tsvector('simple', regexp_replace(
+            lower(string_agg({_DOCUMENT}, ' ' ORDER BY s.index)), '[^a-z0-9]+', ' ', 'g'))
+    FROM episodes_step AS s WHERE s.episode_id > %s AND s.episode_id <= %s GROUP BY s.episode_id
+"""
+
+
+def index_all() -> None:
+    """Index every episode that has steps, in the order of ids, and mark the follower's own part as
+    up to date."""
+    from django.db import connection
+
+    from episodes.models import Episode, Progress, TranscriptText
+    from episodes.rollups.progress import last_end
+    from episodes.rollups.text import TextPart
+    from episodes.search.index import empty
+    from episodes.search.word_table import BLOCK_SUBJECTS
+
+    empty()
+    ids = list(Episode.objects.order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(ids), _BATCH):
+        batch = ids[start : start + _BATCH]
+        span = batch[0] - 1, batch[-1]
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.execute(_WORDS_POSTGRESQL.format(block=BLOCK_SUBJECTS), span)
+                continue
+            texts = (TranscriptText(episode_id=pk) for pk in batch)
+            TranscriptText.objects.bulk_create(texts, batch_size=2000)
+            cursor.execute(_WORDS_SQLITE, span)
+    Progress.objects.update_or_create(name=TextPart.name, defaults={"end_number": last_end()})
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT gin_clean_pending_list('transcripttext_words')")
+            cursor.execute("ANALYZE episodes_transcripttext")
