@@ -1,7 +1,7 @@
 """Writes episodes as JSON Lines without loss, one episode per line, which `importing.py` can
 import.
 
-`docs/decisions/0012-episode-files.md` defines the schema of a line; `episode_line.py` parses it.
+`docs/dashboard.md` has the schema of a line; `episode_line.py` parses it.
 """
 
 from __future__ import annotations
