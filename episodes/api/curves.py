@@ -22,10 +22,10 @@ from episodes.analytics.scopes import people_left_out, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
-from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.api.serializers_figures import CurveSerializer, definitions_content
 from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 OWN = ("x", "from", "to", "points", "threshold", "component", "tokens", "splits")
@@ -78,7 +78,7 @@ class CurvesView(ApiView):
         *FILTERS,
     )
     def get(self, request: Request) -> Response:
-        asked = asked_of(request, self.reader, *OWN)
+        asked = EpisodeFilter.parse(request.GET, also=OWN, viewer=self.reader.viewer)
         axis = cast(Axis, one_of(request, "x", AXES, "episode"))
         points = whole(request, "points", MAX_POINTS, least=1, most=MAX_POINTS) or MAX_POINTS
         shown = Range(real(request, "from"), real(request, "to"))

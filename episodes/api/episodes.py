@@ -18,11 +18,8 @@ from episodes.api.serializers import (
     ListedEpisodeSerializer,
     page_serializer,
 )
-from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.page import page_of, with_snippets
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
-from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
 
 _BOUNDED = serializers.BooleanField(
@@ -46,18 +43,18 @@ class EpisodesView(ApiView):
         *(*FILTERS, "sort", "limit", "after"),
     )
     def get(self, request: Request) -> Response:
-        asked = asked_of(request, self.reader, "sort", "after", "limit")
-        found = page_of(
-            asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request)
+        query = EpisodeListQuery.parse(
+            request.GET, self.reader.viewer, also=("limit",), size=limit_of(request)
         )
-        self.refuse_unknown(found.unknown)
-        for row in (found := with_snippets(found, asked)).rows:
+        result = query.result()
+        self.refuse_unknown(result.unknown)
+        for row in result.rows:
             row.episode.snippet = row.snippet  # type: ignore[attr-defined]  # for the serializer
         rows: Any = ListedEpisodeSerializer(
-            [row.episode for row in found.rows], many=True, context=self.context
+            [row.episode for row in result.rows], many=True, context=self.context
         )
-        members = {"is_bounded": found.is_bounded, "note": note_of(asked)}
-        return Response(page(request, rows.data, found.next, found.previous, **members))
+        members = {"is_bounded": result.is_bounded, "note": result.note}
+        return Response(page(request, rows.data, result.next, result.previous, **members))
 
 
 RELATED = ("environment", "split", "task", "run", "prompt", "tools", "play__guest__invite__study")
@@ -71,18 +68,6 @@ class EpisodeView(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         episode = episode_of(pk, self.reader, *RELATED)
         return Response(EpisodeDetailSerializer(episode, context=self.context).data)
-
-
-def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
-    """Return the filter in the address, limited to what the reader may see. Raises: BadFilter."""
-    return EpisodeFilter.parse(request.GET, also=also, viewer=reader.viewer)
-
-
-def note_of(asked: EpisodeFilter) -> str:
-    """Return what a search for text leaves out, in sentences; empty if that is nothing."""
-    if asked.text is None:
-        return ""
-    return search_note(asked.text, visible_episodes(asked.viewer))
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:

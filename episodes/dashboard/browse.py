@@ -4,8 +4,8 @@ saved views."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django.core.exceptions import BadRequest
@@ -18,23 +18,18 @@ from django.views.decorators.http import require_POST, require_safe
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.models import Environment, Split, Viewer
+from episodes.browsing.episode_list import (
+    EpisodeList,
+    EpisodeListQuery,
+    for_rows,
+    summary_of,
+)
 from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
 from episodes.filtering.names import models, name_tasks, people, runs, studies
-from episodes.filtering.page import (
-    EpisodePage,
-    match_count_of,
-    page_of,
-    shown,
-    summary_of,
-    with_running,
-    with_snippets,
-)
-from episodes.filtering.parameters import BadFilter, trimmed, words
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, Run, SavedView
-from episodes.models.privacy import visible_episodes
-from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
 
@@ -42,13 +37,9 @@ COLUMNS = {
     "ending": "Ending", "environment": "Environment", "task": "Task", "player": "Player", "run": "Run",
     "return": "Return", "steps": "Steps", "duration": "Duration", "time": "Started",
 }  # fmt: skip
-"""Heading by column name, in the order of the table. A sortable column has the name of its sort."""
-PAGING = ("sort", "after", "columns")
-"""Parameters of the page that are not part of the filter."""
-MAX_COLUMNS = 8
-"""Number of labels that have a column."""
-_SORTABLE = ("return", "steps", "duration", "time")
-_RIGHT = ("return", "steps", "duration", "time")
+"""Heading by column name, in the order of the table."""
+SORTABLE = ("return", "steps", "duration", "time")
+"""Columns by which the table can be sorted, as `sort` names them. They are aligned right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,61 +57,53 @@ class ColumnHead:
 @require_safe
 @never_cache
 def episodes(request: HttpRequest) -> HttpResponse:
-    """Return the page, or only its table for htmx. Raises: BadRequest with the reason why a filter
-    cannot be used."""
+    """Return the page, or only its table for htmx. Raises: BadFilter."""
+    query = EpisodeListQuery.parse(request.GET, viewer_of(request.user), also=("columns",))
     if request.headers.get("HX-Request"):
-        sees = sight_of(request.user)
         return shared_part(
-            request, "episodes/browse_table.html", sees, lambda: _listed(request).table
+            request,
+            "episodes/browse_table.html",
+            sight_of(request.user),
+            lambda: _table(query, query.result(blind_to(request.user))),
         )
-    asked, page, table = _listed(request)
-    return render(
-        request,
-        "episodes/browse.html",
-        table | _form(asked, page, request.GET.get("sort", "")),
-        status=400 if page.unknown else 200,
-    )
+    page = query.result(blind_to(request.user))
+    context = _table(query, page) | _form(query, page)
+    return render(request, "episodes/browse.html", context, status=400 if page.unknown else 200)
 
 
-class Listed(NamedTuple):
-    asked: EpisodeFilter
-    page: EpisodePage
-    table: dict[str, Any]
-    """Variables of the template of the table."""
-
-
-def _listed(request: HttpRequest) -> Listed:
-    """Return what the address of the list asks for. Raises: BadRequest."""
-    query = request.GET
-    sort, after = query.get("sort", ""), query.get("after", "")
-    columns = label_columns(query.get("columns", ""))
-    asked = EpisodeFilter.parse(query, also=PAGING, viewer=viewer_of(request.user))
-    page = page_of(asked, sort, after)
-    if page.has_running:
-        page = with_running(page, blind=blind_to(request.user))
-    page = with_snippets(page, asked)
+def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
+    """Return the template variables of the table."""
     name_tasks(row.episode for row in page.rows)
-    return Listed(asked, page, _table(asked, page, Shown(sort, columns), after))
+    order = {"sort": query.sort, "columns": ",".join(query.labels)}
+    return {
+        "asked": query.filter,
+        "page": page,
+        "heads": _heads(query),
+        "columns": query.labels,
+        "width": 1 + len(COLUMNS) + len(query.labels),
+        "total": str(query.match_count(page)),
+        "seal_note": _seal_note(page.named, query.filter.viewer),
+        "next": query.to_query(after=page.next) if page.next else "",
+        "previous": query.to_query(after=page.previous) if page.previous else "",
+        "first": query.to_query(),
+        "kept": urlencode({name: text for name, text in order.items() if text}),
+        "is_first": not query.after,
+        "is_by_figure": query.sort.removeprefix("-") not in ("", "time"),
+    }
 
 
-class Shown(NamedTuple):
-    """How the list shows what the filter finds."""
-
-    sort: str
-    columns: Sequence[str]
-    """Names of labels that have a column."""
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        return {"sort": self.sort, "columns": ",".join(self.columns)}
-
-
-def label_columns(text: str) -> list[str]:
-    """Return the names of labels in the parameter `columns`. Raises: BadFilter."""
-    names = list(dict.fromkeys(filter(None, map(trimmed, words("columns", text).split(",")))))
-    if len(names) > MAX_COLUMNS:
-        raise BadFilter("columns", text, f"at most {MAX_COLUMNS} labels are shown")
-    return names
+def _heads(query: EpisodeListQuery) -> list[ColumnHead]:
+    sort = query.sort or "-time"
+    heads = []
+    for name, label in COLUMNS.items():
+        direction = ""
+        if sort.removeprefix("-") == name:
+            direction = "descending" if sort.startswith("-") else "ascending"
+        is_sortable = name in SORTABLE
+        order = name if direction == "descending" else f"-{name}"
+        link = query.to_query(sort=order) if is_sortable else ""
+        heads.append(ColumnHead(name, label, is_sortable, link, direction))
+    return heads
 
 
 def _seal_note(named: NamedRows, viewer: Viewer) -> str:
@@ -141,75 +124,31 @@ def _seal_note(named: NamedRows, viewer: Viewer) -> str:
     return ""
 
 
-def _labels(page: EpisodePage, columns: Sequence[str]) -> dict[int, list[str | None]]:
-    """Return the values of these labels by episode; None where it lacks the label. One query, or
-    none."""
-    if not columns:
-        return {}
-    episodes = Episode.objects.filter(pk__in=[row.episode.pk for row in page.rows]).only("labels")
-    found = {one.pk: one.labels_object for one in episodes}
-    return {pk: [labels.get(name) for name in columns] for pk, labels in found.items()}
-
-
-def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -> dict[str, Any]:
-    labels, kept = _labels(page, listed.columns), listed.parameters
-    return {
-        "asked": asked,
-        "page": page,
-        "rows": [(row, labels.get(row.episode.pk, ())) for row in page.rows],
-        "heads": list(_heads(asked, listed)),
-        "columns": listed.columns,
-        "width": 1 + len(COLUMNS) + len(listed.columns),
-        "total": str(match_count_of(asked, page)),
-        "seal_note": _seal_note(page.named, asked.viewer),
-        "search_note": ""
-        if asked.text is None
-        else search_note(asked.text, visible_episodes(asked.viewer)),
-        "next": asked.to_query(**kept, after=page.next) if page.next else "",
-        "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",
-        "first": asked.to_query(**kept),
-        "kept": urlencode({name: text for name, text in kept.items() if text}),
-        "is_first": not after,
-        "is_by_figure": listed.sort.removeprefix("-") not in ("", "time"),
-    }
-
-
-def _heads(asked: EpisodeFilter, listed: Shown) -> Sequence[ColumnHead]:
-    sort, columns = listed.sort, listed.parameters["columns"]
-    by, is_descending = (sort or "-time").removeprefix("-"), (sort or "-time").startswith("-")
-    found = []
-    for name, label in COLUMNS.items():
-        is_by = name == by
-        order = name if is_by and is_descending else f"-{name}"
-        query = asked.to_query(sort=order, columns=columns) if name in _SORTABLE else ""
-        direction = ("descending" if is_descending else "ascending") if is_by else ""
-        found.append(ColumnHead(name, label, name in _RIGHT, query, direction))
-    return found
-
-
-def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
+def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     """Return the template variables of the filter form."""
-    viewer = asked.viewer
+    filter_, viewer = query.filter, query.filter.viewer
     environments = list(Environment.objects.seen_by(viewer).only("name", "default_return"))
-    chosen = next((row for row in environments if row.name == asked.environment), None)
+    environment = next((row for row in environments if row.name == filter_.environment), None)
+    splits: Sequence[str] = ()
+    if environment is not None:
+        splits = list(Split.objects.filter(environment=environment).values_list("name", flat=True))
+    is_of_people = filter_.who is not None or filter_.player == "human"
     return {
-        "values": asked.values(),
-        "chips": asked.chips(),
-        "sort": sort,
+        "values": filter_.values(),
+        "chips": filter_.chips(),
+        "sort": query.sort,
         "environments": [row.name for row in environments],
-        "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True)
-        if chosen
-        else (),
+        "splits": splits,
         "runs": runs(viewer),
-        "namesakes": Run.objects.seen_by(viewer).namesakes(asked.run) if asked.run else [],
+        "namesakes": Run.objects.seen_by(viewer).namesakes(filter_.run) if filter_.run else [],
         "models": models(viewer),
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
         "players": PLAYER_CHOICES.items(),
-        "people": people(viewer) if asked.who is not None or asked.player == "human" else (),
+        "people": people(viewer) if is_of_people else (),
         "studies": studies(viewer),
         "views": saved_views(viewer),
         "definition": page.definition,
-        "own_definition": chosen.default_return if chosen else "",
+        "own_definition": environment.default_return if environment else "",
     }
 
 
@@ -217,12 +156,12 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
 @never_cache
 def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the preview pane. The parameter `return` names the definition of the return."""
-    episode = shown(Episode.objects.select_related("prompt").filter(pk=pk)).first()
+    episode = for_rows(Episode.objects.select_related("prompt").filter(pk=pk)).first()
     if episode is None:
         raise Http404(f"There is no episode {pk}. It may have been deleted.")
     name_tasks([episode])
-    asked = EpisodeFilter.parse(request.GET, viewer=viewer_of(request.user))
-    definition = NamedRows.of(asked).definition(asked)
+    filter_ = EpisodeFilter.parse(request.GET, viewer=viewer_of(request.user))
+    definition = NamedRows.of(filter_).definition(filter_)
     context = {
         "episode": episode,
         "summary": summary_of(episode),
@@ -243,19 +182,19 @@ def saved_views(viewer: Viewer) -> list[SavedView]:
     A few queries for each view if something is hidden, otherwise one.
     """
     views = list(SavedView.objects.all())
-    return (
-        [view for view in views if _is_known(view.query, viewer)]
-        if viewer.hides_anything
-        else views
-    )
-
-
-def _is_known(query: str, viewer: Viewer) -> bool:
-    try:
-        asked = EpisodeFilter.parse(dict(parse_qsl(query)), also=PAGING, viewer=viewer)
-    except BadFilter:
-        return False
-    return not NamedRows.of(asked).unknown
+    if not viewer.hides_anything:
+        return views
+    known = []
+    for view in views:
+        try:
+            query = EpisodeListQuery.parse(
+                dict(parse_qsl(view.query)), viewer, also=("after", "columns")
+            )
+        except BadFilter:  # a parameter that an earlier version had
+            continue
+        if not NamedRows.of(query.filter).unknown:
+            known.append(view)
+    return known
 
 
 @require_POST
@@ -267,14 +206,13 @@ def save_view(request: HttpRequest) -> HttpResponse:
         raise BadRequest(
             f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}."
         )
-    given = dict(parse_qsl(query, max_num_fields=100))
     try:
-        asked = EpisodeFilter.parse(given, also=PAGING, viewer=viewer_of(request.user))
-        page_of(asked, given.get("sort", ""), size=1)
-        label_columns(given.get("columns", ""))
+        parameters = dict(parse_qsl(query, max_num_fields=100))
+        saved = EpisodeListQuery.parse(parameters, viewer_of(request.user), also=("columns",))
+        replace(saved, size=1).result()  # refuses a cursor of another order
     except (BadFilter, ValueError) as error:
         raise BadRequest(f"This view cannot be saved: {error}") from error
-    kept = asked.to_query(sort=given.get("sort", ""), columns=given.get("columns", ""))
+    kept = saved.to_query()
     author = request.user.get_username()[:150]
     SavedView.objects.update_or_create(name=name, defaults={"query": kept, "author": author})
     return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")

@@ -15,12 +15,12 @@ from environments.database.storable import id_in
 from environments.display.addresses import refuse_others, takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
+from episodes.browsing.episode_list import for_rows, summary_of
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
 from episodes.filtering.names import name_tasks
-from episodes.filtering.page import shown, summary_of
 from episodes.filtering.parameters import BadFilter, trimmed
 from episodes.models import Episode
 from episodes.transcript.comparison import comparison_of
@@ -61,7 +61,7 @@ def _suggested(request: HttpRequest) -> list[SuggestedPair]:
     succeeded."""
     seen = Episode.objects.seen_by(viewer_of(request.user))
     pairs = pairs_to_compare(seen)
-    episodes = shown(seen).in_bulk([pk for pair in pairs for pk in pair])
+    episodes = for_rows(seen).in_bulk([pk for pair in pairs for pk in pair])
     name_tasks(episodes.values())
     return [
         SuggestedPair(episodes[failed], episodes[solved], summary_of(episodes[failed]))

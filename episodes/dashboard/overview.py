@@ -35,13 +35,13 @@ from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.rule import FAILURES
+from episodes.browsing.episode_list import summaries
+from episodes.browsing.running_episodes import ended, running, running_count
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.shared_parts import shared_part
 from episodes.dashboard.view_parameters import asked_context
 from episodes.filtering.names import name_tasks
-from episodes.filtering.page import summaries
 from episodes.filtering.parameters import definition_in
-from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of

@@ -28,6 +28,7 @@ from episodes.analytics.runs import (
 )
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
@@ -38,7 +39,6 @@ from episodes.dashboard.run_filter import PARAMETERS as FILTERS
 from episodes.dashboard.view_parameters import asked_context, definitions_context
 from episodes.filtering.filters import EpisodeFilter, episodes_query
 from episodes.filtering.names import name_tasks
-from episodes.filtering.page import page_of
 from episodes.filtering.parameters import chosen, definition_in, given
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.config_values import Scalar, config_values, value_text
@@ -160,7 +160,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": steps_of(row, line.definition, SHOWN_STEPS, line.split),
         "reported": reported_usage(row),
-        "episodes": page_of(replace(asked.filter, viewer=viewer), size=SHOWN_EPISODES).rows,
+        "episodes": EpisodeListQuery(replace(asked.filter, viewer=viewer), size=SHOWN_EPISODES)
+        .result()
+        .rows,
     }
     name_tasks(one.episode for one in context["episodes"])
     context["mistaken"] = (

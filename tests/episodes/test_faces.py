@@ -12,22 +12,30 @@ from tests.rows import each
 pytestmark = pytest.mark.django_db
 
 
+QUERIES = {
+    ("/episodes/export", "/api/episodes/export"): [
+        "format=xlsx",
+        "format=csv&run=",
+        "format=csv&ending=eaten",
+        "format=csv&min_return=high",
+        "format=csv&margin=-1",
+        "format=csv&success=maybe",
+        "format=csv&images=xml",
+    ],
+    ("/episodes/", "/api/episodes"): [
+        "ending=eaten",
+        "split=train",
+        "sort=luck",
+        "after=x",
+        "return_from=2&return_to=1",
+    ],
+}
+"""Addresses of a page and of the same question in the API, with queries that both refuse."""
+
+
 @each(
     ("page", "api", "query"),
-    [
-        *(
-            ("/episodes/export", "/api/episodes/export", f"format=csv&{query}")
-            for query in (
-                "format=xlsx",
-                "run=",
-                "ending=eaten",
-                "min_return=high",
-                "margin=-1",
-                "success=maybe",
-                "images=xml",
-            )
-        ),
-    ],
+    [(*addresses, query) for addresses, queries in QUERIES.items() for query in queries],
 )
 def test_a_bad_value_gets_the_same_sentence_on_the_page_and_in_the_api(
     client: Client, page: str, api: str, query: str

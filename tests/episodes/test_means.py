@@ -11,7 +11,7 @@ from django.test import Client
 
 from environments.checking.checks.rewards import return_of
 from episodes.attempts.return_so_far import ReturnSoFar
-from episodes.filtering.running_episodes import so_far
+from episodes.browsing.running_episodes import so_far
 from episodes.models import Episode
 from episodes.recording.interrupted_episodes import close_interrupted
 from episodes.rollups.follower import catch_up

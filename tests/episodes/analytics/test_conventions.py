@@ -19,7 +19,7 @@ from episodes.analytics.players import at_task
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.scopes import scope_of
 from episodes.analytics.summary_cover import cover
-from episodes.filtering.page import page_of
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.models import Episode, Run
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import end_episode
@@ -82,8 +82,8 @@ def test_a_filter_for_attempts_finds_what_the_figures_count() -> None:
         total = curve(scope, Definition(convention=convention)).total
         given = {name: getattr(convention, name) for name in CONVENTION_PARTS}
         asked = episode_filter(environment="echo", ending="attempt", **given)
-        assert total and page_of(asked).matches in (None, total.n)
-        assert len(page_of(asked, size=500).rows) == total.n
+        assert total and EpisodeListQuery(asked).result().matches in (None, total.n)
+        assert len(EpisodeListQuery(asked, size=500).result().rows) == total.n
 
 
 def test_activity_follows_the_conventions_of_its_environments() -> None:

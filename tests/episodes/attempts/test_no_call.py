@@ -15,7 +15,7 @@ from django.db import connection
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
 from episodes.attempts.rule import ending_of, is_rollout
-from episodes.filtering.page import page_of
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.models import Episode, Progress
 from tests.episodes.recorded import record
 from tests.episodes.transfer.record import forget_everything, import_text, text_of
@@ -111,7 +111,10 @@ def test_a_filter_finds_it() -> None:
     for cause in ("no_call", "finished", "env_error", "setup_failed"):
         make_episode(cause=cause)
     found = {
-        ending: [row.episode.cause for row in page_of(episode_filter(ending=ending)).rows]
+        ending: [
+            row.episode.cause
+            for row in EpisodeListQuery(episode_filter(ending=ending)).result().rows
+        ]
         for ending in ENDINGS
     }
     assert found == {

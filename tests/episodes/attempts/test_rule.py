@@ -18,8 +18,8 @@ from episodes.analytics.people import people_of
 from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import FAILURES, kind_of, return_of
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.filtering.conditions import episodes_of
-from episodes.filtering.page import page_of
 from episodes.models import Episode, Play
 from episodes.recording.recorder import Recorder
 from episodes.rollups.activity import ActivityPart
@@ -96,9 +96,12 @@ def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
 
 
 def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
-    listed = [row.episode.pk for row in page_of(episode_filter(ending="attempt")).rows]
+    listed = [
+        row.episode.pk for row in EpisodeListQuery(episode_filter(ending="attempt")).result().rows
+    ]
     of_people = [
-        row.episode.pk for row in page_of(episode_filter(ending="attempt", player="human")).rows
+        row.episode.pk
+        for row in EpisodeListQuery(episode_filter(ending="attempt", player="human")).result().rows
     ]
     last = Episode.objects.latest("pk").pk
     assert last not in listed and len(listed) == 2
@@ -112,7 +115,7 @@ def test_a_filter_for_continuations_finds_it(parent: Episode) -> None:
         episode_filter(ending="continued"),
         episode_filter(ending="continued", environment="math"),
     ):
-        assert [row.episode.pk for row in page_of(asked).rows] == [last]
+        assert [row.episode.pk for row in EpisodeListQuery(asked).result().rows] == [last]
 
 
 def test_an_infrastructure_failure_stays_one(parent: Episode) -> None:
@@ -212,6 +215,8 @@ def test_lists_mark_what_was_left_in_a_study_that_does_not_count_it(
             0.5, task=parent.task, cause="abandoned", player="human", key_label="@bob (guest 1)"
         )
         Play.objects.create(episode=left, counts_left=counts_left)
-    assert [row.episode.pk for row in page_of(episode_filter(ending="abandoned")).rows] == [left.pk]
+    assert [
+        row.episode.pk for row in EpisodeListQuery(episode_filter(ending="abandoned")).result().rows
+    ] == [left.pk]
     assert client.get("/episodes/").content.decode().count("left, not counted") == 1
     assert client.get(f"/episodes/{left.pk - 1}/").content.decode().count("left, not counted") == 1

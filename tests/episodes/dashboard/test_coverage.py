@@ -18,8 +18,8 @@ from django.test import AsyncClient, Client
 
 from environments.models import UNRESTRICTED, Environment, Task
 from environments.scoring.convention import CONVENTION_PARTS, Convention
+from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.page import match_count_of, page_of
 from episodes.models import Play
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episode
@@ -135,7 +135,7 @@ def counted_links(page: str) -> Iterator[tuple[str, int]]:
 def rows_behind(query: str) -> int:
     """Return how many episodes the list at this address has."""
     asked = EpisodeFilter.parse(QueryDict(query), UNRESTRICTED)
-    return match_count_of(asked, page_of(asked)).count
+    return EpisodeListQuery(asked).match_count(EpisodeListQuery(asked).result()).count
 
 
 def test_a_figure_counts_the_rows_that_its_link_lists(client: Client, played: Played) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from environments.models import UNRESTRICTED, Environment, Viewer
+from episodes.browsing.episode_list import EpisodeListQuery
+from episodes.browsing.running_episodes import ended, running, running_count
 from episodes.filtering import names
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.page import match_count_of, page_of
 from episodes.filtering.rollouts import RolloutFilter
-from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run
 from tests.episodes.reported import reported
 from tests.rows import each
@@ -62,9 +62,9 @@ def asked(viewer: Viewer, **query: str) -> EpisodeFilter:
 
 @each("sort", ["", "return", "-steps", "-duration"])
 def test_lists_and_counts_leave_out_its_episodes(viewer: Viewer, sort: str) -> None:
-    page = page_of(asked(viewer), sort)
+    page = EpisodeListQuery(asked(viewer), sort).result()
     assert {row.episode.environment.name for row in page.rows} == {"public"}
-    assert match_count_of(asked(viewer), page).count == 3
+    assert EpisodeListQuery(asked(viewer), sort).match_count(page).count == 3
     assert episodes_of(asked(UNRESTRICTED)).count() == 6
 
 

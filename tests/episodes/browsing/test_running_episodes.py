@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import UNRESTRICTED
-from episodes.filtering.running_episodes import MAX_ADDED, SoFar, ended, running, so_far
+from episodes.browsing.running_episodes import MAX_ADDED, SoFar, ended, running, so_far
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db

@@ -1,5 +1,5 @@
 """Orders of episodes, and the keys of one page: places in an order, from a start on. Used by
-`page.py`.
+`episode_list.py`.
 
 A page is one plain query: the filter's conditions, the order, as many rows as the page has. That
 takes long where no index gives both the matches and their order: for ranges in the order of time,
@@ -11,9 +11,13 @@ docs/decisions/0017-plain-filters.md has the numbers.
 
 from __future__ import annotations
 
+import base64
 import heapq
+import json
+import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Self
 
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -135,12 +139,71 @@ class Direction(NamedTuple):
     @property
     def segments(self) -> list[Segment]:
         """Segments that remain to be read, in the order of reading."""
-        found = self.order.segments[::-1] if self.is_backward else self.order.segments
-        return found[found.index(self.start.segment) :] if self.start else found
+        segments = self.order.segments[::-1] if self.is_backward else self.order.segments
+        return segments[segments.index(self.start.segment) :] if self.start else segments
+
+    @property
+    def cursor(self) -> str:
+        """The direction as text for an address, opaque to clients; empty if it has no start."""
+        if self.start is None:
+            return ""
+        segment, value, pk = self.start
+        value = value.isoformat() if isinstance(value, datetime) else value
+        text = json.dumps(
+            [str(self.order), segment, value, pk, self.is_backward], separators=(",", ":")
+        )
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, cursor: str, order: EpisodeOrder) -> Self:
+        """Return the direction of a cursor; from the start if it is empty. Raises: BadFilter if it
+        was not written for this order."""
+        if not cursor:
+            return cls(order)
+        try:
+            raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+            sign, segment, value, pk, is_backward = json.loads(raw)
+            if sign != str(order):
+                raise BadFilter(
+                    "after",
+                    cursor,
+                    "it belongs to another order or filter; leave it out for the first page",
+                )
+            if (
+                segment not in order.segments
+                or not _is_whole(pk)
+                or not isinstance(is_backward, bool)
+            ):
+                raise TypeError
+            return cls(order, EpisodeKey(segment, _value(value, order, segment), pk), is_backward)
+        except (ValueError, TypeError, RecursionError):
+            reason = "it is not a cursor from a page of episodes; leave it out for the first page"
+            raise BadFilter("after", cursor, reason) from None
+
+
+def _value(value: Any, order: EpisodeOrder, segment: str) -> Any:
+    """Return the value of a key as it was before `Direction.cursor`. Raises: TypeError, ValueError if the
+    order has no such."""
+    if segment != "known":
+        is_allowed = value is None
+    elif order.column == "created":
+        value = datetime.fromisoformat(value)
+        is_allowed = value.tzinfo is not None
+    else:
+        is_allowed = _is_whole(value) or (
+            order.is_figure and isinstance(value, float) and math.isfinite(value)
+        )
+    if not is_allowed:
+        raise TypeError
+    return value
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_BIGINT
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodesFound:
+class KeySearch:
     keys: list[EpisodeKey]
     """Keys in the order in which they were read, which is reversed for a page that is read
     backwards."""
@@ -175,11 +238,11 @@ def has_index(parts: frozenset[str]) -> bool:
 
 def read(
     rows: QuerySet[Episode], parts: frozenset[str], direction: Direction, size: int
-) -> EpisodesFound:
+) -> KeySearch:
     """Return up to `size` keys of `rows` in the direction. `parts`: `conditions.parts_of` their
     filter."""
     if parts <= {direction.order.part}:
-        return EpisodesFound(_plain(rows, direction, size))
+        return KeySearch(_plain(rows, direction, size))
     if direction.order.is_figure:
         return _by_figure(rows, direction, size)
     edge = None if has_index(parts) else _edge(direction, MAX_LOOKED_AT)
@@ -189,7 +252,7 @@ def read(
         if parts & _RANGES
         else (_plain(rows, direction, size), None)
     )
-    return EpisodesFound(keys, edge if len(keys) < size else None, None if edge else count)
+    return KeySearch(keys, edge if len(keys) < size else None, None if edge else count)
 
 
 def _by_time(
@@ -205,18 +268,18 @@ def _by_time(
     return _plain(rows, direction, size), None
 
 
-def _by_figure(rows: QuerySet[Episode], direction: Direction, size: int) -> EpisodesFound:
+def _by_figure(rows: QuerySet[Episode], direction: Direction, size: int) -> KeySearch:
     newest = Direction(EpisodeOrder("id"))
     edge = _edge(newest, MAX_SORTED_BY_COUNT if direction.order.is_counted else MAX_LOOKED_AT)
     rows = _within(rows, edge, newest)
     if direction.order.is_counted:
-        return EpisodesFound(_plain(rows, direction, size), edge)
+        return KeySearch(_plain(rows, direction, size), edge)
     if len(keys := _among_first(rows, direction, size)) == size:
-        return EpisodesFound(keys, edge)
+        return KeySearch(keys, edge)
     if (few := _few(rows, direction.order)) is not None:
-        return EpisodesFound(_sorted(few, direction, size), edge, None if edge else len(few))
+        return KeySearch(_sorted(few, direction, size), edge, None if edge else len(few))
     is_rare = rows[: MAX_SORTED_BY_DATABASE + 1].count() <= MAX_SORTED_BY_DATABASE
-    return EpisodesFound(_plain(rows, direction, size, is_sorted=is_rare), edge)
+    return KeySearch(_plain(rows, direction, size, is_sorted=is_rare), edge)
 
 
 def _among_first(rows: QuerySet[Episode], direction: Direction, size: int) -> list[EpisodeKey]:

@@ -44,7 +44,7 @@ class Playing:
     """A running or ended episode as a line of a list."""
 
     episode: Episode
-    """The episode with what `page.summaries` needs."""
+    """The episode with what `episode_list.summaries` needs."""
     steps: int
     return_so_far: float | None
     """Return by the definition of the list; None if there is none."""

@@ -10,11 +10,11 @@ from django.db import connection
 
 from environments.models import UNRESTRICTED, Environment
 from environments.scoring.convention import Convention
-from episodes.filtering import keys
-from episodes.filtering import page as match_count
+from episodes.browsing import episode_keys as keys
+from episodes.browsing import episode_list
+from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.page import EpisodePage, match_count_of, page_of
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.search.index import index
@@ -31,11 +31,15 @@ def asked(**values: str) -> EpisodeFilter:
     return EpisodeFilter.parse(values, UNRESTRICTED)
 
 
-def ids(page: EpisodePage) -> list[int]:
+def page_of(filter: EpisodeFilter, sort: str = "", after: str = "", size: int = 50) -> EpisodeList:
+    return EpisodeListQuery(filter, sort, after, size=size).result()
+
+
+def ids(page: EpisodeList) -> list[int]:
     return [row.episode.pk for row in page.rows]
 
 
-def forth(filter: EpisodeFilter, sort: str, size: int = 3) -> list[EpisodePage]:
+def forth(filter: EpisodeFilter, sort: str, size: int = 3) -> list[EpisodeList]:
     """Return all pages, starting with the first."""
     pages = [page_of(filter, sort, size=size)]
     while pages[-1].next:
@@ -43,7 +47,7 @@ def forth(filter: EpisodeFilter, sort: str, size: int = 3) -> list[EpisodePage]:
     return pages
 
 
-def back(filter: EpisodeFilter, sort: str, last: EpisodePage, size: int = 3) -> list[EpisodePage]:
+def back(filter: EpisodeFilter, sort: str, last: EpisodeList, size: int = 3) -> list[EpisodeList]:
     """Return all pages from `last` back to the first."""
     pages = [last]
     while pages[-1].previous:
@@ -332,7 +336,8 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
 
 def total(**query: str) -> str:
     """Return the number of matches as a page of two episodes shows it."""
-    return str(match_count_of(asked(**query), page_of(asked(**query), size=2)))
+    listed = EpisodeListQuery(asked(**query), size=2)
+    return str(listed.match_count(listed.result()))
 
 
 def test_a_match_count_is_of_what_a_filter_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,9 +345,9 @@ def test_a_match_count_is_of_what_a_filter_finds(monkeypatch: pytest.MonkeyPatch
         make_episode(model="m", player="script" if number % 2 else "agent")
     assert [total(**query) for query in ({}, {"model": "m"}, {"run": "x"})] == ["7", "7", "0"]
     assert total(model="m", player="script") == "3"
-    monkeypatch.setattr(match_count, "LOOKED_AT_FOR_COUNT", 3)
+    monkeypatch.setattr(episode_list, "LOOKED_AT_FOR_COUNT", 3)
     assert total(model="m", player="script") == "at least 2"
-    monkeypatch.setattr(match_count, "MAX_COUNTED", 5)
+    monkeypatch.setattr(episode_list, "MAX_COUNTED", 5)
     assert total(model="m") == "more than 5"
 
 
