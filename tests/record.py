@@ -136,4 +136,4 @@ class _Listing(ClassTasks):
     """Uses the class's own num_tasks and get_task, including the defaults of the base classes."""
 
     async def _ask(self, method: str, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
-        return await self._call_user(getattr(self._hosted.cls, method), *args, passing=passing)
+        return await self._call_user(getattr(self._environment.cls, method), *args, passing=passing)
