@@ -11,8 +11,9 @@ attempted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, get_args
 
 from django.db.models import QuerySet
 
@@ -20,13 +21,12 @@ from environments.database.json_rows import among
 from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.tasks.split_indexes import served
 from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.leaderboard_results import (
     By,
     EndingsByTask,
-    LeaderboardResult,
     at_tasks,
     counted,
     endings_by_task,
@@ -34,8 +34,9 @@ from episodes.analytics.leaderboard_results import (
     tasks_attempted,
 )
 from episodes.analytics.players import people_in
-from episodes.analytics.run_splits import SplitChoice, splits_of
+from episodes.analytics.run_splits import SplitChoice, are_together_in, split_named, splits_of
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
+from episodes.filtering.parameters import chosen, definition_in, given, words
 from episodes.models import Episode, Run
 
 TASKS = ("all", "shared")
@@ -94,83 +95,135 @@ class Leaderboard:
         return self.is_shared or any(row.is_human and row.n for row in self.rows)
 
 
-def _within(episodes: QuerySet[Episode], split: Split | None) -> QuerySet[Episode]:
-    return episodes if split is None else episodes.filter(task__in=served(split).values("task"))
+@dataclass(frozen=True, slots=True)
+class LeaderboardQuery:
+    environment: Environment
+    viewer: Viewer
+    """Who looks. By run, runs that do not exist for them have no row; neither are studies counted
+    that do not exist for them."""
+    split: Split | None = None
+    by: By = "model"
+    definition: Definition | None = None
+    """None for the environment's own."""
+    is_shared: bool = False
+    """Whether only the tasks count that people and another row attempted."""
+    are_together: bool = False
+    """Whether, by run, all tasks count though a run played several splits. Otherwise the leaderboard
+    is that of the first split that the newest such run played."""
 
+    PARAMETERS: ClassVar = (*SplitChoice.PARAMETERS, "by", "tasks", *DEFINITION_PARAMETERS)
 
-def leaderboard(
-    environment: Environment,
-    viewer: Viewer,
-    split: Split | None = None,
-    by: By = "model",
-    definition: Definition | None = None,
-    *,
-    is_shared: bool = False,
-    are_together: bool = False,
-) -> Leaderboard:
-    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most,
-    twelve by run.
-
-    By run, runs that do not exist for the viewer have no row. Neither are studies counted that do
-    not exist for them. `is_shared`: count only the tasks that people and another row attempted.
-    `are_together`: by run, count all tasks though a run played several splits. Otherwise the
-    leaderboard is that of
-    the first split that the newest such run played.
-    """
-    chosen = definition or definition_of(environment)
-    bound, shared = 0, None
-    people: EndingsByTask = endings_by_task(
-        _within(people_in(environment, viewer), split), "player", chosen
-    )
-    if by != "player" and chosen == definition_of(environment):
-        results, shared = counted(
-            environment, split, by, tasks_attempted(people, chosen) if is_shared else None
+    @classmethod
+    def parse(
+        cls, parameters: Mapping[str, str], environment: Environment, viewer: Viewer
+    ) -> LeaderboardQuery:
+        """Return the query in an address. Raises: BadFilter."""
+        by: By | None = given(parameters, "by", chosen(get_args(By)))
+        return cls(
+            environment,
+            viewer,
+            split_named(environment, given(parameters, "split", words)),
+            by or "model",
+            definition_of(environment, definition_in(parameters)),
+            is_shared=given(parameters, "tasks", chosen(TASKS)) == "shared",
+            are_together=are_together_in(parameters),
         )
-    else:
-        own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
-        bound = floor_of(filtered(own, environment.name, own))
-        endings: EndingsByTask = endings_by_task(
-            _within(own.filter(pk__gt=bound), split), by, chosen
+
+    def result(self) -> Leaderboard:
+        """Return the leaderboard. Five queries at most, twelve by run."""
+        environment, viewer, by = self.environment, self.viewer, self.by
+        definition = self.definition or definition_of(environment)
+        bound, shared = 0, None
+        people: EndingsByTask = endings_by_task(
+            self._within(people_in(environment, viewer)), "player", definition
         )
-        if is_shared:
-            others = {
-                place: found
-                for place, found in endings.items()
-                if by != "player" or place[0] != "human"
-            }
-            shared = tasks_attempted(people, chosen) & tasks_attempted(others, chosen)
-            endings = at_tasks(endings, shared)
-        results = results_of(endings, chosen)
-    if by == "run":
-        runs = Run.objects.seen_by(viewer).filter(among("name", list(results)))
-        seen = dict(runs.order_by("-pk").values_list("name", "pk"))
-        results = {key: found for key, found in results.items() if key in seen}
-        if (
-            split is None
-            and not are_together
-            and (first := _split_of_runs(environment, list(seen.values())))
-        ):
-            return leaderboard(environment, viewer, first, by, definition, is_shared=is_shared)
-    of_people = (
-        {}
-        if by == "player"
-        else results_of(people if shared is None else at_tasks(people, shared), chosen)
-    )
-    tasks = _tasks(environment, split) if shared is None else len(shared)
-    each = [(key, found, by == "player" and key == "human") for key, found in results.items()]
-    each += [(key, found, True) for key, found in of_people.items()]
-    rows = [_row(key, found, tasks, chosen, is_human=is_human) for key, found, is_human in each]
-    return Leaderboard(
-        environment=environment,
-        split=split,
-        by=by,
-        definition=chosen,
-        rows=_best([row for row in rows if row.is_listed]),
-        tasks=tasks,
-        is_shared=is_shared,
-        is_bounded=bound > 0,
-        note=_note(environment, is_bounded=bound > 0),
-    )
+        if by != "player" and definition == definition_of(environment):
+            attempted = tasks_attempted(people, definition) if self.is_shared else None
+            results, shared = counted(environment, self.split, by, attempted)
+        else:
+            own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
+            bound = floor_of(filtered(own, environment.name, own))
+            endings: EndingsByTask = endings_by_task(
+                self._within(own.filter(pk__gt=bound)), by, definition
+            )
+            if self.is_shared:
+                others = {
+                    place: kinds
+                    for place, kinds in endings.items()
+                    if by != "player" or place[0] != "human"
+                }
+                shared = tasks_attempted(people, definition) & tasks_attempted(others, definition)
+                endings = at_tasks(endings, shared)
+            results = results_of(endings, definition)
+        if by == "run":
+            runs = Run.objects.seen_by(viewer).filter(among("name", list(results)))
+            ids = dict(runs.order_by("-pk").values_list("name", "pk"))
+            results = {key: result for key, result in results.items() if key in ids}
+            if self.split is None and not self.are_together:
+                first = _split_of_runs(environment, list(ids.values()))
+                if first is not None:
+                    return replace(self, split=first).result()
+        of_people = {}
+        if by != "player":
+            of_people = results_of(
+                people if shared is None else at_tasks(people, shared), definition
+            )
+        tasks = self._task_count() if shared is None else len(shared)
+        each = [(key, result, by == "player" and key == "human") for key, result in results.items()]
+        each += [(key, result, True) for key, result in of_people.items()]
+        rows = [
+            LeaderboardRow(
+                key=key,
+                is_human=is_human,
+                coverage=coverage_of(result.kinds, definition.convention),
+                n=result.attempts,
+                scored=int(result.sum("scored")),
+                mean=result.mean,
+                error=result.error,
+                successes=result.successes,
+                tasks=result.tasks,
+                tasks_share=min(1.0, result.tasks / tasks) if tasks else None,
+                passes=pass_rates(
+                    [(cell.attempts, cell.successes, cell.tasks) for cell in result.cells]
+                ),
+            )
+            for key, result, is_human in each
+        ]
+        ranked = sorted(
+            (row for row in rows if row.is_listed),
+            key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key),
+        )
+        note = ""
+        if bound:
+            note = f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} are counted."
+        elif environment.counted != environment.definition:
+            note = "The definition of return and success has changed; results are being recounted."
+        return Leaderboard(
+            environment=environment,
+            split=self.split,
+            by=by,
+            definition=definition,
+            rows=[row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human],
+            tasks=tasks,
+            is_shared=self.is_shared,
+            is_bounded=bound > 0,
+            note=note,
+        )
+
+    def _within(self, episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+        if self.split is None:
+            return episodes
+        return episodes.filter(task__in=served(self.split).values("task"))
+
+    def _task_count(self) -> int | None:
+        """Return the number of tasks, or None if it is not known. One query."""
+        if self.split is not None:
+            return served(self.split).values("task").distinct().count() or None
+        if self.environment.is_procedural:
+            return None
+        tasks = Task.objects.filter(environment=self.environment).order_by("pk").values("pk")
+        count = tasks[: MAX_TASKS + 1].count()
+        return count if count <= MAX_TASKS else None
 
 
 def _split_of_runs(environment: Environment, runs: Sequence[int]) -> Split | None:
@@ -181,54 +234,7 @@ def _split_of_runs(environment: Environment, runs: Sequence[int]) -> Split | Non
     """
     played = splits_of(runs[:MAX_ROWS])
     here = (
-        [one for one in played.get(run, ()) if one.environment_id == environment.pk]
+        [split for split in played.get(run, ()) if split.environment_id == environment.pk]
         for run in runs[:MAX_ROWS]
     )
     return next(filter(None, map(SplitChoice().of, here)), None)
-
-
-def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Return the MAX_ROWS rows with the best means, and that of people even if it is not one of
-    them."""
-    ranked = sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
-    return [row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human]
-
-
-def _row(
-    key: str,
-    result: LeaderboardResult,
-    tasks: int | None,
-    definition: Definition,
-    *,
-    is_human: bool,
-) -> LeaderboardRow:
-    return LeaderboardRow(
-        key=key,
-        is_human=is_human,
-        coverage=coverage_of(result.kinds, definition.convention),
-        n=result.attempts,
-        scored=int(result.sum("scored")),
-        mean=result.mean,
-        error=result.error,
-        successes=result.successes,
-        tasks=result.tasks,
-        tasks_share=min(1.0, result.tasks / tasks) if tasks else None,
-        passes=pass_rates([(cell.attempts, cell.successes, cell.tasks) for cell in result.cells]),
-    )
-
-
-def _tasks(environment: Environment, split: Split | None) -> int | None:
-    """Return the number of tasks, or None if it is not known. One query."""
-    if split is not None:
-        return served(split).values("task").distinct().count() or None
-    ids = Task.objects.filter(environment=environment).order_by("pk").values("pk")[: MAX_TASKS + 1]
-    count = ids.count()
-    return count if count <= MAX_TASKS and not environment.is_procedural else None
-
-
-def _note(environment: Environment, *, is_bounded: bool) -> str:
-    if is_bounded:
-        return f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} are counted."
-    if environment.counted != environment.definition:
-        return "The definition of return and success has changed; results are being recounted."
-    return ""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from django.db.models import Exists, Min, OuterRef, QuerySet
 
 from environments.database.json_rows import rows_among
-from environments.models import Split
+from environments.models import Environment, Split
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import LEGAL, BadFilter, chosen, given, words
@@ -121,6 +121,16 @@ def _played(splits: Sequence[Split], environment: str | None) -> str:
         "the run played "
         f"{', '.join(names) or environment or 'tasks of several environments, and of no split'}"
     )
+
+
+def split_named(environment: Environment, name: str | None) -> Split | None:
+    """Return the split of the environment; None for no name. Raises: BadFilter."""
+    if not name:
+        return None
+    splits = {split.name: split for split in environment.splits.all()}
+    if name not in splits:
+        raise BadFilter("split", name, f"{environment.name} has {', '.join(splits) or 'no splits'}")
+    return splits[name]
 
 
 def are_together_in(query: Mapping[str, str]) -> bool:

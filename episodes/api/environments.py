@@ -10,7 +10,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.models import Environment, Split
+from environments.models import Environment
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.analytics.overview import environment_figures
@@ -18,7 +18,7 @@ from episodes.api.auth import Reader
 from episodes.api.base import ApiView
 from episodes.api.openapi import DEFINITION, documented
 from episodes.api.serializers_figures import EnvironmentResultsSerializer, Results
-from episodes.filtering.parameters import BadFilter, definition_in
+from episodes.filtering.parameters import definition_in
 
 
 class EnvironmentsView(ApiView):
@@ -78,11 +78,3 @@ def environment_of(name: str, reader: Reader) -> Environment:
     if found is None:
         raise Http404(unknown_environment(name, reader.viewer, reader.key.environments))
     return found
-
-
-def split_of(environment: Environment, name: str) -> Split | None:
-    """Return the split `name` of the environment; None for an empty name. Raises: BadFilter."""
-    splits = {split.name: split for split in environment.splits.all()}
-    if name and name not in splits:
-        raise BadFilter("split", name, f"{environment.name} has {', '.join(splits) or 'no splits'}")
-    return splits[name] if name else None

@@ -26,9 +26,10 @@ from environments.scoring.task_buckets import interval
 from environments.scoring.task_statistics import coverage_of_row
 from environments.tasks.task_places import places
 from episodes.analytics.revision_marks import pooled_in
+from episodes.analytics.run_splits import split_named
 from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, limit_of, page, whole
-from episodes.api.environments import environment_of, split_of
+from episodes.api.environments import environment_of
 from episodes.api.openapi import documented, parameter
 from episodes.api.serializers import RevisionSerializer, page_serializer
 from episodes.api.serializers_tasks import TaskDetailSerializer, TaskSerializer
@@ -130,7 +131,7 @@ def _split_asked(request: Request, environment: Environment | None) -> Split | N
     name = request.GET.get("split", "")
     if name and environment is None:
         raise BadFilter("split", name, SPLIT_NEEDS_ENVIRONMENT)
-    return split_of(environment, name) if environment else None
+    return split_named(environment, name) if environment else None
 
 
 def _readable(view: ApiView) -> QuerySet[Task]:

@@ -4,7 +4,7 @@ a row for people."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast, get_args
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,18 +12,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.models import Environment, Split
-from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
-from episodes.analytics.leaderboard import TASKS, Leaderboard, LeaderboardRow, leaderboard
-from episodes.analytics.leaderboard_results import By
+from environments.display.addresses import takes
+from episodes.analytics.leaderboard import Leaderboard, LeaderboardQuery, LeaderboardRow
 from episodes.analytics.revision_marks import pooled_in
-from episodes.analytics.run_splits import SplitChoice, are_together_in
 from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import episodes_query
-from episodes.filtering.parameters import BadFilter, chosen, definition_in, trimmed, unknown_name
+from episodes.filtering.parameters import chosen, given
 from episodes.models import Run
 from episodes.transfer.csv_lines import (
     COVERAGE_COLUMNS,
@@ -33,7 +30,6 @@ from episodes.transfer.csv_lines import (
     definition_header,
 )
 
-PARAMETERS = (*SplitChoice.PARAMETERS, "by", "tasks", *DEFINITION_PARAMETERS, "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
 _FIGURES = {"coverage": "tasks_share"}
 """Names of columns in addresses and files -> attributes of a row, where they differ."""
@@ -44,52 +40,25 @@ _WHISKER = 120
 
 @require_safe
 @never_cache
+@takes(*LeaderboardQuery.PARAMETERS, "sort", "format")
 def board(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the leaderboard as a page or as CSV. Raises: BadRequest, Http404."""
+    """Return the leaderboard as a page or as CSV. Raises: BadFilter, Http404."""
     environment = environment_named(request, name)
-    found, sort = _asked(request, environment)
-    rows = _sorted(found.rows, sort)
-    if request.GET.get("format") == "csv":
-        file = f"leaderboard-{environment.name}.csv".replace('"', "")
-        headers = {
-            "Content-Disposition": f'attachment; filename="{file}"',
-            **definition_header(found.definition),
-        }
-        headers |= coverage_header(row.coverage for row in rows)
-        return HttpResponse(
-            _csv(found, rows), content_type="text/csv; charset=utf-8", headers=headers
-        )
-    return render(request, "episodes/leaderboard.html", _context(found, rows, sort))
-
-
-def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard, str]:
-    """Return the leaderboard that the address describes, and its sort. Raises: BadFilter."""
-    given = {name: trimmed(text) for name, text in request.GET.dict().items() if trimmed(text)}
-    for name in given:
-        if name not in PARAMETERS:
-            raise unknown_name(name, given[name], PARAMETERS)
-    by = cast(By, chosen(get_args(By))("by", given.get("by", "model")))
-    sort = chosen(SORTS)("sort", given.get("sort", "mean"))
-    chosen(("csv",))("format", given.get("format", "csv"))
-    is_shared = chosen(TASKS)("tasks", given.get("tasks", "all")) == "shared"
-    definition = definition_of(environment, definition_in(given))
-    split, viewer = _split(environment, given.get("split")), viewer_of(request.user)
-    are_together = are_together_in(given)
-    found = leaderboard(
-        environment, viewer, split, by, definition, is_shared=is_shared, are_together=are_together
+    sort = given(request.GET, "sort", chosen(SORTS)) or "mean"
+    is_csv = given(request.GET, "format", chosen(("csv",))) is not None
+    leaderboard = LeaderboardQuery.parse(request.GET, environment, viewer_of(request.user)).result()
+    rows = _sorted(leaderboard.rows, sort)
+    if not is_csv:
+        return render(request, "episodes/leaderboard.html", _context(leaderboard, rows, sort))
+    file = f"leaderboard-{environment.name}.csv".replace('"', "")
+    headers = {
+        "Content-Disposition": f'attachment; filename="{file}"',
+        **definition_header(leaderboard.definition),
+        **coverage_header(row.coverage for row in rows),
+    }
+    return HttpResponse(
+        _csv(leaderboard, rows), content_type="text/csv; charset=utf-8", headers=headers
     )
-    return found, sort
-
-
-def _split(environment: Environment, name: str | None) -> Split | None:
-    """Return the split `name`; None for the whole environment. Raises: BadFilter."""
-    if name is None:
-        return None
-    split = environment.splits.filter(name=name).first()
-    if split is None:
-        names = ", ".join(environment.splits.values_list("name", flat=True)) or "none"
-        raise BadFilter("split", name, f"splits of {environment.name}: {names}")
-    return split
 
 
 def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
@@ -103,23 +72,21 @@ def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
     )
 
 
-def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
-    runs = Run.objects.filter(name__in=[row.key for row in rows if found.by == "run"])
+def _context(leaderboard: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
+    runs = Run.objects.filter(name__in=[row.key for row in rows if leaderboard.by == "run"])
     run_of = dict(runs.values_list("name", "pk"))
     ks = [k for k in SHOWN_K if any(rate.k == k for row in rows for rate in row.passes)]
     return {
-        "board": found,
-        "environment": found.environment,
-        "splits": found.environment.splits.filter(is_served=True),
+        "board": leaderboard,
+        "environment": leaderboard.environment,
+        "splits": leaderboard.environment.splits.filter(is_served=True),
         "lines": [
             (
-                *(
-                    row,
-                    _query(found, row, "attempt"),
-                    _query(found, row),
-                    _whisker(row),
-                    _passes(row, ks),
-                ),
+                row,
+                _query(leaderboard, row, "attempt"),
+                _query(leaderboard, row),
+                _whisker(row),
+                _passes(row, ks),
                 run_of.get(row.key),
             )
             for row in rows
@@ -127,9 +94,9 @@ def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[
         "ks": ks,
         "sort": sort,
         "width": _WHISKER,
-        "curves_by": "run" if found.by == "run" else "model",
-        "pooled": pooled_in([scope_of(found.split or found.environment)]),
-        **definition_context(found.definition, found.environment),
+        "curves_by": "run" if leaderboard.by == "run" else "model",
+        "pooled": pooled_in([scope_of(leaderboard.split or leaderboard.environment)]),
+        **definition_context(leaderboard.definition, leaderboard.environment),
     }
 
 
@@ -138,13 +105,13 @@ def _passes(row: LeaderboardRow, ks: Sequence[int]) -> list[Any]:
     return [rates.get(k) for k in ks]
 
 
-def _query(found: Leaderboard, row: LeaderboardRow, ending: str | None = None) -> str:
+def _query(leaderboard: Leaderboard, row: LeaderboardRow, ending: str | None = None) -> str:
     """Return the query string of the Episodes page that lists the episodes of a row, or those with
     this ending."""
-    by = "player" if row.is_human else found.by
-    names = {"split": found.split.name if found.split else None, by: row.key}
-    parts = parts_in_address(found.definition.convention, found.environment)
-    return episodes_query(environment=found.environment.name, **names, ending=ending, **parts)
+    by = "player" if row.is_human else leaderboard.by
+    names = {"split": leaderboard.split.name if leaderboard.split else None, by: row.key}
+    parts = parts_in_address(leaderboard.definition.convention, leaderboard.environment)
+    return episodes_query(environment=leaderboard.environment.name, **names, ending=ending, **parts)
 
 
 def _whisker(row: LeaderboardRow) -> dict[str, float] | None:
@@ -159,7 +126,7 @@ def _whisker(row: LeaderboardRow) -> dict[str, float] | None:
     } or None
 
 
-def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
+def _csv(leaderboard: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
     ks = sorted({rate.k for row in rows for rate in row.passes})
     columns = (
         "n",
@@ -175,7 +142,7 @@ def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
     lines = [
         csv_line(
             [
-                found.by,
+                leaderboard.by,
                 "is_human",
                 *columns,
                 *(f"pass@{k}" for k in ks),

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.rows import each
+from tests.stored import make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -29,8 +30,20 @@ QUERIES = {
         "after=x",
         "return_from=2&return_to=1",
     ],
+    ("/environments/math/leaderboard/", "/api/environments/math/leaderboard"): [
+        "split=hard",
+        "by=colour",
+        "tasks=some",
+        "threshold=high",
+        "splits=apart",
+    ],
 }
 """Addresses of a page and of the same question in the API, with queries that both refuse."""
+
+
+@pytest.fixture(autouse=True)
+def split() -> None:
+    make_split(make_task(), name="train")
 
 
 @each(

@@ -15,7 +15,7 @@ from environments.runtime.records import RunInfo
 from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.figures import PassRate, pass_rates
-from episodes.analytics.leaderboard import Leaderboard, leaderboard
+from episodes.analytics.leaderboard import Leaderboard, LeaderboardQuery
 from episodes.analytics.leaderboard_results import By
 from episodes.models import Episode
 from episodes.rollups.recount import rebuild
@@ -96,7 +96,7 @@ def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, .
 @pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name")])
 def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -> None:
     play(400, other="human")
-    found = leaderboard(echo(), UNRESTRICTED, by=by)
+    found = LeaderboardQuery(echo(), UNRESTRICTED, by=by).result()
     humans = counted("player", definition_of(echo()))["human"]
     assert rows_of(found) == {**counted(column, definition_of(echo())), "human": humans}
     means = [row.mean for row in found.rows]
@@ -106,7 +106,7 @@ def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -
 
 def test_players_are_ranked() -> None:
     play(400, other="human")
-    assert rows_of(leaderboard(echo(), UNRESTRICTED, by="player")) == counted(
+    assert rows_of(LeaderboardQuery(echo(), UNRESTRICTED, by="player").result()) == counted(
         "player", definition_of(echo())
     )
 
@@ -115,7 +115,7 @@ def test_players_are_ranked() -> None:
 def test_by_another_definition_episodes_are_read(by: By) -> None:
     play(400)
     definition = Definition("max", 0.7)
-    found = rows_of(leaderboard(echo(), UNRESTRICTED, by=by, definition=definition))
+    found = rows_of(LeaderboardQuery(echo(), UNRESTRICTED, by=by, definition=definition).result())
     assert {key: found[key] for key in counted(by, definition)} == counted(by, definition)
 
 
@@ -130,12 +130,11 @@ CONVENTIONS = [
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
 def test_what_counts_follows_the_convention(convention: Convention) -> None:
     play(400)
-    asked = leaderboard(
-        echo(), UNRESTRICTED, definition=replace(definition_of(echo()), convention=convention)
-    )
+    definition = replace(definition_of(echo()), convention=convention)
+    asked = LeaderboardQuery(echo(), UNRESTRICTED, definition=definition).result()
     Environment.objects.update(convention=convention.code)
     rebuild(echo())
-    own = leaderboard(echo(), UNRESTRICTED)
+    own = LeaderboardQuery(echo(), UNRESTRICTED).result()
     assert rows_of(own) == rows_of(asked)
     assert {row.key: row.coverage.text for row in own.rows} == {
         row.key: row.coverage.text for row in asked.rows
@@ -152,7 +151,7 @@ def test_a_split_counts_its_tasks() -> None:
         SplitEntry.objects.create(
             split=split, position=place, task=task, is_hidden=task == tasks[3]
         )
-    found = leaderboard(echo(), UNRESTRICTED, split)
+    found = LeaderboardQuery(echo(), UNRESTRICTED, split).result()
     expected = counted("model", definition_of(echo()), task__in=tasks[:3])
     assert {key: row for key, row in rows_of(found).items() if key != "human"} == expected
     assert found.tasks == 3
@@ -181,7 +180,9 @@ def test_it_can_be_limited_to_the_tasks_that_people_and_others_attempted(
             "task", flat=True
         )
     )
-    found = leaderboard(echo(), UNRESTRICTED, by=by, definition=definition, is_shared=True)
+    found = LeaderboardQuery(
+        echo(), UNRESTRICTED, by=by, definition=definition, is_shared=True
+    ).result()
     people = counted("player", by_what, task__in=shared)["human"]
     assert rows_of(found) == {**counted(column, by_what, task__in=shared), "human": people}
     assert 1 < len(shared) == found.tasks < attempts.values("task").distinct().count()
@@ -191,7 +192,7 @@ def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
     play(100)
     for number in range(100):
         Task.objects.create(environment=echo(), content_hash=str(number), spec="{}")
-    found = leaderboard(echo(), UNRESTRICTED)
+    found = LeaderboardQuery(echo(), UNRESTRICTED).result()
     assert found.tasks == Task.objects.filter(environment=echo()).count()
     assert all(row.tasks_share == row.tasks / found.tasks for row in found.rows)
 
@@ -199,13 +200,15 @@ def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
 def test_the_coverage_of_a_procedural_environment_is_unknown() -> None:
     play(100)
     Environment.objects.update(is_procedural=True)
-    assert {row.tasks_share for row in leaderboard(echo(), UNRESTRICTED).rows} == {None}
+    assert {row.tasks_share for row in LeaderboardQuery(echo(), UNRESTRICTED).result().rows} == {
+        None
+    }
 
 
 def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("episodes.analytics.scopes.MAX_ENDINGS", 20)
     play(100)
-    found = leaderboard(echo(), UNRESTRICTED, by="player")
+    found = LeaderboardQuery(echo(), UNRESTRICTED, by="player").result()
     assert found.is_bounded and "newest" in found.note
     assert sum(row.n for row in found.rows) <= 20
 
@@ -213,7 +216,7 @@ def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_huge_returns_have_a_mean_but_no_error() -> None:
     starts = [episode_started(n, spec_json=str(n), run=RunInfo("", None, "m")) for n in (1, 2)]
     record((*starts, *(episode_ended(n, return_sum=1e300 * (-1) ** n) for n in (1, 2))))
-    (row,) = leaderboard(echo(), UNRESTRICTED).rows
+    (row,) = LeaderboardQuery(echo(), UNRESTRICTED).result().rows
     assert (row.n, row.mean, row.error) == (2, 0.0, None)
 
 
@@ -221,13 +224,15 @@ def test_it_costs_five_queries_at_most(django_assert_max_num_queries: Any) -> No
     play(100)
     environment, split = echo(), Split.objects.get(environment=echo())
     with django_assert_max_num_queries(5):
-        leaderboard(environment, UNRESTRICTED, split, definition=Definition("max"))
+        LeaderboardQuery(environment, UNRESTRICTED, split, definition=Definition("max")).result()
     with django_assert_max_num_queries(5):
-        leaderboard(environment, UNRESTRICTED, split, is_shared=True)
+        LeaderboardQuery(environment, UNRESTRICTED, split, is_shared=True).result()
     with django_assert_max_num_queries(4):
-        leaderboard(environment, UNRESTRICTED)
+        LeaderboardQuery(environment, UNRESTRICTED).result()
 
 
 def test_nothing_played_has_no_rows() -> None:
-    found = leaderboard(Environment.objects.create(name="echo", class_path="x"), UNRESTRICTED)
+    found = LeaderboardQuery(
+        Environment.objects.create(name="echo", class_path="x"), UNRESTRICTED
+    ).result()
     assert (found.rows, found.tasks) == ([], 0)

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from environments.models import UNRESTRICTED, Environment
 from environments.scoring.definition import Definition
 from episodes.analytics.histogram import histogram
-from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.leaderboard import LeaderboardQuery
 from episodes.analytics.players import PlayerFigures, at_task, in_environment
 from episodes.analytics.scopes import scope_of
 from episodes.rollups.follower import catch_up
@@ -81,7 +81,7 @@ def test_the_humans_stay_on_the_leaderboard_however_many_are_better() -> None:
     end_episodes(*((1.0, {"task": task, "model": f"model-{number}"}) for number in range(201)))
     end_episode(0.0, task=task, player="human")
     count_statistics()
-    rows = leaderboard(task.environment, UNRESTRICTED).rows
+    rows = LeaderboardQuery(task.environment, UNRESTRICTED).result().rows
     assert len(rows) == 201 and rows[-1].is_human
 
 

@@ -142,7 +142,7 @@ def test_a_row_leads_to_its_episodes(client: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("split=hard", "splits of math: train"),
+        ("split=hard", "math has train"),
         ("by=colour", "allowed are model, run, player"),
         ("tasks=some", "allowed are all, shared"),
         ("sort=luck", "allowed are mean, success, n, coverage, key"),

@@ -16,7 +16,7 @@ from django.db.models import F
 from environments.models import UNRESTRICTED, Environment
 from environments.runtime.records import RunInfo
 from environments.scoring.definition import Definition
-from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.leaderboard import LeaderboardQuery
 from episodes.models import Episode, Run
 from episodes.recording.recorder import Recorder
 from episodes.rollups.recount import rebuild, stale
@@ -156,9 +156,11 @@ def leaderboard_of_models() -> dict[str, int]:
         rebuild(environment)
     return {
         row.key: row.n
-        for row in leaderboard(
+        for row in LeaderboardQuery(
             Environment.objects.get(), UNRESTRICTED, None, "model", Definition()
-        ).rows
+        )
+        .result()
+        .rows
     }
 
 

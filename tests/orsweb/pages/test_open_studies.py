@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from environments.access.privacy import viewer_of
 from environments.models import Environment
-from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.leaderboard import LeaderboardQuery
 from episodes.models import Episode, Guest, Invite, Play, Study, Suite
 from episodes.recording.news import EPISODES, News, channel_for
 from tests.orsweb.pages.test_private import ADDRESSES, answer
@@ -163,7 +163,9 @@ def test_figures_of_people_hold_it_for_makers_alone() -> None:
     environment = Environment.objects.get(pk=NUMBER)
     viewer, maker = (viewer_of(member(group, name=group)) for group in ("viewer", "curator"))
     attempts = [
-        sum(row.n for row in leaderboard(environment, viewer=one).rows if row.is_human)
+        sum(
+            row.n for row in LeaderboardQuery(environment, viewer=one).result().rows if row.is_human
+        )
         for one in (viewer, maker)
     ]
     assert attempts == [0, 1]

@@ -14,7 +14,7 @@ from django.apps import apps
 from django.db import connection
 
 from environments.models import UNRESTRICTED, Environment
-from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.leaderboard import LeaderboardQuery
 from episodes.analytics.people import people_of
 from episodes.attempts.endings import endings_of
 from episodes.filtering.conditions import episodes_of
@@ -48,7 +48,7 @@ def counts_by_place() -> dict[str, int]:
         "study": sum(one.counts for one in plays_of(Study.objects.get())),
         "people": sum(one.n for person in people_of(UNRESTRICTED).persons for one in person.played),
         "leaderboard": sum(
-            row.n for row in leaderboard(environment, UNRESTRICTED, by="player").rows
+            row.n for row in LeaderboardQuery(environment, UNRESTRICTED, by="player").result().rows
         ),
         "filter": episodes_of(episode_filter(ending="attempt")).count(),
         "rule": sum(one.is_attempt for one in endings_of(Episode.objects.all())),
