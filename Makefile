@@ -23,7 +23,7 @@ DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_c
   $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
   environments/admin/test_admin_plans.py environments/agents/ors/test_calls.py environments/agents/ors/test_sessions.py \
   $(addprefix environments/tasks/test_, catalog.py indexes.py split_change.py split_indexes.py sync.py) \
-  $(addprefix environments/transfer/test_, importing.py killed.py waiting.py) \
+  $(addprefix environments/curation/transfer/test_, importing.py killed.py waiting.py) \
   $(addprefix episodes/analytics/test_, components.py conventions.py curve.py growing_curve.py error_bounds.py histogram.py overview.py) \
   episodes/api/test_answers.py episodes/dashboard/test_page_plans.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
   $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording \

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig
@@ -59,4 +60,5 @@ class LateAdminConfig(SimpleAdminConfig):
 
 def _check_discovered_admin(app_configs: Any, **options: Any) -> list[checks.CheckMessage]:
     admin.autodiscover()
+    import_module("environments.curation.admin")
     return check_admin_app(app_configs, **options)

@@ -14,6 +14,7 @@ from orsweb.accounts import admin as accounts
 from orsweb.operations.page import operations
 
 admin.autodiscover()
+import_module("environments.curation.admin")
 for feature in features():
     if feature.admin:
         import_module(feature.admin)

@@ -201,6 +201,8 @@ def test_only_faces_conf_features_and_service_of_environments_read_settings() ->
     inner = {
         name
         for name in readers
-        if name.startswith("environments.") and name.split(".")[1] not in FACES
+        if name.startswith("environments.")
+        and name.split(".")[1] not in FACES
+        and not name.startswith("environments.curation.admin.")
     }
     assert inner <= {"environments.conf", "environments.features", "environments.service"}

@@ -9,8 +9,8 @@ from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 
+from environments.files.streaming import Download
 from environments.keys.open_streams import STREAMS_PER_DOWNLOAD, open_streams
-from environments.transfer.streaming import Download
 from episodes.api.base import ANY, ApiView
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.transfer.episode_export import EpisodeExport, NothingToExport

@@ -9,7 +9,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.transfer.streaming import download_of
+from environments.files.streaming import download_of
 from episodes.dashboard.guards import as_download, refused
 from episodes.transfer.episode_export import EpisodeExport, NothingToExport
 from episodes.visibility import blind_to

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.transfer.streaming import StreamedFile, download_of
+from environments.files.streaming import StreamedFile, download_of
 from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.parameters import refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter

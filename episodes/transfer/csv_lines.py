@@ -12,12 +12,12 @@ from typing import Any
 from django.db.models import QuerySet
 
 from environments.display.numbers import digits_of
+from environments.files.cells import FORMULA_STARTS
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
 from environments.scoring.definition import (
     Definitions,
 )
 from environments.scoring.returns import RETURNS
-from environments.transfer.cells import FORMULA_STARTS
 from episodes.analytics.components import names_of
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout
 from episodes.rollups.components import late_components

@@ -15,6 +15,7 @@ from django.db.models import Q
 
 from environments.database.storable import id_in
 from environments.errors import OrsError
+from environments.files.streaming import StreamedFile
 from environments.models import Environment, Viewer
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
@@ -22,7 +23,6 @@ from environments.scoring.definition import (
     definitions_in_force,
 )
 from environments.scoring.returns import floor_of
-from environments.transfer.streaming import StreamedFile
 from episodes.attempts.conventions import ConventionsInForce, coverage_among
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.conditions import NamedRows, episodes_of

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
+from environments.files.rows import BadRow
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import Return
 from environments.tasks.task_hash import hash_of_spec
-from environments.transfer.rows import BadRow
 from environments.wire import RepeatedKey, json_problem
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, get_args
 
 from django.db.models import QuerySet
 
-from environments.transfer.streaming import Pieces
+from environments.files.streaming import Pieces
 from episodes.attempts.conventions import coverage_among
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode, Rollout

@@ -25,9 +25,8 @@ from django.db.models import Max
 
 from environments.database.bulk_writer import BulkWriter
 from environments.database.jobs import Progress
+from environments.files.rows import BadRow, Refusal, Unreadable, many
 from environments.models import Environment
-from environments.transfer.report import many
-from environments.transfer.rows import BadRow, Refusal, Unreadable
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from episodes.rollups.recount import rebuild

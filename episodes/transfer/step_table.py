@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from environments.files.output import TakenFile
 from environments.scoring.returns import RETURNS
-from environments.transfer.parquet import TakenFile
 from episodes.attempts.components import components_in
 from episodes.transfer.export_source import EpisodeFacts, ExportedStep, Recorded
 

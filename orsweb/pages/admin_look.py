@@ -92,7 +92,7 @@ UNFOLD = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}
     ],
-    "DASHBOARD_CALLBACK": "environments.admin.index.index",
+    "DASHBOARD_CALLBACK": "environments.curation.admin.index.index",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "4px",

@@ -12,14 +12,15 @@ from environments.command_line import filled
 from environments.curation.filter_parameters import ANY_STATE, SERVED, SOURCES, STATES_ASKED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
+from environments.curation.transfer.exporting import exported
+from environments.curation.transfer.source import FORMATS, format_of
+from environments.curation.transfer.target import environment_named
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, nearest
+from environments.files.output import write_whole
+from environments.files.rows import TransferError
 from environments.models import UNRESTRICTED, Environment
 from environments.scoring.task_buckets import BUCKETS
-from environments.transfer.exporting import exported, write_whole
-from environments.transfer.rows import TransferError
-from environments.transfer.source import FORMATS, format_of
-from environments.transfer.target import environment_named
 
 
 class Command(TerminalCommand):

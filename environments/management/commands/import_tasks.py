@@ -13,13 +13,13 @@ from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from environments.curation.transfer import importing
+from environments.curation.transfer.report import TaskImportReport
+from environments.curation.transfer.source import FORMATS, FileSource
+from environments.curation.transfer.target import TYPES, ImportTarget, environment_named
 from environments.database import jobs
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
-from environments.transfer import importing
-from environments.transfer.report import TaskImportReport
-from environments.transfer.source import FORMATS, FileSource
-from environments.transfer.target import TYPES, ImportTarget, environment_named
 
 AUTHOR = "import_tasks"
 """The author that the revisions name."""

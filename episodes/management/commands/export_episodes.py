@@ -16,8 +16,8 @@ from environments import security_log
 from environments.command_line import finite
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.files.output import write_whole
 from environments.models import UNRESTRICTED
-from environments.transfer.exporting import write_whole
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter

@@ -10,8 +10,8 @@ from django.core.management.base import CommandError, CommandParser
 from environments import security_log
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.files.output import write_whole
 from environments.models import UNRESTRICTED
-from environments.transfer.exporting import write_whole
 from episodes.filtering.options import add_filter, filter_in
 from episodes.filtering.rollouts import NAMES, RolloutFilter
 from episodes.transfer.exporting import exported_rollouts

@@ -19,7 +19,7 @@ from typing import Any
 
 from environments.database.storable import digest_of, double_of, storable, storable_id
 from environments.errors import shorten
-from environments.transfer.rows import BadRow
+from environments.files.rows import BadRow
 from environments.wire import value_json
 from episodes.attempts.components import COMPONENT_MEMBERS
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Protocol
 
 from environments.database.storable import double_of, number_in
 from environments.errors import shorten
-from environments.transfer.json_lines import Lines
-from environments.transfer.rows import BadRow, Unreadable
+from environments.files.json_lines import Lines
+from environments.files.rows import BadRow, Unreadable
 from environments.wire import RepeatedKey, distinct_members, json_problem
 from episodes.attempts.components import (
     COMPONENT_MEMBERS,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 from environments.errors import shorten
-from environments.transfer.rows import BadRow
+from environments.files.rows import BadRow
 from episodes.transfer.atif.schema import MAX_SHOWN_CHARACTERS
 from episodes.transfer.atif.steps import Content, data_of
 from episodes.transfer.episode_line import EpisodeLine

@@ -29,8 +29,8 @@ from uuid import NAMESPACE_URL, uuid5
 from django.utils.text import slugify
 
 from environments.database.storable import digest_of
+from environments.files.output import TakenFile
 from environments.scoring.definition import DefinitionAsked
-from environments.transfer.parquet import TakenFile
 from episodes.attempts.rule import FAILURES
 from episodes.transfer.atif.lines import Trajectories
 from episodes.transfer.atif.steps import data_of

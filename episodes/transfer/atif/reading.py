@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from environments.transfer.rows import BadRow
+from environments.files.rows import BadRow
 from environments.wire import (
     MAX_DEPTH,
     RepeatedKey,

@@ -24,7 +24,7 @@ from pydantic import (
 
 from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
-from environments.transfer.rows import BadRow
+from environments.files.rows import BadRow
 
 WRITTEN_VERSION = "ATIF-v1.7"
 """The version that exports name: the first with `extra` on the results of calls. 1.8 adds only

@@ -77,7 +77,7 @@ class Visitor(Client):
 def client(monkeypatch: pytest.MonkeyPatch) -> Visitor:
     """A browser of somebody who may do everything, with rows of everything. Pages are short:
     statements are alike."""
-    monkeypatch.setattr("environments.admin.task_list.PAGE_TASKS", 3)
+    monkeypatch.setattr("environments.curation.admin.task_list.PAGE_TASKS", 3)
     environment = make_private()
     make_environment("other")
     ids = make_tasks(7, environment=environment)

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from environments.admin.bulk import BULKS
+from environments.curation.admin.bulk import BULKS
 from environments.models import CurationAction, Task, TaskTag
 from tests.environments.curation.tasks import make_tasks, split_of
 from tests.rows import each

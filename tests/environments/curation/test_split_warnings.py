@@ -100,7 +100,7 @@ def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
         "The field &#x27;answer&#x27; of 1 task shows in another field" in page
         and f"task {told.pk}</a>" in page
     )
-    monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
+    monkeypatch.setattr("environments.curation.admin.split.MAX_READ_BY_PAGE", 3)
     assert (
         "shows in another field" not in (page := client.get(address).content.decode())
         and "?review=1" in page
@@ -184,7 +184,7 @@ def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_
     make_split(shared, make_task({"question": "How MANY ?"}))
     test = typed(make_split(shared, near, other, shared, name="test"), "test")
     monkeypatch.setattr(leaks, "MAX_READ", 3)
-    monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
+    monkeypatch.setattr("environments.curation.admin.split.MAX_READ_BY_PAGE", 3)
     for address in ("freeze", "change"):
         page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
         assert "1 task is also in the train split &#x27;train&#x27;" in page
@@ -210,7 +210,7 @@ def test_copies_apart_from_invisible_characters_are_found_however_many_tasks_the
         make_split(make_task(hidden), make_task({**hidden, "seed": 3}), name="test"), "test"
     )
     monkeypatch.setattr(leaks, "MAX_READ", 3)
-    monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
+    monkeypatch.setattr("environments.curation.admin.split.MAX_READ_BY_PAGE", 3)
     for address in ("freeze", "change"):
         page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
         assert (
@@ -435,7 +435,7 @@ def test_the_page_of_a_very_large_split_says_that_nothing_was_compared(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = make_split(make_task(), make_task())
-    monkeypatch.setattr("environments.admin.split.MAX_READ_ON_REQUEST", 1)
+    monkeypatch.setattr("environments.curation.admin.split.MAX_READ_ON_REQUEST", 1)
     address = f"/admin/environments/split/{split.pk}/change/"
     assert (
         "Nothing was compared: this split and those of other types have 2 tasks."

@@ -13,9 +13,9 @@ from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.task_states import STATES, with_states
+from environments.curation.transfer.exporting import exported
 from environments.curation.undo import UndoInTask
 from environments.models import UNRESTRICTED, Split, Task, TaskRevision, TaskStatistics
-from environments.transfer.exporting import exported
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.filters import select
 from tests.stored import make_environment

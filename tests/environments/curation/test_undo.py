@@ -42,7 +42,7 @@ from environments.models import (
 from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.task_places import FormerPlace, SplitPlace
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
-from tests.environments.transfer.files import Shelf
+from tests.environments.curation.transfer.files import Shelf
 from tests.filters import select
 from tests.stored import NOW, make_environment
 

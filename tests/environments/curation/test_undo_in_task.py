@@ -16,7 +16,7 @@ from environments.curation.tags import AddTags, RemoveTags
 from environments.curation.undo import UndoInTask
 from environments.models import Task, TaskRevision, TaskTag
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
-from tests.environments.transfer.files import Shelf
+from tests.environments.curation.transfer.files import Shelf
 from tests.filters import select
 from tests.stored import NOW, make_environment
 

@@ -11,8 +11,8 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from environments.curation.transfer.source import FORMATS as TASK_FORMATS
 from environments.models import Split, Task
-from environments.transfer.source import FORMATS as TASK_FORMATS
 from episodes.models import Episode
 from episodes.search.index import index
 from episodes.transfer.exporting import FORMATS

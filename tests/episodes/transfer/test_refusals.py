@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from environments.transfer.rows import Unreadable
+from environments.files.rows import Unreadable
 from episodes.models import Episode, Step
 from tests.episodes.transfer.record import forget_everything, import_text, lines_of
 from tests.stored import make_episode, make_step

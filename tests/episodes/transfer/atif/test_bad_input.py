@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from environments.transfer.rows import Unreadable
+from environments.files.rows import Unreadable
 from episodes.models import Episode, Rollout, RolloutMessage, Step
 from episodes.transfer.exporting import exported
 from episodes.transfer.importing import Import

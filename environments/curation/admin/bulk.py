@@ -1,0 +1,291 @@
+"""Bulk actions of the task list. Each shows what it will touch, then runs at once, or as a job if
+it takes long.
+
+The forms carry the chosen tasks as the values of a `Selection`, so a million tasks are a few words.
+Used by `environments.curation.admin.task`, which checks permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.urls import reverse
+
+from environments.access.privacy import viewer_of
+from environments.curation.action import Action
+from environments.curation.admin import forms as action_forms
+from environments.curation.admin.confirmation import Confirmation, confirmation
+from environments.curation.filter_parameters import InvalidFilter, refuse_blanks
+from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
+from environments.curation.quarantine import Quarantine, Release
+from environments.curation.selection import Selection
+from environments.curation.tags import AddTags, RemoveTags
+from environments.database.storable import id_in
+from environments.display.addresses import cannot_be_used, refuse_doubles
+from environments.models import Environment, Split, Task
+from environments.models.viewer import visible_environments
+
+MAX_QUERY_CHARACTERS = 6000
+"""Longest query string that every browser and proxy takes; a page about more tasks has no address
+of its own."""
+LIST_PARAMETERS = ("after", "before", "field", "is", "value")
+"""Parameters of the list of tasks that select nothing: its page, and a test of a field, which goes
+into the search."""
+SCOPES = ("checked", "all")
+"""Whether an action is for the checked tasks of a list, or for all that its filters match."""
+_OF_FORMS = ("csrfmiddlewaretoken", "confirm", "inputs", "ask", "back", "scope", "task")
+_POST_ONLY = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
+
+Make = Callable[[Selection, Mapping[str, Any]], Action]
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A bulk action as the list offers it."""
+
+    name: str
+    label: str
+    """Text of its button and title of its page."""
+    form: type[forms.Form]
+    make: Make
+    """Returns the action for the selection and the form's cleaned values."""
+    permission: str = "environments.change_task"
+    needs_split: bool = False
+    """Whether it is offered only where a split is listed."""
+    one_environment: bool = False
+    """Whether all tasks have to belong to one environment."""
+
+
+def _remove(chosen: Selection, values: Mapping[str, Any]) -> Action:
+    return RemoveFromSplit(chosen, chosen.split or 0, values["reason"])
+
+
+BULKS: dict[str, Bulk] = {
+    bulk.name: bulk
+    for bulk in (
+        Bulk(
+            "quarantine",
+            "Quarantine",
+            action_forms.QuarantineForm,
+            lambda chosen, values: Quarantine(chosen, values["reason"]),
+        ),
+        Bulk(
+            "release",
+            "Release",
+            action_forms.ReasonForm,
+            lambda chosen, values: Release(chosen, values["reason"]),
+        ),
+        Bulk(
+            "tag",
+            "Add tags",
+            action_forms.TagsForm,
+            lambda chosen, values: AddTags(chosen, values["tags"], values["reason"]),
+        ),
+        Bulk(
+            "untag",
+            "Remove tags",
+            action_forms.TagsForm,
+            lambda chosen, values: RemoveTags(chosen, values["tags"], values["reason"]),
+        ),
+        Bulk(
+            "copy",
+            "Copy to split",
+            action_forms.SplitForm,
+            lambda chosen, values: CopyToSplit(chosen, values["into"].pk, values["reason"]),
+            "environments.change_split",
+            one_environment=True,
+        ),
+        Bulk(
+            "move",
+            "Move to split",
+            action_forms.MoveForm,
+            lambda chosen, values: MoveToSplit(
+                chosen, values["out_of"].pk, values["into"].pk, values["reason"]
+            ),
+            "environments.change_split",
+            one_environment=True,
+        ),
+        Bulk(
+            "remove",
+            "Remove from this split",
+            action_forms.ReasonForm,
+            _remove,
+            "environments.change_split",
+            needs_split=True,
+        ),
+        Bulk(
+            "save",
+            "Save as new split",
+            action_forms.NewSplitForm,
+            lambda chosen, values: SaveAsSplit(
+                chosen, values["name"], values["type"], values["reason"]
+            ),
+            "environments.add_split",
+            one_environment=True,
+        ),
+    )
+}
+
+
+def offered(request: HttpRequest, selection: Selection) -> list[Bulk]:
+    """Bulk actions that this person may apply to tasks of this list."""
+    found = [bulk for bulk in BULKS.values() if request.user.has_perm(bulk.permission)]
+    return [bulk for bulk in found if selection.split is not None or not bulk.needs_split]
+
+
+def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> HttpResponse:
+    """Return the page of a bulk action; once it is confirmed, a redirect to the outcome.
+
+    `context` is that of every admin page. A POST that is not confirmed yet is redirected to an
+    address of its own, so that the browser can go back to it.
+    """
+    if not request.user.has_perm(bulk.permission):
+        raise PermissionDenied
+    values = request.POST if request.method == "POST" else request.GET
+    if (
+        request.method == "POST"
+        and not _is_confirmed(values)
+        and len(asked := _address(request, values)) <= MAX_QUERY_CHARACTERS
+    ):
+        return HttpResponseRedirect(f"{request.path}?{asked}")
+    chosen = chosen_tasks(request, values)
+    # without it the form was not shown before
+    form = _form(bulk, chosen, values if "ask" in values else None)
+    trouble = _trouble(bulk, chosen)
+    is_filled = not trouble and (not form.is_bound or form.is_valid())
+    hidden = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(values)}
+    page = Confirmation(
+        title=bulk.label,
+        action=_action(bulk, chosen, form) if is_filled else None,
+        submit=bulk.label,
+        back=(back_to_list(values), "Back to the list"),
+        trouble=trouble,
+        form=form,
+        hidden={**chosen.values(), **({} if chosen.ids else {"scope": "all"}), **hidden},
+    )
+    is_confirmed = request.method == "POST" and _is_confirmed(values)
+    return confirmation(request, page, context, is_confirmed=is_confirmed)
+
+
+def _address(request: HttpRequest, values: QueryDict) -> str:
+    """Return the chosen tasks and the form's values as a query string; the checked tasks are one
+    value."""
+    sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
+    ids = chosen_tasks(request, values).values().get("ids")
+    return urlencode(sent | ({"ids": ids} if ids else {}))
+
+
+def selection_of(
+    request: HttpRequest,
+    values: Mapping[str, str],
+    *,
+    also: Collection[str],
+    may_be_blank: bool = True,
+) -> Selection:
+    """Return the selection in the parameters of an address or a form.
+
+    `also`: names of others that it may have. `may_be_blank`: whether blank filters count as absent;
+    where much is changed or taken they may not. Raises: BadRequest.
+    """
+    refuse_doubles(request)
+    try:
+        if not may_be_blank:
+            refuse_blanks(values)
+        return Selection.parse(values, viewer_of(request.user), also=also)
+    except InvalidFilter as error:
+        raise BadRequest(str(error)) from error
+
+
+def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
+    """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its
+    filters match.
+
+    Raises: BadRequest.
+    """
+    fields = {name for bulk in BULKS.values() for name in bulk.form.base_fields}
+    selection = selection_of(request, values, also={*_OF_FORMS, *fields}, may_be_blank=False)
+    if (scope := values.get("scope", SCOPES[0])) not in SCOPES:
+        raise cannot_be_used("scope", scope, f"allowed are {', '.join(SCOPES)}")
+    if selection.ids or scope == "all":
+        return selection
+    ids = tuple(pk for text in values.getlist("task") if (pk := id_in(text)) is not None)
+    # no task has the id 0, so nothing is chosen
+    places = selection.environment, selection.split
+    return Selection(*places, ids=ids or (0,), viewer=selection.viewer)
+
+
+def _trouble(bulk: Bulk, chosen: Selection) -> str:
+    """Return why the action cannot be applied to these tasks; empty if it can."""
+    if chosen.ids == (0,):
+        return "No task is chosen. Check some in the list, or choose all that match."
+    if bulk.needs_split and chosen.split is None:
+        return f"“{bulk.label}” works on the tasks of one split: choose one above the list."
+    if bulk.one_environment and _environment(chosen) is None:
+        return (
+            "The chosen tasks belong to several environments, and a split belongs to one: choose "
+            "one above the list."
+        )
+    return ""
+
+
+def _environment(chosen: Selection) -> int | None:
+    """Return the environment that all chosen tasks belong to; None: there are several."""
+    if chosen.environment is not None:
+        return chosen.environment
+    if chosen.split is not None:
+        splits = Split.objects.seen_by(chosen.viewer).filter(pk=chosen.split)
+        return splits.values_list("environment", flat=True).first()
+    column = "environment" if chosen.ids else "pk"
+    all_rows = Task.objects.filter(pk__in=chosen.ids) if chosen.ids else Environment.objects.all()
+    all_rows = all_rows.filter(visible_environments(chosen.viewer, column))
+    found = list(all_rows.order_by().values_list(column, flat=True).distinct()[:2])
+    return found[0] if len(found) == 1 else None
+
+
+def _form(bulk: Bulk, chosen: Selection, values: Mapping[str, str] | None) -> forms.Form:
+    if not issubclass(bulk.form, action_forms.SplitForm):
+        return bulk.form(values)
+    initial = {"out_of": chosen.split} if bulk.form is action_forms.MoveForm else {}
+    return bulk.form(
+        values, environment=_environment(chosen), viewer=chosen.viewer, initial=initial
+    )
+
+
+def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
+    """Return the action, or None if it cannot be made before the form is filled in."""
+    if bulk.one_environment:
+        chosen = replace(chosen, environment=_environment(chosen))
+    if form.is_bound:
+        return bulk.make(chosen, form.cleaned_data)
+    if bulk.form is action_forms.ReasonForm:
+        return bulk.make(chosen, {"reason": ""})
+    return (
+        bulk.make(chosen, {"reason": "to be given"})
+        if bulk.form is action_forms.QuarantineForm
+        else None
+    )
+
+
+def _inputs(values: Mapping[str, str]) -> str:
+    """Return the form's values that change a plan, to detect that they differ from those whose plan
+    was shown."""
+    names = ("tags", "into", "out_of", "name", "type")
+    return "|".join(values.get(name, "").strip() for name in names)
+
+
+def _is_confirmed(values: Mapping[str, str]) -> bool:
+    return "confirm" in values and values.get("inputs", "") == _inputs(values)
+
+
+def back_to_list(values: Mapping[str, str]) -> str:
+    """Return the address of the list that led here. Its path is fixed: the request gives only its
+    query string."""
+    listing = reverse("admin:environments_task_changelist")
+    query = values.get("back", "").lstrip("?")
+    return f"{listing}?{query}" if query else listing

@@ -1,0 +1,75 @@
+"""Going through the tasks of a list one after the other, on the page of each, with the filters of
+the list kept.
+
+The address of a task's page has the list's query string in `list`, and in `at` where the task is in
+it. Both stay in all addresses below the page, so that an action comes back to the same place, or
+goes on to the next task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, QueryDict
+from django.urls import reverse
+
+from environments.curation.admin.bulk import LIST_PARAMETERS, selection_of
+from environments.curation.admin.sorted_selection import batch_of, check_cursor
+from environments.curation.selection import Selection
+from environments.display.addresses import cannot_be_used
+
+MAX_SECONDS = 0.1
+"""Longest search for the next task; after that the list says more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStep:
+    """Where a task is in the list that its page was opened from."""
+
+    query: str
+    """Query string that keeps the list and the place in it."""
+    listing: str
+    """Address of the list."""
+    previous: str
+    """Address of the page of the task before; empty: there is none."""
+    next: str
+
+
+def review_of(request: HttpRequest) -> ReviewStep | None:
+    """Return the step of a review that the address names; None: the page was not opened from a
+    list.
+
+    Raises: BadRequest.
+    """
+    at, asked = request.GET.get("at", ""), request.GET.get("list", "")
+    if not at and asked:
+        raise cannot_be_used(
+            "list", asked, "the address has no at, the place of the task in that list"
+        )
+    if not at:
+        return None
+    selection = selection_of(request, QueryDict(asked).dict(), also=LIST_PARAMETERS)
+    check_cursor(selection, "at", at)
+    listing = reverse("admin:environments_task_changelist")
+    return ReviewStep(
+        query=urlencode({"list": asked, "at": at}),
+        listing=f"{listing}?{asked}" if asked else listing,
+        previous=_neighbour(selection, asked, at, backward=True),
+        next=_neighbour(selection, asked, at, backward=False),
+    )
+
+
+def task_url(task: int, query: str = "") -> str:
+    """Return the address of a task's page. `query`: that of a review."""
+    path = reverse("admin:environments_task_change", args=[task])
+    return f"{path}?{query}" if query else path
+
+
+def _neighbour(selection: Selection, asked: str, at: str, *, backward: bool) -> str:
+    batch = batch_of(selection, at, 1, backward=backward, seconds=MAX_SECONDS)
+    if not batch.ids:
+        return ""
+    # the task; the other end is where the search for it stopped
+    place = batch.last if backward else batch.first
+    return task_url(batch.ids[0], urlencode({"list": asked, "at": place}))

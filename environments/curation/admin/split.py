@@ -1,0 +1,236 @@
+"""Admin of splits: their tasks, freezing and deleting, and how they differ from what the class
+lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.models import CHANGE, DELETION
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
+from environments.access.privacy import viewer_of
+from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, note
+from environments.curation.action import Action, ActionOutcome
+from environments.curation.admin.confirmation import Confirmation, confirmation
+from environments.curation.leaks import (
+    MAX_READ_BY_PAGE,
+    MAX_READ_ON_REQUEST,
+    LeakReport,
+    SplitWarning,
+    leaks_of_split,
+    opposite_splits,
+)
+from environments.curation.peoples_changes import (
+    PeoplesChanges,
+    UndoPeoplesChanges,
+    peoples_changes,
+)
+from environments.curation.split_warnings import changed_since_frozen
+from environments.curation.splits import (
+    DeleteSplit,
+    FreezeSplit,
+    SealSplit,
+    UnfreezeSplit,
+    UnsealSplit,
+    existing_splits,
+    seal_of,
+)
+from environments.display.addresses import flag_asked
+from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.models import Split, Task
+from environments.service import hidden_fields
+from environments.tasks.split_indexes import served_indexes
+from environments.tasks.task_places import places_of
+
+MAX_COMPARED = 20_000
+"""Larger splits are compared with the class's list only on demand."""
+MAX_DIFFERENCES_SHOWN = 50
+
+ACTIONS: dict[str, tuple[str, str, Callable[[int], Action]]] = {
+    "freeze": ("Freeze", "Freeze {}", FreezeSplit),
+    "unfreeze": ("Unfreeze", "Unfreeze {}", UnfreezeSplit),
+    "seal": ("Seal for keys", "Seal {} for keys", SealSplit),
+    "seal_for_people": ("Seal for people", "Seal {} for people", partial(SealSplit, seal="people")),
+    "unseal_for_people": (
+        "Unseal for people",
+        "Unseal {} for people",
+        partial(UnsealSplit, seal="keys"),
+    ),
+    "unseal": ("Unseal", "Unseal {}", UnsealSplit),
+    "set_back": ("Undo changes", "Undo people's changes to {}", UndoPeoplesChanges),
+    "delete": ("Delete", "Delete {}", DeleteSplit),
+}
+"""Name in the address -> (text of the button, title of the page, action)."""
+SEALS = ("seal", "seal_for_people", "unseal_for_people", "unseal")
+"""Actions for people who may read what they seal."""
+SEALED = {"nobody": "", "keys": "sealed for keys", "people": "sealed for people"}
+
+
+@admin.register(Split)
+class SplitAdmin(ReadOnlyAdmin):
+    page_template = "curation/split.html"
+    page_parameters = ("compare", "review")
+    list_display = ("name", "environment", "type", "tasks", "maker")
+    list_filter = (EnvironmentFilter,)
+    ordering = ("environment__position", "position", "name")
+    empty = (
+        "No splits yet. Classes declare them, and you can create one by saving selected tasks or "
+        "importing a file."
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
+        return existing_splits().seen_by(viewer_of(request.user))
+
+    def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
+        is_reviewed = flag_asked(request, "review")
+        is_compared = (
+            flag_asked(request, "compare") or row.size <= MAX_COMPARED
+        ) and row.source_hash
+        return {
+            "title": str(row),
+            "hidden": places_of(row).filter(is_hidden=True)[:1001].count(),
+            "differences": differences(row) if is_compared else None,
+            "review": None if row.is_generated else _review(row, is_on_request=is_reviewed),
+            "is_reviewed": is_reviewed,
+            "may_change": request.user.has_perm("environments.change_split"),
+            "may_seal": request.user.has_perm("environments.change_split")
+            and request.user.has_perm(SEE_HIDDEN),
+            "seal": seal_of(row),
+            "may_make_studies": request.user.has_perm(MAKE_STUDIES)
+            and row.is_served
+            and bool(row.size),
+            "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        act = self.admin_site.admin_view(self.act)
+        own = [
+            path(f"<id:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}")
+            for name in ACTIONS
+        ]
+        return [*own, *super().get_urls()]
+
+    def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        """Preview freezing, sealing, deleting a split and so on; a POST does it."""
+        split = get_object_or_404(self.get_queryset(request), pk=pk)
+        needed = "delete" if name == "delete" else "change"
+        if not request.user.has_perm(f"environments.{needed}_split"):
+            raise PermissionDenied
+        if name in SEALS and not request.user.has_perm(SEE_HIDDEN):
+            raise PermissionDenied
+        label, title, change = ACTIONS[name]
+        user, is_deletion = request.user.pk, name == "delete"
+
+        def done(outcome: ActionOutcome) -> str | None:
+            note(user, split, outcome.sentence, DELETION if is_deletion else CHANGE)
+            if not is_deletion:
+                return None
+            return reverse("admin:environments_environment_change", args=[split.environment_id])
+
+        page = Confirmation(
+            title=title.format(split),
+            action=change(pk),
+            submit=label,
+            back=(reverse("admin:environments_split_change", args=[pk]), "Back to the split"),
+            is_whole=True,
+            is_danger=is_deletion,
+            done=done,
+        )
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
+        return confirmation(request, page, context, is_confirmed=request.method == "POST")
+
+    @admin.display(description="tasks")
+    def tasks(self, split: Split) -> SafeString:
+        size = "generated" if split.is_generated else f"{split.size:,}"
+        return format_html('<span class="number">{}</span>', size)
+
+    @admin.display(description="created by")
+    def maker(self, split: Split) -> str:
+        """Return who created the split, and whether it is frozen, sealed or not served."""
+        marks = {
+            "frozen ❄": split.frozen,
+            SEALED[seal_of(split)]: split.is_sealed,
+            "not served": not split.is_served,
+        }
+        return ", ".join(
+            [
+                "people" if split.is_curated else "the class",
+                *(mark for mark in marks if marks[mark]),
+            ]
+        )
+
+
+def _review(split: Split, *, is_on_request: bool) -> LeakReport:
+    others = opposite_splits(split.environment_id, split.type).exclude(pk=split.pk)
+    total = split.size + sum(others.values_list("size", flat=True))
+    if total > MAX_READ_ON_REQUEST and not is_on_request:  # a million take seconds
+        return LeakReport(
+            (), f"Nothing was compared: this split and those of other types have {total:,} tasks."
+        )
+    most = MAX_READ_ON_REQUEST if is_on_request else MAX_READ_BY_PAGE
+    report = leaks_of_split(split, hidden=hidden_fields(split.environment.name) or (), most=most)
+    if not (changed := changed_since_frozen(split)):
+        return report
+    return replace(report, warnings=(SplitWarning(changed), *report.warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDifference:
+    """One task in which a split differs from the list of its class."""
+
+    task: int
+    index: int | None
+    """The index that clients use; None: it has none."""
+    summary: str
+    how: str
+    instead: int | None = None
+    """The listed task in whose place it is."""
+
+
+def differences(split: Split) -> dict[str, Any]:
+    """Return how the split differs from its class, row by row: what people edited, added, took out
+    and moved."""
+    found = peoples_changes(split)
+    taken_out = found.removed.keys() - found.added
+    ids = sorted(found.added | found.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
+    ids += sorted(taken_out)[: MAX_DIFFERENCES_SHOWN + 1 - len(ids)]
+    shown = ids[:MAX_DIFFERENCES_SHOWN]
+    at = dict(places_of(split, shown).order_by("-position").values_list("task_id", "position"))
+    indexes = served_indexes(split, list(at.values()))
+    heads = dict(
+        Task.objects.filter(pk__in=shown).values_list("pk", Left("spec", MAX_READ_CHARACTERS))
+    )
+    rows = [
+        SplitDifference(
+            task, indexes.get(at.get(task, -1)), line, _how(task, found), found.edited.get(task)
+        )
+        for task in shown
+        for line in [_line(split, heads[task])]
+    ]
+    return {"rows": rows, "is_more": len(ids) > MAX_DIFFERENCES_SHOWN, "removed": len(taken_out)}
+
+
+def _line(split: Split, head: str) -> str:
+    return summary(
+        head, summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
+    )
+
+
+def _how(task: int, found: PeoplesChanges) -> str:
+    if task in found.edited:
+        return "edited here"
+    if task in found.added:
+        return "moved to another place here" if task in found.removed else "added here"
+    return "taken out here"

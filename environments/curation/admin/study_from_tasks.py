@@ -1,0 +1,92 @@
+"""The way from chosen tasks to the form of a new study, which belongs to the pages for people who
+play."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from environments.curation.admin.bulk import back_to_list, chosen_tasks
+from environments.curation.filter_parameters import SERVED
+from environments.curation.selection import Selection
+from environments.errors import OrsError
+from environments.models import Split
+from environments.tasks.split_indexes import served_indexes
+from environments.tasks.task_places import places_of, places_of_tasks
+
+MAX_NUMBERED = 1_000
+"""Tasks that are named by their numbers in a split; more have to be saved as a split first."""
+
+
+def study_redirect(request: HttpRequest) -> HttpResponse:
+    """Redirect from the list to the form of a study of the tasks that were chosen there, or back
+    with the reason."""
+    try:
+        query = study_query(chosen_tasks(request, request.POST))
+    except OrsError as refusal:
+        messages.error(request, str(refusal))
+        return HttpResponseRedirect(back_to_list(request.POST))
+    return HttpResponseRedirect(f"{reverse('study_new')}?{query}")
+
+
+def study_query(chosen: Selection) -> str:
+    """Return the query string of the form. Raises: OrsError for tasks that are not of one split, or
+    too many."""
+    if chosen.ids == (0,):
+        raise OrsError("No task is chosen. Check some in the list, or choose all that match.")
+    splits = Split.objects.seen_by(chosen.viewer).filter(is_served=True)
+    split = splits.filter(
+        pk__in=[chosen.split] if chosen.split else _common_splits(chosen.ids)
+    ).first()
+    if split is None or split.is_generated:
+        raise OrsError(
+            "The tasks of a study are those of one split: choose one above the list, or "
+            "save them as one."
+        )
+    asked = {"tasks": f"split/{split.pk}"}
+    if chosen.ids or chosen.tag or chosen.source or chosen.flags or chosen.state != SERVED:
+        asked["numbers"] = _numbers(chosen, split)
+    else:
+        asked |= {"search": chosen.search, "bucket": chosen.bucket}
+    return urlencode({name: value for name, value in asked.items() if value})
+
+
+def _common_splits(tasks: tuple[int, ...]) -> list[int]:
+    """Return the splits that have all of the tasks; none without tasks."""
+    tasks_of = defaultdict[int, set[int]](set)
+    for task in places_of_tasks(tasks[: MAX_NUMBERED + 1]):
+        tasks_of[task.split.pk].add(task.task)
+    return [split for split, found in tasks_of.items() if found >= set(tasks)]
+
+
+def _numbers(chosen: Selection, split: Split) -> str:
+    """Return the numbers of the tasks in the split, such as `0, 3, 5-9`."""
+    batch = chosen.batch(limit=MAX_NUMBERED + 1)
+    if len(batch.ids) > MAX_NUMBERED:
+        raise OrsError(
+            f"More than {MAX_NUMBERED:,} tasks are chosen. Save them as a new split, and make a "
+            "study of that."
+        )
+    first = dict(
+        places_of(split, list(batch.ids)).order_by("-position").values_list("task_id", "position")
+    )
+    numbers = sorted(served_indexes(split, list(first.values())).values())
+    if len(numbers) < len(batch.ids):
+        raise OrsError(
+            f"{split} does not serve all of the chosen tasks. Choose tasks that it serves."
+        )
+    return ", ".join(f"{low}-{high}" if high > low else str(low) for low, high in _ranges(numbers))
+
+
+def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found

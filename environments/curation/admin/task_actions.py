@@ -1,0 +1,135 @@
+"""Changes of one task from its page: state, tags, flags, undo. Used by
+`environments.curation.admin.task_page`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+
+from environments.access.privacy import viewer_of
+from environments.admin.base import author_of
+from environments.curation.action import Action, ActionOutcome
+from environments.curation.admin.confirmation import Confirmation, confirmation
+from environments.curation.admin.forms import ReasonForm
+from environments.curation.admin.review_walk import review_of, task_url
+from environments.curation.flags import settle
+from environments.curation.quarantine import Quarantine, Release
+from environments.curation.selection import Selection
+from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.undo import UndoInTask
+from environments.database.storable import id_in
+from environments.display.json_diff import diff
+from environments.errors import OrsError
+from environments.models import Task, TaskRevision, TaskTag
+from environments.models.viewer import visible_tasks
+
+Frame = Callable[[], dict[str, Any]]
+MAX_REASON_CHARACTERS = 2000
+ACCEPTED = "accepted"
+"""Tag of a task that somebody looked at and found right."""
+
+
+def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
+    """Apply the `action` of a POST. Redirects to the task's page, which shows the outcome.
+
+    In a review, what settles a task goes on to the next one.
+    """
+    review, asked = review_of(request), request.POST.get("action", "")
+    query = review.query if review else ""
+    if request.method != "POST":
+        return HttpResponseRedirect(task_url(task.pk, query))
+    is_applied = (
+        _accept(request, task)
+        if asked == "accept"
+        else _apply(request, _action(request, task)) is not None
+    )
+    if review and review.next and is_applied and asked in ("accept", "quarantine"):
+        return HttpResponseRedirect(review.next)
+    return HttpResponseRedirect(task_url(task.pk, query))
+
+
+def _accept(request: HttpRequest, task: Task) -> bool:
+    """Tag the task as accepted, and resolve its flags: somebody looked at it and found it right."""
+    is_tagged = TaskTag.objects.filter(task=task, name=ACCEPTED).exists()
+    chosen = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
+    if not is_tagged and _apply(request, AddTags(chosen, (ACCEPTED,))) is None:
+        return False
+    if count := settle(task, author_of(request)):
+        messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
+    return True
+
+
+def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
+    """Settle the `flag` of a POST, or all open ones. Redirects to the task's page, which shows the
+    outcome."""
+    number = request.POST.get("flag", "")
+    pk = id_in(number)
+    if request.method == "POST" and (not number or pk is not None):
+        settled = settle(task, author_of(request), pk)
+        if settled:
+            messages.success(request, f"Resolved {settled} flag{'' if settled == 1 else 's'}.")
+        else:
+            messages.error(
+                request, "Nothing was resolved: someone else has already resolved this flag."
+            )
+    review = review_of(request)
+    return HttpResponseRedirect(task_url(task.pk, review.query if review else ""))
+
+
+def undo_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
+    """Preview the undo of a change of the task's history; a POST does it. `task`: the task whose
+    page links here."""
+    seen = TaskRevision.objects.filter(visible_tasks(viewer_of(request.user), "task__"))
+    found = get_object_or_404(seen.select_related("task"), pk=revision)
+    if task.pk not in (found.task_id, found.successor_id):
+        raise Http404(f"Revision {revision} does not belong to task {task.pk}.")
+    page = Confirmation(
+        title="Undo a change",
+        action=UndoInTask(found.pk, _reason(request)),
+        submit="Undo",
+        back=(task_url(task.pk), "Back to the task"),
+        form=ReasonForm(),
+        done=lambda outcome: task_url(outcome.task or task.pk),
+        is_whole=True,
+        template="curation/task_undo.html",
+        context={"revision": found, "lines": diff(found.after, found.before)},
+    )
+    return confirmation(request, page, frame(), is_confirmed=request.method == "POST")
+
+
+def _action(request: HttpRequest, task: Task) -> Action:
+    chosen = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
+    reason = _reason(request)
+    words = tuple(word.strip() for word in request.POST.get("tags", "").split(",") if word.strip())
+    match request.POST.get("action"):
+        case "quarantine":
+            return Quarantine(chosen, reason)
+        case "release":
+            return Release(chosen, reason)
+        case "tag":
+            return AddTags(chosen, words, reason)
+        case "untag":
+            return RemoveTags(chosen, words, reason)
+        case other:
+            raise Http404(
+                f"There is no action {other!r}. Use accept, quarantine, release, tag or untag."
+            )
+
+
+def _apply(request: HttpRequest, action: Action) -> ActionOutcome | None:
+    """Apply the action and show its outcome. Returns it, or None if the action was refused."""
+    try:
+        outcome = action.apply(author_of(request))
+    except OrsError as refusal:
+        messages.error(request, str(refusal))
+        return None
+    messages.success(request, outcome.sentence)
+    return outcome
+
+
+def _reason(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[:MAX_REASON_CHARACTERS]

@@ -1,0 +1,349 @@
+"""Decides what happens to each row of a file: it is added, edited, relabelled, a duplicate or
+refused. Only reads.
+
+A dry run and an import make the same decisions, because both depend on the content of the split
+before the import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from django.db.models import Exists, F, OuterRef
+
+from environments.authoring import task_schema
+from environments.curation.transfer.columns import Labels, separated
+from environments.curation.transfer.report import TaskImportReport
+from environments.curation.transfer.scratch_database import Scratch
+from environments.curation.transfer.target import ImportTarget
+from environments.database.json_rows import among, rows_among
+from environments.files.rows import BadRow, FileRow, Refusal
+from environments.models import SplitEntry, Task, TaskTag, seen_at
+from environments.tasks.new_versions import KnownQuestions, Question, apart_from_spelling
+from environments.tasks.stored_spec import Unfit, spec_text
+from environments.tasks.successors import is_superseded, successors, successors_of
+
+Kind = Literal["added", "edited", "relabelled", "duplicate"]
+_EDITED = b"edited"
+
+_FIND = """
+    SELECT content_hash, id, state, reason FROM environments_task WHERE environment_id = %s AND content_hash {among}
+"""
+_sorted_text: Callable[[object], str] = json.JSONEncoder(sort_keys=True).encode
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A row that can become a task."""
+
+    number: int
+    text: str
+    """The spec as it would be stored."""
+    hash: str
+    """The identity of the content: `environments.tasks.sync.content_hash` of the text."""
+    labels: Labels
+
+    @property
+    def origin(self) -> str | None:
+        """Hash of the task that this row edits, if any."""
+        return self.labels.hash if self.labels.hash != self.hash else None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """A task that the environment already has."""
+
+    id: int
+    state: str
+    reason: str
+    tags: tuple[str, ...]
+    hash: str
+    text: str = ""
+    """Its content, if it is the edit of a superseded task; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlace:
+    """A place of an existing task in a split."""
+
+    split: int
+    name: str
+    is_frozen: bool
+    is_hidden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision about one row of the file."""
+
+    kind: Kind
+    candidate: FileTask
+    task: KnownTask | None
+    """The existing task with this content, or what edits made of it."""
+    origin: KnownTask | None
+    """For an edit, the task that this content replaces."""
+    is_relabelled: bool
+    """Whether the tags or state of `task` change."""
+    places: Sequence[KnownPlace] = ()
+    """The places of `task`."""
+
+    @property
+    def text(self) -> str:
+        """The content that will be served."""
+        return (self.task.text if self.task else "") or self.candidate.text
+
+
+@dataclass(slots=True)
+class _Found:
+    """The existing tasks and places that concern the rows of one batch."""
+
+    tasks: dict[str, KnownTask] = field(default_factory=dict)
+    """Existing tasks by hash."""
+    places: dict[int, list[KnownPlace]] = field(default_factory=dict)
+    """Places by task id."""
+    heirs: dict[int, KnownTask] = field(default_factory=dict)
+    """What edits made of superseded tasks, by their ids."""
+    respelled: dict[str, int] = field(default_factory=dict)
+    """Superseded tasks that new rows have in another spelling or with another label, by the hashes
+    of the rows."""
+    quarantined: dict[str, KnownTask] = field(default_factory=dict)
+    """Quarantined tasks that new rows have in another spelling, by the hashes of the rows."""
+
+
+class Review:
+    """Decides about the rows of a file, batch by batch, and fills the report."""
+
+    def __init__(
+        self,
+        target: ImportTarget,
+        report: TaskImportReport,
+        scratch: Scratch,
+        *,
+        as_written: bool = False,
+    ) -> None:
+        """`as_written`: content that an edit replaced is added as it is in the file, and not the
+        edit of it."""
+        self._target, self.report, self._scratch, self._as_written = (
+            target,
+            report,
+            scratch,
+            as_written,
+        )
+        self._split = target.split.pk if target.split else None
+        tasks = Task.objects.filter(environment=target.environment.pk)
+        edited = dict(tasks.filter(is_superseded()).values_list("pk", "spec").iterator(2000))
+        self._superseded = {_digest(apart_from_spelling(spec)): pk for pk, spec in edited.items()}
+        self._known = KnownQuestions(list(edited.values()))
+        self._edited_with = self._known.holders((str(pk), [spec]) for pk, spec in edited.items())
+        quarantined = (
+            tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
+        )
+        self._quarantined = {
+            _digest(apart_from_spelling(spec)): digest for digest, spec in quarantined
+        }
+
+    def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
+        """Yield the decisions about the rows that are not refused, in order."""
+        rows = list(batch)
+        found = self._found([row for row in rows if isinstance(row, FileTask)])
+        for row in rows:
+            decided = row if isinstance(row, Refusal) else self._decide(row, found)
+            if isinstance(decided, Refusal):
+                self.report.refuse(decided)
+            else:
+                self._count(decided, found)
+                yield decided
+
+    def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
+        task, digest = found.tasks.get(row.hash), row.hash
+        if task is None and (task := found.quarantined.get(row.hash)):
+            self.report.quarantined += 1
+            digest = task.hash
+        heir = found.heirs.get(task.id if task else found.respelled.get(row.hash, 0))
+        # a row that names the edit brings the earlier content back on purpose
+        if heir and heir.hash != row.origin:
+            self.report.superseded += 1
+            if not self._as_written:
+                task, digest = heir, heir.hash
+        places = found.places.get(task.id, []) if task else []
+        origin = found.tasks.get(row.origin) if row.origin else None
+        is_placed = any(place.split == self._split for place in places)
+        if row.origin and origin is None and not is_placed:
+            return Refusal(row.number, _unknown_origin(row.origin, self._target))
+        if row.origin and origin and not is_placed:
+            heir = found.heirs.get(origin.id)
+            if heir and (task is None or task.id != heir.id):
+                return Refusal(row.number, _edited_origin(row.origin, heir))
+        if not self._scratch.is_new(digest):
+            return Decision("duplicate", row, task, None, False)
+        is_relabelled = task is not None and _is_relabelled(task, row.labels, places)
+        if origin and row.origin and self._is_edit(origin, found, is_placed=is_placed):
+            if not self._scratch.is_new(row.origin, _EDITED):
+                return Refusal(
+                    row.number,
+                    f"_hash {row.origin[:8]}… is also changed by an earlier row; keep one of them",
+                )
+            return Decision("edited", row, task, origin, is_relabelled, places)
+        if not is_placed:
+            return Decision("added", row, task, None, is_relabelled, places)
+        return Decision(
+            "relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled
+        )
+
+    def _is_edit(self, origin: KnownTask, found: _Found, *, is_placed: bool) -> bool:
+        """Return whether the row edits `origin`. A repeated import finds no place of it left that
+        it could change."""
+        return not is_placed or any(
+            not place.is_frozen for place in found.places.get(origin.id, [])
+        )
+
+    def _count(self, decision: Decision, found: _Found) -> None:
+        report, labels = self.report, decision.candidate.labels
+        report.from_elsewhere += labels.split not in (None, self._target.name)
+        if decision.kind == "added":
+            report.add(decision.text)
+        elif decision.kind == "duplicate":
+            report.duplicates += 1
+        else:
+            report.changed += 1
+            touched = decision.origin or decision.task
+            for place in found.places.get(touched.id, []) if touched else ():
+                if place.is_frozen:
+                    report.frozen_in[place.name] += 1
+                elif decision.kind == "edited":
+                    report.replaced_in[place.name] += 1
+
+    def _found(self, rows: list[FileTask]) -> _Found:
+        hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
+        found = _Found()
+        tasks = tasks_by_hash(self._target.environment.pk, hashes)
+        known, respelled = {digest for digest, *_ in tasks}, dict[str, str]()
+        for row in rows if self._superseded or self._quarantined else ():
+            if row.hash not in known:
+                spelling = _digest(apart_from_spelling(row.text))
+                old = self._superseded.get(spelling)
+                if old or row.origin:  # a row with an origin says itself what it edits
+                    found.respelled |= {row.hash: old} if old else {}
+                elif spelling in self._quarantined:
+                    respelled[row.hash] = self._quarantined[spelling]
+                elif old := self._superseded_like(row.text):
+                    found.respelled[row.hash] = old
+        tasks += tasks_by_hash(self._target.environment.pk, set(respelled.values()) - known)
+        heirs = successors_of([*(pk for _, pk, *_ in tasks), *found.respelled.values()])
+        edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
+        edited = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
+        tags: dict[int, list[str]] = {}
+        ids = [row[1] for row in tasks] + [row[1] for row in edited]
+        named = TaskTag.objects.filter(task__in=ids).values_list("task_id", "name")
+        for task, name in named if tasks else ():
+            tags.setdefault(task, []).append(name)
+        for digest, pk, state, reason in tasks:
+            found.tasks[digest] = KnownTask(
+                pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest
+            )
+        found.quarantined = {row: found.tasks[digest] for row, digest in respelled.items()}
+        by_id = {
+            pk: KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, spec)
+            for digest, pk, state, reason, spec in edited
+        }
+        found.heirs = {old: by_id[new] for old, new in heirs.items()}
+        for task, place in _places(ids):
+            found.places.setdefault(task, []).append(place)
+        return found
+
+    def _superseded_like(self, text: str) -> int | None:
+        """Return the superseded task that a content is a version of, as `new_versions` defines it;
+        None if it is none.
+
+        It is none if people left a task that is as alike beside the edited one.
+        """
+        questions = [question for question in self._known.of(text) if question in self._edited_with]
+        return next(
+            (int(self._edited_with[one][0]) for one in questions if one not in self._taken), None
+        )
+
+    @cached_property
+    def _taken(self) -> set[Question]:
+        """The questions of superseded tasks that tasks in splits have, too, other than what the
+        edits made."""
+        tasks = Task.objects.filter(environment=self._target.environment.pk)
+        made = set(successors(tasks.filter(replaced_by__isnull=False)).values())
+        places = SplitEntry.objects.filter(
+            seen_at(F("split__version")), split__is_served=True, is_hidden=False
+        )
+        served = tasks.filter(Exists(places.filter(task=OuterRef("pk")))).exclude(among("pk", made))
+        specs = served.values_list("spec", flat=True).iterator(2000)
+        return {question for spec in specs for question in self._known.of(spec)}
+
+
+def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTask | Refusal:
+    """Check a row on its own, without the database.
+
+    schema: the environment's JSON Schema as text, empty for none.
+    own: the names that the schema declares.
+    """
+    if isinstance(row, Refusal):
+        return row
+    try:
+        spec, labels = separated(row.value, own)
+        text = spec_text(spec)
+    except (BadRow, Unfit) as error:
+        return Refusal(row.number, str(error))
+    if problems := task_schema.check(schema, spec):
+        return Refusal(row.number, f"does not fit the task schema: {problems[0]}")
+    # Hashing the value that was read gives the same result as `content_hash` and saves parsing the
+    # text again.
+    digest = hashlib.sha256(_sorted_text(spec).encode()).hexdigest()
+    return FileTask(row.number, text, digest, labels)
+
+
+def tasks_by_hash(environment: int, hashes: Collection[str]) -> list[tuple[str, int, str, str]]:
+    """Return (hash, id, state, reason) of the existing tasks with these hashes."""
+    return rows_among(_FIND, [environment], hashes) if hashes else []
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:
+    """Yield the current places of the tasks."""
+    if not tasks:
+        return
+    seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
+    names = ("task_id", "split_id", "split__name", "split__frozen", "is_hidden")
+    for task, split, name, frozen, is_hidden in seen.values_list(*names).distinct():
+        yield task, KnownPlace(split, name, frozen is not None, is_hidden)
+
+
+def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) -> bool:
+    """Return whether the labels change the task, or its places do not match its state after an
+    interrupted import."""
+    if labels.tags is not None and labels.tags != task.tags:
+        return True
+    if labels.state is None:
+        return False
+    is_hidden = labels.state == "quarantined"
+    is_shown_wrong = any(place.is_hidden != is_hidden for place in places if not place.is_frozen)
+    return is_shown_wrong or (labels.state, labels.reason) != (task.state, task.reason)
+
+
+def _edited_origin(digest: str, heir: KnownTask) -> str:
+    return (
+        f"_hash {digest[:8]}… was edited since, to {heir.hash}; compare the row with that task, "
+        "and write that hash to "
+        "replace it"
+    )
+
+
+def _unknown_origin(digest: str, target: ImportTarget) -> str:
+    return (
+        f"_hash {digest[:8]}… is not a task of {target.environment.name!r}; leave the column empty "
+        "to add the row as a "
+        "new task"
+    )
