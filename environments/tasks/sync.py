@@ -15,8 +15,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import structlog
 from django.db import DatabaseError, transaction
@@ -81,6 +81,7 @@ SLOW_SECONDS = 3.0
 MIN_LOGGED_TASKS = 50_000
 """Writing this many tasks takes seconds, so it is logged for the operator."""
 
+_Answer = TypeVar("_Answer")
 Begin = Callable[[str], object]
 """Called with each step of a check before it begins."""
 
@@ -88,15 +89,22 @@ log = structlog.get_logger(__name__)
 
 
 async def sync(
-    registry: Registry, host: Host, *, is_whole: bool = True, is_alone: bool = False
+    registry: Registry,
+    host: Host,
+    *,
+    is_whole: bool = True,
+    is_alone: bool = False,
+    serves: bool = True,
 ) -> SyncReport:
     """Make the rows match `registry`, whose environments `host` runs.
 
     `is_whole`: the registry has everything that is hosted, in order; other environments are not
     hosted then. `is_alone`: nobody else writes to the database meanwhile, so it is written in large
     batches.
-    An environment that cannot list its tasks becomes unavailable, and keeps those that it listed
-    before.
+    `serves`: this process plays the environments. Otherwise a server may do so, and those that are
+    hosted stay as available as they are.
+    An environment that cannot list or count its tasks becomes unavailable, and keeps those that it
+    listed before.
 
     Raises: Unhostable, with one sentence that says what to change.
     """
@@ -108,7 +116,8 @@ async def sync(
     try:
         if is_alone:
             await writer.run(write_alone)
-        await writer.run(_write_environments if is_whole else _write_some, registry)
+        served = frozenset() if serves else await writer.run(_hosted_names)
+        await writer.run(_write_environments if is_whole else _write_some, registry, served)
         for hosted in (one for one in registry if one.is_described):
             if known := await writer.run(known_lists, hosted):
                 synced += known
@@ -120,7 +129,8 @@ async def sync(
                 hosted.unavailable = hosted.unavailable or storable(
                     f"{failure.reason} Correct that."
                 )
-                await writer.run(write_unavailable, hosted.name, hosted.unavailable)
+                if hosted.name not in served:
+                    await writer.run(write_unavailable, hosted.name, hosted.unavailable)
                 continue
             if not is_procedural and not any(lists.texts.values()):
                 log.warning(
@@ -169,24 +179,20 @@ async def check_tasks(
 
 
 async def _check_first_tasks(hosted: HostedEnvironment, host: Host, begin: Begin) -> None:
-    """Ask a procedural class for the number of tasks and the first one of each split. Raises:
-    UnlistableTasks."""
+    """Ask a procedural class for the first task of each split. Raises: UnlistableTasks."""
     tasks = host.tasks(hosted.name)
     for split in hosted.splits:
-        call = f"num_tasks({split.name!r})"
-        begin(f"{hosted.name}: {call} of {hosted.origin}")
-        try:
-            if await tasks.count(split.name):
-                call = f"get_task({split.name!r}, 0)"
-                begin(f"{hosted.name}: {call} of {hosted.origin}")
-                await tasks.get(split.name, 0)
-        except EnvironmentFault as fault:
-            raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
-        except InvalidIndex as error:
-            missing = EnvironmentFault(
-                "IndexError", f"num_tasks({split.name!r}) counts more tasks than there are"
-            )
-            raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, missing) from error
+        if await tasks.count(split.name):
+            call = f"get_task({split.name!r}, 0)"
+            try:
+                await _answer(hosted, call, split.name, tasks.get(split.name, 0), begin)
+            except InvalidIndex as error:
+                missing = EnvironmentFault(
+                    "IndexError", f"num_tasks({split.name!r}) counts more tasks than there are"
+                )
+                raise UnlistableTasks(
+                    hosted.name, hosted.origin, call, split.name, missing
+                ) from error
 
 
 async def sync_environment(hosted: HostedEnvironment, host: Host) -> list[SplitSync]:
@@ -215,24 +221,37 @@ def _unwatched(step: str) -> None:
 async def _lists(
     hosted: HostedEnvironment, host: Host, begin: Begin = _unwatched
 ) -> tuple[ClassLists, bool]:
-    """Return the tasks that an environment lists, and whether it is procedural and so lists none.
+    """Return the tasks that an environment lists, and whether it is procedural and so only counts
+    them.
 
     Raises: UnlistableTasks.
     """
-    texts: dict[str, list[str]] = {}
-    for split in hosted.splits:
-        call = f"list_tasks({split.name!r})"
-        begin(f"{hosted.name}: {call} of {hosted.origin}")
-        slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, _log_wait, hosted.name, call)
-        try:
-            texts[split.name] = await host.tasks(hosted.name).listing(split.name)
-        except NotImplementedError:
-            return ClassLists({}), True
-        except EnvironmentFault as fault:
-            raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
-        finally:
-            slow.cancel()
+    tasks, texts = host.tasks(hosted.name), dict[str, list[str]]()
+    try:
+        for split in hosted.splits:
+            call = f"list_tasks({split.name!r})"
+            listing = tasks.listing(split.name)
+            texts[split.name] = await _answer(hosted, call, split.name, listing, begin)
+    except NotImplementedError:
+        for split in hosted.splits:
+            call = f"num_tasks({split.name!r})"
+            await _answer(hosted, call, split.name, tasks.count(split.name), begin)
+        return ClassLists({}), True
     return ClassLists(texts), False
+
+
+async def _answer(
+    hosted: HostedEnvironment, call: str, split: str, answer: Awaitable[_Answer], begin: Begin
+) -> _Answer:
+    """Return the answer to a call of a class method. Raises: UnlistableTasks."""
+    begin(f"{hosted.name}: {call} of {hosted.origin}")
+    slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, _log_wait, hosted.name, call)
+    try:
+        return await answer
+    except EnvironmentFault as fault:
+        raise UnlistableTasks(hosted.name, hosted.origin, call, split, fault) from fault
+    finally:
+        slow.cancel()
 
 
 def _log_wait(environment: str, call: str) -> None:
@@ -270,11 +289,16 @@ async def _sync_split(
 # --- environments ---------------------------------------------------------------------------------
 
 
-def _write_environments(registry: Registry) -> None:
+def _hosted_names() -> frozenset[str]:
+    return frozenset(Environment.objects.filter(is_hosted=True).values_list("name", flat=True))
+
+
+def _write_environments(registry: Registry, served: Collection[str]) -> None:
     """Write the rows of every hosted class and its splits. A new split is served once its tasks are
-    written."""
+    written. `served`: names of environments that a server may play."""
     columns = {
-        hosted.name: {"position": n, **_columns(hosted)} for n, hosted in enumerate(registry)
+        hosted.name: {"position": n, **_columns(hosted, served)}
+        for n, hosted in enumerate(registry)
     }
     with transaction.atomic():
         Environment.objects.exclude(name__in=registry.names).update(is_hosted=False)
@@ -282,14 +306,14 @@ def _write_environments(registry: Registry) -> None:
             _write_splits(_write_environment(hosted.name, columns[hosted.name]), hosted)
 
 
-def _write_some(registry: Registry) -> None:
+def _write_some(registry: Registry, served: Collection[str]) -> None:
     for hosted in registry:
-        _write_described(hosted)
+        _write_described(hosted, served)
 
 
-def _write_described(hosted: HostedEnvironment) -> None:
+def _write_described(hosted: HostedEnvironment, served: Collection[str] = ()) -> None:
     with transaction.atomic():
-        _write_splits(_write_environment(hosted.name, _columns(hosted)), hosted)
+        _write_splits(_write_environment(hosted.name, _columns(hosted, served)), hosted)
 
 
 def write_unavailable(environment: str, reason: str) -> None:
@@ -377,8 +401,9 @@ def check_declared(hosted: HostedEnvironment) -> None:
     _columns(hosted)
 
 
-def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
-    """Return the columns of an environment as its class declares them. Raises: Unhostable."""
+def _columns(hosted: HostedEnvironment, served: Collection[str] = ()) -> dict[str, Any]:
+    """Return the columns of an environment as its class declares them, without whether it is
+    available if a server may play it. Raises: Unhostable."""
     low, high = _floats(hosted, "reward_range", (0.0, 1.0), count=2)
     if low >= high:
         declared = hosted.declared("reward_range", ())
@@ -403,7 +428,7 @@ def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
         "card": hosted.card,
         "task_schema": task_schema.schema_json(hosted),
         "is_hosted": True,
-        "unavailable": hosted.unavailable,
+        **({} if hosted.name in served else {"unavailable": hosted.unavailable}),
         "declared_return": default_return,
         "declared_low": low,
         "declared_high": high,

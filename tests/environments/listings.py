@@ -42,13 +42,13 @@ def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> 
 
 
 def procedural(name: str = "dice", **methods: Callable[..., Any]) -> HostedClass:
-    """Return a class with split "train" whose list_tasks raises NotImplementedError, with these
-    static methods."""
+    """Return a class with split "train" whose list_tasks raises NotImplementedError and which
+    counts no tasks, with these static methods."""
 
     def list_tasks(split: str) -> Any:
         raise NotImplementedError
 
-    methods = {"list_tasks": list_tasks, **methods}
+    methods = {"list_tasks": list_tasks, "num_tasks": lambda split: 0, **methods}
     static = {key: staticmethod(method) for key, method in methods.items()}
     return _made(name, ["train"], {"list_tasks": staticmethod(_list_nothing), **static})
 

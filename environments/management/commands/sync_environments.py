@@ -18,6 +18,8 @@ from environments.runtime.threads import ThreadPool
 from environments.tasks.sync import sync
 from environments.tasks.sync_report import SyncReport
 
+_LEFT = "A server that plays it goes on with the tasks that it has."
+
 
 class Command(TerminalCommand):
     help = (
@@ -39,16 +41,21 @@ class Command(TerminalCommand):
         printer.start_for(self)
         named = environments or conf.specifications()
         try:
-            report = asyncio.run(_sync(load(named, conf.loading()), is_whole=not environments))
+            registry = load(named, conf.loading())
+            report = asyncio.run(_sync(registry, is_whole=not environments))
         except (Unhostable, EnvironmentFault) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
                 self.stderr.write(trace)
             raise CommandError(str(error)) from error
         self._print(report)
+        unlisted = [failure.environment for failure in report.failures]
+        for hosted in registry:
+            if hosted.unavailable and hosted.name not in unlisted:
+                self.stderr.write(f"{hosted.name}: {hosted.unavailable} {_LEFT}")
         for failure in report.failures:
             self.stderr.write(author_traceback(failure.fault))
         if report.failures:
-            raise CommandError("\n".join(map(str, report.failures)))
+            raise CommandError("\n".join(f"{failure} {_LEFT}" for failure in report.failures))
 
     def _print(self, report: SyncReport) -> None:
         for split in report.splits:
@@ -66,7 +73,7 @@ async def _sync(registry: Registry, *, is_whole: bool) -> SyncReport:
         for hosted in remote_environments(registry):
             hosted.take(await host.remote(hosted.name).describe())
             hosted.unavailable = ""
-        return await sync(registry, host, is_whole=is_whole)
+        return await sync(registry, host, is_whole=is_whole, serves=False)
     finally:
         await host.close()
         pool.close()

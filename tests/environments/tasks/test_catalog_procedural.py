@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,6 +46,12 @@ async def async_task(split: str, index: int) -> dict[str, Any]:
 
 def broken(split: str, *_: Any) -> Any:
     raise KeyError("broken")
+
+
+def at_first(method: Callable[..., Any]) -> Callable[[str], Any]:
+    """Return a `num_tasks` that answers when the server starts, and is `method` afterwards."""
+    starts = iter([5])
+    return lambda split: next(starts, None) or method(split)
 
 
 def out_of_range(split: str, *_: Any) -> Any:
@@ -143,7 +150,8 @@ async def test_it_names_the_task_of_a_range_that_is_no_json_object() -> None:
 
 @pytest.mark.parametrize("method", ["num_tasks", "get_task", "get_task_range"])
 async def test_it_logs_what_a_class_raises(method: str) -> None:
-    hosted = procedural(**{"num_tasks": plain_count, "get_task": plain_task, method: broken})
+    broken_later = at_first(broken) if method == "num_tasks" else broken
+    hosted = procedural(**{"num_tasks": plain_count, "get_task": plain_task, method: broken_later})
     async with catalogue_of(hosted) as catalogue:
         with capture_logs() as logged, pytest.raises(EnvironmentFault):
             await catalogue.get("dice", "train", 1)
@@ -203,7 +211,7 @@ async def test_it_tells_an_exception_of_the_class_as_its_fault() -> None:
 
 @each("count", [-1, 2.0, None, "5"])
 async def test_it_refuses_a_count_that_is_none(count: Any) -> None:
-    async with catalogue_of(procedural(num_tasks=lambda split: count)) as catalogue:
+    async with catalogue_of(procedural(num_tasks=at_first(lambda split: count))) as catalogue:
         with pytest.raises(EnvironmentFault, match="not a number of tasks"):
             await catalogue.count("dice", "train")
 

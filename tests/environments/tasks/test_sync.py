@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from environments.models import Environment, SecurityEvent, Split, SplitEntry, T
 from environments.tasks.sync import BATCH_TASKS, content_hash
 from environments.tasks.sync_report import SplitSync, SyncReport
 from tests.environments.listings import listing, numbered, procedural, synced, synced_beside
+from tests.envs_unavailable import REASON
 from tests.filters import select
 from tests.rows import each
 
@@ -252,7 +254,7 @@ def test_it_tells_once_of_a_split_that_a_procedural_class_no_longer_declares() -
 
 def test_it_serves_no_split_that_such_a_class_has_ceased_to_declare() -> None:
     for split in ("train", "test"):
-        sync_now(listing({split: NotImplementedError()}))
+        sync_now(listing({split: NotImplementedError()}, num_tasks=staticmethod(lambda split: 0)))
     assert dict(Split.objects.values_list("name", "is_served")) == {"train": False, "test": True}
 
 
@@ -346,6 +348,17 @@ def test_a_class_that_lists_no_tasks_keeps_its_own_and_does_not_keep_others_from
     assert not Environment.objects.exclude(unavailable="").exists()
 
 
+def test_a_procedural_class_that_does_not_count_its_tasks_is_unavailable() -> None:
+    def num_tasks(split: str) -> int:
+        raise OSError("no disk")
+
+    report = sync_now(procedural(num_tasks=num_tasks), listing({"train": numbered(1)}, "bank"))
+    assert [failure.environment for failure in report.failures] == ["dice"]
+    reasons = dict(Environment.objects.values_list("name", "unavailable"))
+    assert not reasons["bank"] and reasons["dice"].startswith("num_tasks('train') of ")
+    assert "cannot be served: OSError: no disk (" in reasons["dice"]
+
+
 @each(
     "said",
     [
@@ -391,6 +404,23 @@ def test_the_command_leaves_environments_alone_that_it_is_not_given() -> None:
         "echo": True,
     }
     assert list(Environment.objects.filter(name="bank").values_list("position", flat=True)) == [1]
+
+
+def test_the_command_leaves_available_what_a_server_may_play(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orsweb_test_unlisted.py").write_text(
+        "from tests.envs import Echo\nclass Unlisted(Echo):\n"
+        "    @classmethod\n    def list_tasks(cls, split): 1 / 0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    call_command("sync_environments", "shop=tests.envs:Echo")
+    goes_on = "A server that plays it goes on with the tasks that it has."
+    with pytest.raises(CommandError, match=f"ZeroDivisionError.*{goes_on}"):
+        call_command("sync_environments", "shop=orsweb_test_unlisted:Unlisted")
+    call_command("sync_environments", "shop=tests.envs_unavailable:Native")
+    assert f"shop: {REASON} {goes_on}" in capsys.readouterr().err
+    assert Environment.objects.get(name="shop").unavailable == ""
 
 
 def test_the_command_refuses_in_one_sentence() -> None:

@@ -185,7 +185,7 @@ def test_a_check_reads_one_task_of_a_class_that_lists_none(tmp_path: Path) -> No
     get = "get_task(cls, split, n): print(split, n); return {}"
     write_failing(tmp_path, UNLISTED, "num_tasks(cls, split): return 10 ** 12", get)
     done = programs.run("serve", "failing:Failing", "--check", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "train 0\ntest 0\n")
+    assert (done.returncode, done.stderr) == (0, "train 0\ntest 0\n")
 
 
 def test_a_class_that_lists_no_tasks_is_unavailable_and_the_others_start(tmp_path: Path) -> None:
