@@ -13,11 +13,13 @@ can double the work at every level, so the work is bounded.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from environments.display.portable_schemas import names_in, portable
-from environments.display.schema_references import References
+from environments.display.schema_references import References, parts_of
+from environments.errors import shorten
 
 Schema = dict[str, Any]
 
@@ -29,6 +31,7 @@ PART_CHARACTERS = 200
 """Work of reading a part without members."""
 MAX_LEVELS = 32
 """Levels of unions and references at the root."""
+SHOWN_CHARACTERS = 100
 _UNIONS = ("anyOf", "oneOf", "allOf")
 _NOT_AT_ROOT = frozenset((*_UNIONS, "$ref", "enum", "const", "not", "discriminator"))
 _OF_A_DOCUMENT = frozenset({"$defs", "definitions", "$id", "$schema", "$anchor", "$dynamicAnchor"})
@@ -59,8 +62,9 @@ def object_schema(schema: Any) -> Schema:
 
 def schema_problems(schema: Any) -> list[str]:
     """Return what `object_schema` cannot say, such as "it refers to '#/x', which it does not
-    contain"."""
-    return _merged(schema)[1]
+    contain", and its parts that no value fits."""
+    merged, problems = _merged(schema)
+    return [*problems, *_contradictions(merged)]
 
 
 def unsent_schemas(schemas: Mapping[str, Any]) -> list[str]:
@@ -79,6 +83,50 @@ def unsent_schemas(schemas: Mapping[str, Any]) -> list[str]:
         elif reasons:
             sentences.append(f"{label} cannot be sent to models as it is: {reasons}.")
     return sentences
+
+
+def _contradictions(schema: Schema) -> list[str]:
+    """Return a sentence for each part below the root whose `allOf` no value fits."""
+    references = References(schema)
+    empty = [
+        part["allOf"]
+        for part in parts_of(schema)
+        if part is not schema
+        and _list(part.get("allOf"))
+        and _is_empty([*_all_parts(part, references)])
+    ]
+    return [f"no value fits all of {shorten(json.dumps(each), SHOWN_CHARACTERS)}" for each in empty]
+
+
+def _all_parts(part: Any, references: References) -> Iterator[Mapping[str, Any]]:
+    """Yield up to MAX_LEVELS parts that a value has to fit all: what the part says itself, refers
+    to, and has in `allOf`."""
+    waiting = [part]
+    for _ in range(MAX_LEVELS):
+        if not waiting:
+            return
+        part = _mapping(waiting.pop())
+        yield part
+        waiting += _list(part.get("allOf"))
+        if "$ref" in part:
+            with suppress(LookupError):  # it is named elsewhere
+                waiting.append(references.target(part["$ref"]))
+
+
+def _is_empty(parts: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether types, values, or names of members contradict each other."""
+    types = [set(names_in(part["type"])) for part in parts if "type" in part]
+    types = [names | {"integer"} if "number" in names else names for names in types]
+    values = [{json.dumps(each, sort_keys=True) for each in _values(part)} for part in parts]
+    for choices in (types, [each for each in values if each]):
+        if choices and not set.intersection(*choices):
+            return True
+    if not types or set.intersection(*types) != {"object"}:
+        return False
+    required = {name for part in parts for name in names_in(part.get("required"))}
+    return any(
+        _is_closed(part) and required - _mapping(part.get("properties")).keys() for part in parts
+    )
 
 
 def _merged(schema: Any) -> tuple[Schema, list[str]]:
@@ -234,7 +282,7 @@ class _Merge:
             raise _TooLarge(f"merging its root takes more than {MAX_CHARACTERS} characters")
 
 
-def _is_closed(part: Schema) -> bool:
+def _is_closed(part: Mapping[str, Any]) -> bool:
     return part.get("additionalProperties") is False and not part.get("patternProperties")
 
 

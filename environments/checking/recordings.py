@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.checking.checked_environment import Sample
+from environments.wire import distinct_members
 
 MAX_RECORDINGS = 5
 """Episodes of an environment that are played: those with the most calls that were accepted."""
@@ -29,7 +30,7 @@ def read_recordings(path: Path) -> list[Recording]:
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                recording = _recording(json.loads(line))
+                recording = _recording(json.loads(line, object_pairs_hook=distinct_members))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 expected = "give a file of export_episodes --format jsonl"
                 raise ValueError(

@@ -15,12 +15,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic_core import from_json
-
 from environments.errors import OrsError
-from environments.wire import check_depth, json_problem
+from environments.wire import MAX_DEPTH, check_depth, distinct_members, json_problem, repeated
 
-MAX_WHOLE_BYTES = 192 * 1024
+MAX_WHOLE_BYTES = 64 * 1024
 """Larger bodies are parsed event by event, on a thread. This much takes the loop about 2 ms, and a
 thread that competes with the loop for the interpreter costs everyone more than that."""
 PAUSE_CHARACTERS = 64 * 1024
@@ -38,14 +36,11 @@ def events_in(content: bytes) -> Iterable[Any]:
     """Return the events. Raises: BadUpload, for a large body while the events are iterated."""
     if len(content) > MAX_WHOLE_BYTES:
         return _events_one_by_one(content)
-    try:
-        body = from_json(content)
-    except ValueError:
-        try:  # accepts lone surrogates; numbers that are not finite are a matter of each event
-            body = json.loads(content.decode())
-            check_depth(body)
-        except (ValueError, RecursionError) as error:
-            raise _not_json(error) from None
+    try:  # numbers that are not finite are a matter of each event
+        body = json.loads(content.decode(), object_pairs_hook=distinct_members)
+        check_depth(body, MAX_DEPTH + 2)  # of the events, as below
+    except (ValueError, RecursionError) as error:
+        raise _not_json(error) from None
     events = body.get("events") if isinstance(body, dict) else None
     if not isinstance(events, list):
         raise BadUpload(_NO_EVENTS)
@@ -53,15 +48,16 @@ def events_in(content: bytes) -> Iterable[Any]:
 
 
 def _events_one_by_one(content: bytes) -> Iterator[Any]:
-    is_found = False
+    names: set[str] = set()
     try:
         body = _JsonText(content.decode())
         if body.next_mark == "[":
             raise BadUpload(_NO_EVENTS)
         for _ in body.items("{", "}"):
-            name = body.name()
-            if body.mark(":") and name == "events" and not is_found and body.next_mark == "[":
-                is_found = True
+            if (name := body.name()) in names:
+                raise repeated(name)
+            names.add(name)
+            if body.mark(":") and name == "events" and body.next_mark == "[":
                 for _ in body.items("[", "]"):
                     yield body.value()
                     body.pause()
@@ -72,7 +68,7 @@ def _events_one_by_one(content: bytes) -> Iterator[Any]:
         body.check_end()
     except (ValueError, RecursionError) as error:
         raise _not_json(error) from None
-    if not is_found:
+    if "events" not in names:
         raise BadUpload(_NO_EVENTS)
 
 
@@ -84,7 +80,8 @@ class _JsonText:
     """A position in JSON text, which moves on with what is read. All methods raise ValueError."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at, self._decode = text, 0, json.JSONDecoder().raw_decode
+        self._text, self._at = text, 0
+        self._decode = json.JSONDecoder(object_pairs_hook=distinct_members).raw_decode
         self._pause_at = PAUSE_CHARACTERS
 
     @property

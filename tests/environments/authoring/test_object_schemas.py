@@ -301,6 +301,43 @@ def test_it_says_what_it_could_not_merge(schema: Any, problem: str) -> None:
     assert said.startswith(problem)
 
 
+STEPS = {"type": "integer"}
+
+
+@each(
+    ("parts", "is_empty"),
+    [
+        ([{"type": "string"}, {"type": "integer"}], True),
+        ([{"type": "number"}, {"type": "integer"}], False),
+        ([{"enum": ["a", "b"]}, {"const": "c"}], True),
+        ([{"enum": ["a", "b"]}, {"const": "b"}], False),
+        ([{"enum": [1]}, {"const": True}], True),
+        ([{"$ref": "#/$defs/Steps"}, {"allOf": [{"type": "string"}]}], True),
+        (
+            [{**has(a=A), "additionalProperties": False}, {"type": "object", "required": ["b"]}],
+            True,
+        ),
+        (
+            [{**has(a=A), "additionalProperties": False}, {"type": "object", "required": ["a"]}],
+            False,
+        ),
+        ([{**has(a=A), "additionalProperties": False}, {"required": ["b"]}], False),
+    ],
+)
+def test_it_names_a_part_that_no_value_fits(parts: list[Any], is_empty: bool) -> None:
+    schema = {**has(steps={"items": {"allOf": parts}}), "$defs": {"Steps": STEPS}}
+    problems = schema_problems(schema)
+    assert len(problems) == is_empty
+    assert all(problem.startswith("no value fits all of [{") for problem in problems)
+
+
+def test_it_names_what_it_merges_of_parts_that_contradict_each_other() -> None:
+    schema = {"allOf": [has(a={"type": "string"}), has(a={"type": "integer"})]}
+    assert schema_problems(schema) == [
+        'no value fits all of [{"type": "string"}, {"type": "integer"}]'
+    ]
+
+
 KEYWORDS = st.sampled_from(
     [
         "type",

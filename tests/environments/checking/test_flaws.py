@@ -427,6 +427,13 @@ def test_calls_of_recorded_episodes_are_made_again(tmp_path: Path) -> None:
     assert "they share state" in _finding(report, "sessions", "side by side").sentence
 
 
+def test_a_key_that_a_recording_has_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "episodes.jsonl"
+    file.write_text('{"environment": {"name": "chess", "name": "go"}, "steps": []}\n')
+    with pytest.raises(ValueError, match=r"Line 1 .* has the key 'name' twice in one object"):
+        read_recordings(file)
+
+
 def test_it_reports_that_sessions_need_secrets() -> None:
     options = CheckOptions(secrets={"API_KEY": "k"}, timeout_seconds=30)
     with processes_for("NeedsSecret"):

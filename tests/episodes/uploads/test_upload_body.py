@@ -50,6 +50,9 @@ def read(body: str) -> list[Any] | str:
         '{"events": ' + "[" * 250 + "]" * 250 + "}",
         '{"events": ' + "[" * 100_000,
         '{"events": ["a\nb"]}',
+        '{"events": [{"a": 1, "a": 2}]}',
+        '{"events": [], "events": []}',
+        '{"a": 1, "a": 2, "events": []}',
     ],
 )
 def test_a_large_body_is_read_like_a_small_one(body: str) -> None:
@@ -61,8 +64,11 @@ def test_values_that_are_nested_too_deeply_are_named() -> None:
     assert read('{"events": ' + "[" * 100_000) == "The body cannot be read as JSON"[:20]
 
 
-def test_a_large_body_that_has_events_twice_is_refused() -> None:
-    assert read('{"events": [], "events": []}' + LARGE) == "The body must be an "
+@each("body", ['{"events": [{"a": {"b": 1, "b": 2}}]}', '{"b": 1, "b": 2, "events": []}'])
+@each("rest", ["", LARGE])
+def test_a_key_that_stands_twice_is_refused_by_its_name(body: str, rest: str) -> None:
+    with pytest.raises(BadUpload, match="has the key 'b' twice in one object"):
+        list(events_in((body + rest).encode()))
 
 
 def test_other_threads_run_while_a_large_body_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
