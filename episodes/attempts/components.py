@@ -36,16 +36,16 @@ def components_of(metadata: Any, members: Sequence[str] = COMPONENT_MEMBERS) -> 
     parts: dict[Any, Any] = next(
         (metadata[name] for name in members if isinstance(metadata.get(name), dict)), {}
     )
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, value in parts.items():
         key = storable(str(name), MAX_NAME_CHARACTERS)
         # not math.isfinite, which raises for integers beyond the range of floats; NaN compares
         # false
         if key and type(value) in (int, float) and abs(value) <= _MAX_VALUE:
-            found.setdefault(key, float(value))
-        if len(found) == MAX_COMPONENTS:
+            values.setdefault(key, float(value))
+        if len(values) == MAX_COMPONENTS:
             break
-    return found
+    return values
 
 
 def may_report(output: str) -> bool:

@@ -48,7 +48,7 @@ class ConventionsInForce:
 
     @classmethod
     def of(
-        cls, environment: Environment | None = None, asked: DefinitionAsked = NOTHING_ASKED
+        cls, environment: Environment | None = None, definition: DefinitionAsked = NOTHING_ASKED
     ) -> Self:
         """Return the convention of the environment, or of each without one, with the given parts
         replaced.
@@ -56,12 +56,12 @@ class ConventionsInForce:
         One query without an environment.
         """
         if environment is not None:
-            return cls(definition_of(environment, asked).convention)
-        base = asked.convention(STANDARD)
+            return cls(definition_of(environment, definition).convention)
+        base = definition.convention(STANDARD)
         others = defaultdict[Convention, list[int]](list)
         rows = Environment.objects.exclude(convention=DEFAULT_CONVENTION).order_by("pk")
         for pk, code in rows.values_list("pk", "convention"):
-            others[asked.convention(Convention.from_code(code))].append(pk)
+            others[definition.convention(Convention.from_code(code))].append(pk)
         others.pop(base, None)
         return cls(base, dict(others))
 
@@ -88,7 +88,7 @@ class ConventionsInForce:
 
         Endings without a call are not among them, because their returns are 0.
         """
-        if not any(_zero_causes(one) for one in (self.base, *self.others)):
+        if not any(_zero_causes(convention) for convention in (self.base, *self.others)):
             return None
         return self._each(_zero)
 
@@ -109,24 +109,26 @@ class ConventionsInForce:
         if not self.others:
             return condition(self.base)
         ids = [pk for other in self.others.values() for pk in other]
-        found = condition(self.base) & ~Q(environment__in=ids)
+        conditions = condition(self.base) & ~Q(environment__in=ids)
         for convention, of_convention in self.others.items():
-            found |= condition(convention) & Q(environment__in=of_convention)
-        return found
+            conditions |= condition(convention) & Q(environment__in=of_convention)
+        return conditions
 
 
-def coverage_among(episodes: QuerySet[Any], asked: DefinitionAsked = NOTHING_ASKED) -> Coverage:
+def coverage_among(
+    episodes: QuerySet[Any], definition: DefinitionAsked = NOTHING_ASKED
+) -> Coverage:
     """Return the coverage of `episodes`, each by the convention of its environment with the given
     parts. One query."""
     kinds = defaultdict[str, dict[str, int]](dict)
-    ended = episodes.filter(status="ended").order_by()
-    for code, kind, count in ended.values_list("environment__convention", KIND).annotate(
+    rows = episodes.filter(status="ended").order_by()
+    for code, kind, count in rows.values_list("environment__convention", KIND).annotate(
         count=Count("pk")
     ):
         kinds[code][kind] = count
-    conventions = {code: asked.convention(Convention.from_code(code)) for code in kinds}
+    conventions = {code: definition.convention(Convention.from_code(code)) for code in kinds}
     return coverages_together(
-        [coverage_of(found, conventions[code]) for code, found in kinds.items()]
+        [coverage_of(endings, conventions[code]) for code, endings in kinds.items()]
     )
 
 

@@ -32,9 +32,9 @@ _BELOW_MS = 0.1
 
 def bin_sql(column: str) -> str:
     """Return the SQL expression for the bin of a duration in milliseconds."""
-    doubled = f"LN({column} / {SMALLEST_MS}) / LN(2.0)"
+    doublings = f"LN({column} / {SMALLEST_MS}) / LN(2.0)"
     return (
-        f"CASE WHEN {column} < {SMALLEST_MS} THEN 0 ELSE 1 + CAST(FLOOR({BINS} * {doubled}) AS "
+        f"CASE WHEN {column} < {SMALLEST_MS} THEN 0 ELSE 1 + CAST(FLOOR({BINS} * {doublings}) AS "
         "INTEGER) END"
     )
 
@@ -56,7 +56,7 @@ def from_text(text: str) -> DurationSketch:
 
 def from_texts(texts: Sequence[str]) -> DurationSketch:
     """Return the sum of stored sketches."""
-    found: dict[int, int] = defaultdict(int)
+    counts_by_bin: dict[int, int] = defaultdict(int)
     for places in from_json(f"[{','.join(texts)}]"):
         for place, counts in enumerate(places):
             if not counts:
@@ -65,17 +65,17 @@ def from_texts(texts: Sequence[str]) -> DurationSketch:
             first = _first_bin(place)
             for number, count in by_bin.items():
                 if count > 0:
-                    found[first + int(number)] += count
-    return DurationSketch(found)
+                    counts_by_bin[first + int(number)] += count
+    return DurationSketch(counts_by_bin)
 
 
 def quantile_ms(sketch: DurationSketch, share: float) -> float | None:
     """Return the duration that `share` (0 to 1) of all don't exceed, off by MAX_ERROR at most; None
     without any."""
-    wanted, passed = share * sketch.total(), 0
+    rank, below = share * sketch.total(), 0
     for number, count in sorted(sketch.items()):
-        passed += count
-        if passed >= wanted - 1e-9:
+        below += count
+        if below >= rank - 1e-9:
             return SMALLEST_MS * 2.0 ** ((number - 0.5) / BINS) if number else _BELOW_MS
     return None
 

@@ -32,7 +32,7 @@ floats are rounded. The standard deviation of such returns is at most 1e-8. Sour
 GRPOTrainer, which compares with `torch.isclose(std, 0)`.
 """
 _KINDS = tuple(CONVENTION_PARTS)
-_LETTERS = [[treatment[0] for treatment in allowed] for allowed in CONVENTION_PARTS.values()]
+_LETTERS = [[treatment[0] for treatment in treatments] for treatments in CONVENTION_PARTS.values()]
 _EXPIRED = _KINDS.index("expired")
 
 
@@ -87,9 +87,9 @@ class GroupCount(NamedTuple):
 
 
 def counts_together(counts: Iterable[GroupCount]) -> GroupCount:
-    found = list(counts)
-    sums = (sum(one.groups for one in found), sum(one.flat for one in found))
-    return GroupCount(*sums, math.fsum(one.deviations for one in found))
+    parts = list(counts)
+    sums = (sum(part.groups for part in parts), sum(part.flat for part in parts))
+    return GroupCount(*sums, math.fsum(part.deviations for part in parts))
 
 
 @dataclass(slots=True)
@@ -168,12 +168,12 @@ class GroupState:
 
     @classmethod
     def from_text(cls, text: str) -> GroupState:
-        counts, own, expired = json.loads(text)
-        found = cls()
-        found.counts, found.own = counts or found.counts, _long(own)
-        if expired:
-            found.expired = _long(expired)
-        return found
+        counts, own_returns, expired_returns = json.loads(text)
+        state = cls()
+        state.counts, state.own = counts or state.counts, _long(own_returns)
+        if expired_returns:
+            state.expired = _long(expired_returns)
+        return state
 
     @property
     def signature(self) -> str:
@@ -184,8 +184,8 @@ class GroupState:
         and the same for expired rollouts, where = stands for those that all equal the own returns.
         """
         parts = [str(min(count, 2)) for count in self.counts]
-        for own, expired in zip(self.own, self.expired, strict=True):
-            parts += [_letters(own), _letters(expired, own)]
+        for own_returns, expired_returns in zip(self.own, self.expired, strict=True):
+            parts += [_letters(own_returns), _letters(expired_returns, own_returns)]
         return "".join(parts)
 
     @property
@@ -200,8 +200,8 @@ class GroupState:
             letters if count else ["-"]
             for letters, count in zip(_LETTERS, self.counts, strict=True)
         ]
-        found = {"".join(letters): self._deviations(letters) for letters in product(*choices)}
-        return {code: values for code, values in found.items() if any(values)}
+        deviations = {"".join(letters): self._deviations(letters) for letters in product(*choices)}
+        return {code: values for code, values in deviations.items() if any(values)}
 
     def _deviations(self, letters: Sequence[str]) -> list[float]:
         zeros = sum(
@@ -209,35 +209,35 @@ class GroupState:
         )
         late = self.expired if letters[_EXPIRED] == "k" else [_NO_RETURNS] * len(RETURNS)
         both = (
-            own.with_others(one.n, one.mean, one.deviation)
-            for own, one in zip(self.own, late, strict=True)
+            own.with_others(other.n, other.mean, other.deviation)
+            for own, other in zip(self.own, late, strict=True)
         )
-        return [one.with_others(zeros, 0.0).deviation for one in both]
+        return [other.with_others(zeros, 0.0).deviation for other in both]
 
     @property
     def tally(self) -> GroupTally:
         return GroupTally({self.signature: 1}, self.deviations)
 
 
-def _short(found: list[_Returns]) -> list[_Returns]:
-    return found[:1] if all(one == found[0] for one in found) else found
+def _short(rows: list[_Returns]) -> list[_Returns]:
+    return rows[:1] if all(row == rows[0] for row in rows) else rows
 
 
 def _long(rows: list[list[float]]) -> list[_Returns]:
-    found = [_Returns(int(n), *values) for n, *values in rows]
-    return found * len(RETURNS) if len(found) == 1 else found
+    returns = [_Returns(int(n), *values) for n, *values in rows]
+    return returns * len(RETURNS) if len(returns) == 1 else returns
 
 
-def _with(found: Sequence[_Returns], values: Iterable[float | None]) -> list[_Returns]:
+def _with(rows: Sequence[_Returns], values: Iterable[float | None]) -> list[_Returns]:
     """Return the returns by definition of one rollout more, which may lack some."""
     return [
-        one if value is None else one.with_value(value)
-        for one, value in zip(found, values, strict=True)
+        returns if value is None else returns.with_value(value)
+        for returns, value in zip(rows, values, strict=True)
     ]
 
 
-def _letters(found: _Returns, own: _Returns = _NO_RETURNS) -> str:
-    count, low, high, *_ = found
+def _letters(returns: _Returns, own: _Returns = _NO_RETURNS) -> str:
+    count, low, high, *_ = returns
     if not count:
         return "0-"
     if high - low > MAX_FLAT_RANGE:
@@ -291,17 +291,21 @@ def _judged(signature: str, definition: Definition) -> tuple[int, bool]:
     """Return the number of returns that count (0, 1, or any larger number for more), and whether
     all are equal."""
     convention, place = definition.convention, len(_KINDS) + 4 * RETURNS.index(definition.return_)
-    own_count, own, expired_count, expired = (signature[at] for at in range(place, place + 4))
+    own_count, own_returns, expired_count, expired_returns = (
+        signature[at] for at in range(place, place + 4)
+    )
     zeros = sum(
         int(signature[at]) for at, part in enumerate(_KINDS) if getattr(convention, part) == "zero"
     )
-    values, count = [own], int(own_count) + zeros
+    values, count = [own_returns], int(own_count) + zeros
     if convention.expired == "keep":
         count += int(expired_count)
-        values.append(own if expired == "=" else expired)
+        values.append(own_returns if expired_returns == "=" else expired_returns)
     if zeros:
         values.append("0")
     present = {value for value in values if value != "-"}
     # two constants are equal only where the signature says so
-    is_equal = len(present) < 2 and (expired in "-=0" or own == "-" or convention.expired != "keep")
+    is_equal = len(present) < 2 and (
+        expired_returns in "-=0" or own_returns == "-" or convention.expired != "keep"
+    )
     return count, is_equal and "m" not in present

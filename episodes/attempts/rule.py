@@ -162,8 +162,8 @@ def return_of(return_: str | None) -> Combinable:
     if return_:
         return F(f"return_{return_}")
     whens = [When(environment__default_return=name, then=F(f"return_{name}")) for name in RETURNS]
-    found: Expression = Case(*whens, output_field=FloatField())
-    return found
+    expression: Expression = Case(*whens, output_field=FloatField())
+    return expression
 
 
 class SortedEnding(NamedTuple):

@@ -64,23 +64,23 @@ def _grouped(sketch: Sketch, size: float, edges: Sequence[float]) -> Sketch:
     groups: list[tuple[float, int]] = []
     total, count, below = 0.0, 0, 0
     for value, more in sketch:
-        passed = bisect_left(edges, value)
-        if count and (count + more > size or passed > below):
+        index = bisect_left(edges, value)
+        if count and (count + more > size or index > below):
             groups.append((total / count, count))
             total, count = 0.0, 0
-        total, count, below = total + value * more, count + more, passed
+        total, count, below = total + value * more, count + more, index
     groups.append((total / count, count))
     return merged([(), groups])  # means of two groups may round to one number
 
 
 def scatter_of(fine: Sketch, coarse: Sketch) -> float:
     """Return the scatter that `coarse` has beyond that of `fine`, which was compressed into it."""
-    groups, left, mean = iter(coarse), 0, 0.0
+    groups, remaining, mean = iter(coarse), 0, 0.0
     distances: list[float] = []
     for value, count in fine:
-        if not left:
-            mean, left = next(groups)
-        left -= count
+        if not remaining:
+            mean, remaining = next(groups)
+        remaining -= count
         distances.append((value - mean) * math.sqrt(count))
     return math.hypot(*distances)  # squares may overflow
 
@@ -91,21 +91,21 @@ def without(sketch: Sketch, scatter: float, values: Iterable[float]) -> tuple[Sk
     A value that was merged with others is taken out of the nearest group, whose mean changes
     accordingly, so the mean of the whole and its error stay exact, and the quantiles nearly.
     """
-    groups, lost = dict(sketch), 0.0
+    groups, error = dict(sketch), 0.0
     for value in values:
         if value not in groups and groups:
-            shared = [group for group, count in groups.items() if count > 1]
-            nearest = min(shared or groups, key=lambda group: abs(group - value))
+            larger = [group for group, count in groups.items() if count > 1]
+            nearest = min(larger or groups, key=lambda group: abs(group - value))
             count = groups.pop(nearest)
             if count > 1:
                 rest = (nearest * count - value) / (count - 1)
                 groups[rest] = groups.get(rest, 0) + count - 1
-                lost = math.hypot(lost, (value - nearest) * math.sqrt(count / (count - 1)))
+                error = math.hypot(error, (value - nearest) * math.sqrt(count / (count - 1)))
         elif groups:
             groups[value] -= 1
             if not groups[value]:
                 del groups[value]
-    return sorted(groups.items()), math.sqrt(max(0.0, scatter - lost)) * math.sqrt(scatter + lost)
+    return sorted(groups.items()), math.sqrt(max(0.0, scatter - error)) * math.sqrt(scatter + error)
 
 
 def count_of(sketch: Sketch) -> int:
@@ -131,11 +131,11 @@ def moments_of(sketch: Sketch) -> Moments:
     """Return the `Moments` of all values, without adding up counts more than once."""
     if not sketch:
         return Moments(0, None, None, None)
-    passed = list(accumulate([count for _, count in sketch]))
+    cumulated = list(accumulate([count for _, count in sketch]))
     return Moments(
-        passed[-1],
-        _mean(sketch, passed[-1]),
-        *(_quantile(sketch, passed, share) for share in (0.1, 0.9)),
+        cumulated[-1],
+        _mean(sketch, cumulated[-1]),
+        *(_quantile(sketch, cumulated, share) for share in (0.1, 0.9)),
     )
 
 
@@ -170,13 +170,13 @@ def quantile(sketch: Sketch, share: float) -> float | None:
 
 def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
     """Return the `quantile` for each share."""
-    passed = list(accumulate([count for _, count in sketch]))
-    return [_quantile(sketch, passed, share) if passed else None for share in shares]
+    cumulated = list(accumulate([count for _, count in sketch]))
+    return [_quantile(sketch, cumulated, share) if cumulated else None for share in shares]
 
 
-def _quantile(sketch: Sketch, passed: Sequence[int], share: float) -> float:
-    """Return a quantile. `passed`: number of values up to each pair."""
-    return sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0]
+def _quantile(sketch: Sketch, cumulated: Sequence[int], share: float) -> float:
+    """Return a quantile. `cumulated`: number of values up to each pair."""
+    return sketch[bisect_left(cumulated, share * cumulated[-1] - 1e-9)][0]
 
 
 def _mean(sketch: Sketch, count: int) -> float:

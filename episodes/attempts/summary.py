@@ -71,8 +71,8 @@ class Distributions(NamedTuple):
         """Return these without the rollouts of `other`, which are exact and among them."""
         returns, scatters = dict[Return, Sketch](), dict[Return, float]()
         for name, sketch in self.returns.items():
-            gone = _values(other.returns[name])
-            returns[name], scatters[name] = without(sketch, self.scatters.get(name, 0.0), gone)
+            values = _values(other.returns[name])
+            returns[name], scatters[name] = without(sketch, self.scatters.get(name, 0.0), values)
         calls = CallCounts(
             self.calls.failed - other.calls.failed, self.calls.refused - other.calls.refused
         )
@@ -107,21 +107,21 @@ class Summary(NamedTuple):
 
         `edges`: bars of success, ascending, which no group of returns crosses.
         """
-        expired = self.expired and self.expired.compressed(edges)
-        return self._replace(own=self.own.compressed(edges), expired=expired)
+        expirations = self.expired and self.expired.compressed(edges)
+        return self._replace(own=self.own.compressed(edges), expired=expirations)
 
     def without(self, other: Summary) -> Summary:
         """Return the summary without the endings of `other`, which is exact and of endings among
         these."""
         causes = {kind: count - other.causes.get(kind, 0) for kind, count in self.causes.items()}
-        expired = self.expired
-        if expired and other.expired:
-            expired = expired.without(other.expired) if causes["expired"] else None
+        expirations = self.expired
+        if expirations and other.expired:
+            expirations = expirations.without(other.expired) if causes["expired"] else None
         return self._replace(
             episodes=self.episodes - other.episodes,
             causes={kind: count for kind, count in causes.items() if count},
             own=self.own.without(other.own),
-            expired=expired,
+            expired=expirations,
         )
 
 
@@ -133,14 +133,14 @@ def together(summaries: Sequence[Summary]) -> Summary:
     """Merge one summary or more, which all have the same definitions of return."""
     if len(summaries) == 1:
         return summaries[0]
-    expired = [one.expired for one in summaries if one.expired]
+    expirations = [summary.expired for summary in summaries if summary.expired]
     return Summary(
-        first_end=min(one.first_end for one in summaries),
-        last_end=max(one.last_end for one in summaries),
-        episodes=sum(one.episodes for one in summaries),
-        causes=counts_added(one.causes for one in summaries),
-        own=_merged([one.own for one in summaries]),
-        expired=_merged(expired) if expired else None,
+        first_end=min(summary.first_end for summary in summaries),
+        last_end=max(summary.last_end for summary in summaries),
+        episodes=sum(summary.episodes for summary in summaries),
+        causes=counts_added(summary.causes for summary in summaries),
+        own=_merged([summary.own for summary in summaries]),
+        expired=_merged(expirations) if expirations else None,
         groups=_groups(summaries),
     )
 
@@ -162,22 +162,22 @@ class JudgedSummary:
     @property
     def first_end(self) -> int:
         """Lowest `end_number` of the episodes."""
-        return min([one.first_end for one in self.summaries])
+        return min([summary.first_end for summary in self.summaries])
 
     @property
     def last_end(self) -> int:
         """Highest `end_number` of the episodes."""
-        return max([one.last_end for one in self.summaries])
+        return max([summary.last_end for summary in self.summaries])
 
     @property
     def episodes(self) -> int:
         """Number of ended episodes, of every kind."""
-        return sum([one.episodes for one in self.summaries])
+        return sum([summary.episodes for summary in self.summaries])
 
     @cached_property
     def causes(self) -> Mapping[str, int]:
         """Endings by kind (see `episodes.attempts.rule.KIND`)."""
-        return counts_added([one.causes for one in self.summaries])
+        return counts_added([summary.causes for summary in self.summaries])
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -187,9 +187,13 @@ class JudgedSummary:
     def _counted(self) -> Sequence[Distributions]:
         """Distributions whose lengths count: first the own ones, then those of expired rollouts if
         these count."""
-        own = [one.own for one in self.summaries]
+        own = [summary.own for summary in self.summaries]
         is_out = self.definition.convention.expired == "out"
-        return own if is_out else own + [one.expired for one in self.summaries if one.expired]
+        return (
+            own
+            if is_out
+            else own + [summary.expired for summary in self.summaries if summary.expired]
+        )
 
     @property
     def _returned(self) -> Sequence[Distributions]:
@@ -200,18 +204,18 @@ class JudgedSummary:
     @property
     def return_sketches(self) -> list[Sketch]:
         """`returns` before they are merged, one sketch or more."""
-        found = [one.returns[self.definition.return_] for one in self._returned]
+        sketches = [part.returns[self.definition.return_] for part in self._returned]
         treatments = self.definition.convention.treatments
         zeros = sum(
             [count for kind, count in self.causes.items() if treatments.get(kind) == "zero"]
         )
-        return [*found, [(0.0, zeros)]] if zeros else found
+        return [*sketches, [(0.0, zeros)]] if zeros else sketches
 
     @cached_property
     def returns(self) -> Sketch:
         """Returns that count, those that count as 0 included."""
         return merged_if_several(
-            [sketch for one in self.parts or (self,) for sketch in one._returns_so_far]
+            [sketch for summary in self.parts or (self,) for sketch in summary._returns_so_far]
         )
 
     @property
@@ -222,13 +226,13 @@ class JudgedSummary:
     def scatter(self) -> float:
         """Scatter of `returns` (see `sketches.py`); 0.0 if they are exact."""
         return math.hypot(
-            *[one.scatters.get(self.definition.return_, 0.0) for one in self._returned]
+            *[part.scatters.get(self.definition.return_, 0.0) for part in self._returned]
         )
 
     @cached_property
     def lengths(self) -> Sketch:
         """Lengths of the rollouts that count, without infrastructure failures."""
-        lengths = [one.lengths for one in self._counted]
+        lengths = [part.lengths for part in self._counted]
         if self.definition.convention.no_call != "out" and (without := self.causes.get(NO_CALL, 0)):
             lengths.append([(0.0, without)])
         return merged_if_several(lengths)
@@ -236,12 +240,12 @@ class JudgedSummary:
     @property
     def calls(self) -> CallCounts:
         """Calls of the rollouts whose lengths count."""
-        return calls_together([one.calls for one in self._counted])
+        return calls_together([part.calls for part in self._counted])
 
     @property
     def groups(self) -> Sequence[GroupTally]:
         """Groups, for the spans of a run, in parts."""
-        return [one.groups for one in self.summaries if one.groups.signatures]
+        return [summary.groups for summary in self.summaries if summary.groups.signatures]
 
 
 def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:
@@ -259,10 +263,10 @@ def merged_if_several(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _groups(summaries: Sequence[Summary]) -> GroupTally:
-    found = GroupTally()
+    tally = GroupTally()
     for summary in summaries:
-        found.add(summary.groups)
-    return found
+        tally.add(summary.groups)
+    return tally
 
 
 def _merged(parts: Sequence[Distributions]) -> Distributions:
@@ -302,9 +306,9 @@ def returns_counted(endings: Iterable[EndedReturn], convention: Convention) -> l
     """Return the returns that count by the convention: 0.0 for those that count as 0; None without
     a return."""
     treatments = convention.treatments
-    found = [(treatments.get(kind, "keep"), value) for kind, value in endings]
+    pairs = [(treatments.get(kind, "keep"), value) for kind, value in endings]
     return [
-        0.0 if treatment == "zero" else value for treatment, value in found if treatment != "out"
+        0.0 if treatment == "zero" else value for treatment, value in pairs if treatment != "out"
     ]
 
 

@@ -67,15 +67,15 @@ class ActivityPart:
     def gather(self, endings: Sequence[Ending]) -> list[Values]:
         rows = _counted(endings)
         now = self._now()
-        kept = {
+        recent_rows = {
             key: row
             for key, row in rows.items()
             if key.start > now - MAX_AGE_SECONDS.get(key.period, now)
         }
-        return [(*key, *row) for key, row in sorted(kept.items())]
+        return [(*key, *row) for key, row in sorted(recent_rows.items())]
 
-    def write(self, gathered: list[Values]) -> None:
-        BulkWriter(connection).add(Activity, KEY, COUNTS, gathered)
+    def write(self, rows: list[Values]) -> None:
+        BulkWriter(connection).add(Activity, KEY, COUNTS, rows)
         self._prune()
 
     def forget(self) -> None:
@@ -135,12 +135,12 @@ def _add_return(row: Counts, place: int, value: float | None, bar: float) -> Non
 
 def _rolled_up(minutes: dict[ActivityKey, Counts]) -> dict[ActivityKey, Counts]:
     """Add minutes up to hours and days."""
-    found: dict[ActivityKey, Counts] = {}
+    rows: dict[ActivityKey, Counts] = {}
     for minute, row in minutes.items():
         for period in PERIODS[1:]:
             key = ActivityKey(period, minute.start // period * period, minute.environment)
-            sums = found.get(key)
-            found[key] = (
+            sums = rows.get(key)
+            rows[key] = (
                 row if sums is None else [old + new for old, new in zip(sums, row, strict=True)]
             )
-    return found
+    return rows

@@ -86,9 +86,9 @@ class BlocksPart:
             self._open.popitem(last=False)
         return blocks
 
-    def write(self, gathered: list[RollupBlock]) -> None:
+    def write(self, blocks: list[RollupBlock]) -> None:
         writer = BulkWriter(connection)
-        writer.insert(CurveBlock, _COLUMNS, [_row(block, writer) for block in gathered])
+        writer.insert(CurveBlock, _COLUMNS, [_row(block, writer) for block in blocks])
 
     def forget(self) -> None:
         self._open.clear()
@@ -96,25 +96,25 @@ class BlocksPart:
     def remove(self, endings: Sequence[Ending]) -> None:
         """Take the endings out of their blocks, which keep their numbers, even without a single
         episode."""
-        for scope, gone in by_scope(endings).items():
-            numbers = [ending.number for ending in gone]
+        for scope, endings_there in by_scope(endings).items():
+            numbers = [ending.number for ending in endings_there]
             blocks = CurveBlock.objects.filter(
                 scope=scope.kind,
                 scope_id=scope.id,
                 first_end__lte=numbers[-1],
                 last_end__gte=numbers[0],
             )
-            held = dict[int, list[Ending]]()
+            endings_of = dict[int, list[Ending]]()
             for pk, environment, split, low, high in rows_of(
                 blocks.values_list("pk", "environment_id", "split_id", "first_end", "last_end")
             ):
-                some = gone[bisect_left(numbers, low) : bisect_right(numbers, high)]
-                held[pk] = [
+                some = endings_there[bisect_left(numbers, low) : bisect_right(numbers, high)]
+                endings_of[pk] = [
                     ending
                     for ending in some
                     if place_of(scope.kind, ending) == (environment, split)
                 ]
-            shrink(CurveBlock, {pk: some for pk, some in held.items() if some})
+            shrink(CurveBlock, {pk: some for pk, some in endings_of.items() if some})
 
     def insert(self, scope: RollupScope, endings: Sequence[Ending]) -> None:
         """Add endings that came into a scope after they were followed to the blocks of their time.
@@ -136,10 +136,10 @@ class BlocksPart:
         writer = BulkWriter(connection)
         for (level, number), some in late.items():
             rows = blocks.filter(level=level, number=number)
-            for place, added in by_place(scope.kind, some).items():
+            for place, endings_there in by_place(scope.kind, some).items():
                 within = rows.filter(environment_id=place.environment, split_id=place.split)
                 old = [read_summary(row) for row in rows_of(within.values_list(*columns_read()))]
-                summary = merged([*old, summary_of(added)]).compressed(
+                summary = merged([*old, summary_of(endings_there)]).compressed(
                     edges.get(place.environment, ())
                 )
                 within.delete()
@@ -192,9 +192,12 @@ def _filled(
         parts: Parts = {key: summary_of(some) for key, some in by_place(scope.kind, first).items()}
         while True:
             recent[level, number] = parts = {
-                key: one.compressed(edges.get(key.environment, ())) for key, one in parts.items()
+                key: summary.compressed(edges.get(key.environment, ()))
+                for key, summary in parts.items()
             }
-            yield from (RollupBlock(scope, level, number, key, one) for key, one in parts.items())
+            yield from (
+                RollupBlock(scope, level, number, key, summary) for key, summary in parts.items()
+            )
             if (number + 1) % BLOCKS_ABOVE:
                 break
             below = _siblings(scope, level, range(number + 1 - BLOCKS_ABOVE, number + 1), recent)
@@ -204,11 +207,11 @@ def _filled(
 
 
 def _merged(blocks: Sequence[Parts]) -> Parts:
-    found: dict[Place, list[RollupSummary]] = {}
+    children: dict[Place, list[RollupSummary]] = {}
     for parts in blocks:
         for place, summary in parts.items():
-            found.setdefault(place, []).append(summary)
-    return {place: merged(summaries) for place, summaries in found.items()}
+            children.setdefault(place, []).append(summary)
+    return {place: merged(summaries) for place, summaries in children.items()}
 
 
 def _siblings(
@@ -216,7 +219,9 @@ def _siblings(
 ) -> list[Parts]:
     """Return the blocks of one level, from the database those that are not in `recent`."""
     missing = [number for number in numbers if (level, number) not in recent]
-    found = {number: dict(recent[level, number]) for number in numbers if (level, number) in recent}
+    siblings = {
+        number: dict(recent[level, number]) for number in numbers if (level, number) in recent
+    }
     if missing:
         rows = CurveBlock.objects.filter(
             scope=scope.kind, scope_id=scope.id, level=level, number__in=missing
@@ -224,8 +229,8 @@ def _siblings(
         for number, environment, split, *row in rows.values_list(
             "number", "environment_id", "split_id", *columns_read()
         ):
-            found.setdefault(number, {})[Place(environment, split)] = read_summary(row)
-    return [found[number] for number in sorted(found)]
+            siblings.setdefault(number, {})[Place(environment, split)] = read_summary(row)
+    return [siblings[number] for number in sorted(siblings)]
 
 
 def _row(block: RollupBlock, writer: BulkWriter) -> Values:

@@ -29,10 +29,10 @@ def counted_anew(
     places = dict(Progress.objects.values_list("name", "end_number"))
     before = endings_of(episodes)
     for part in parts:
-        if followed := [ending for ending in before if ending.number <= places.get(part.name, 0)]:
-            part.remove(followed)
+        if endings := [ending for ending in before if ending.number <= places.get(part.name, 0)]:
+            part.remove(endings)
     yield before
     after = endings_of(episodes)
     for part in parts:
-        if followed := [ending for ending in after if ending.number <= places.get(part.name, 0)]:
-            part.write(part.gather(followed))
+        if endings := [ending for ending in after if ending.number <= places.get(part.name, 0)]:
+            part.write(part.gather(endings))

@@ -84,20 +84,20 @@ class ComponentsPart:
             for ending in endings
             if ending.steps and _may_have(ending)
         }
-        found: dict[int, NewComponent] = {}
+        components: dict[int, NewComponent] = {}
         for episode, output in _outputs(list(environments)):
             for name, value in components_in(output).items():
-                one = found.setdefault(episode, NewComponent(environments[episode]))
-                one.values.setdefault(name, _Values()).values.append(value)
-        return found
+                new = components.setdefault(episode, NewComponent(environments[episode]))
+                new.values.setdefault(name, _Values()).values.append(value)
+        return components
 
-    def write(self, gathered: dict[int, NewComponent]) -> None:
+    def write(self, components: dict[int, NewComponent]) -> None:
         if len(self._ids) > MAX_REMEMBERED:
             self._ids.clear()
         rows: list[Values] = []
-        for episode, one in gathered.items():
-            for name, values in one.values.items():
-                if (component := self._id_of(one.environment, name)) is not None:
+        for episode, new in components.items():
+            for name, values in new.values.items():
+                if (component := self._id_of(new.environment, name)) is not None:
                     rows.append((episode, component, *values.row()))
         BulkWriter(connection).insert(EpisodeComponent, _COLUMNS, rows)
 
@@ -126,22 +126,22 @@ def late_components(
     are those that the part will store. Of more than MAX_LATE episodes, those that ended first are
     read.
     """
-    followed = followed_to(ComponentsPart.name)
-    if newest_end() <= followed:
+    last = followed_to(ComponentsPart.name)
+    if newest_end() <= last:
         return {}
-    late = endings_of(episodes.filter(end_number__gt=followed), MAX_LATE)
-    stored = defaultdict[int, set[str]](set)
+    late = endings_of(episodes.filter(end_number__gt=last), MAX_LATE)
+    names_of = defaultdict[int, set[str]](set)
     for environment, name in RewardComponent.objects.values_list("environment_id", "name"):
-        stored[environment].add(name)
-    found: dict[tuple[int, str], tuple[float, float, float, float]] = {}
+        names_of[environment].add(name)
+    ranges: dict[tuple[int, str], tuple[float, float, float, float]] = {}
     for endings in batched(late, ComponentsPart.most_endings):
-        for episode, one in ComponentsPart().gather(endings).items():
-            names = stored[one.environment]
-            for name, values in one.values.items():
+        for episode, new in ComponentsPart().gather(endings).items():
+            names = names_of[new.environment]
+            for name, values in new.values.items():
                 if name in names or len(names) < MAX_NAMES:
                     names.add(name)
-                    found[episode, name] = values.row()
-    return found
+                    ranges[episode, name] = values.row()
+    return ranges
 
 
 def _may_have(ending: Ending) -> bool:
@@ -151,10 +151,10 @@ def _may_have(ending: Ending) -> bool:
 def _stored_id(environment: int, name: str) -> int | None:
     """Return the id of the component, which is created unless its environment has too many; then
     None."""
-    known = RewardComponent.objects.filter(environment_id=environment)
-    found = known.filter(name=name).values_list("pk", flat=True).first()
-    if found is not None or known.count() >= MAX_NAMES:
-        return found
+    components = RewardComponent.objects.filter(environment_id=environment)
+    component = components.filter(name=name).values_list("pk", flat=True).first()
+    if component is not None or components.count() >= MAX_NAMES:
+        return component
     return RewardComponent.objects.create(environment_id=environment, name=name).pk
 
 

@@ -155,7 +155,7 @@ class Follower(threading.Thread):
 
     def places(self) -> dict[str, int]:
         """Return the number of the last ending that each part has followed. For any thread."""
-        return {one.name: one.place for one in self._runners if one.place is not None}
+        return {runner.name: runner.place for runner in self._runners if runner.place is not None}
 
     def idle_seconds(self) -> float:
         """Return how long ago each part had last followed something, or found nothing to follow:
@@ -163,7 +163,7 @@ class Follower(threading.Thread):
 
         It rises above a few seconds if a part fails, or if the thread is held. For any thread.
         """
-        return time.monotonic() - min(one.moved_at for one in self._runners)
+        return time.monotonic() - min(runner.moved_at for runner in self._runners)
 
     def run(self) -> None:
         while not self._stopped.is_set():
@@ -210,10 +210,10 @@ class Follower(threading.Thread):
 def rest_seconds(before: Mapping[str, int], after: Mapping[str, int]) -> float:
     """Return how long to rest after a round between these places of the parts. A place of 0 was not
     known yet."""
-    followed = max(
+    newest_place = max(
         (place - before[name] for name, place in after.items() if before[name]), default=0
     )
-    return min(MIN_REST_SECONDS + followed * REST_PER_ENDING_SECONDS, MAX_REST_SECONDS)
+    return min(MIN_REST_SECONDS + newest_place * REST_PER_ENDING_SECONDS, MAX_REST_SECONDS)
 
 
 class CoreTime(NamedTuple):

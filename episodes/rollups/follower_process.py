@@ -99,9 +99,9 @@ class FollowerProcess(threading.Thread):
             status = self._follow()
             if self._stopped.is_set():
                 return
-            lasted = time.monotonic() - began > MAX_RETRY_SECONDS
+            is_long = time.monotonic() - began > MAX_RETRY_SECONDS
             retry_seconds = (
-                FIRST_RETRY_SECONDS if lasted else max(FIRST_RETRY_SECONDS, retry_seconds * 2)
+                FIRST_RETRY_SECONDS if is_long else max(FIRST_RETRY_SECONDS, retry_seconds * 2)
             )
             retry_seconds = min(retry_seconds, MAX_RETRY_SECONDS)
             log.warning("follower_ended", status=status, again_in_seconds=retry_seconds)

@@ -62,69 +62,77 @@ class GroupChange:
                 ].append(ending)
         self._environments = {ending.task: ending.environment for ending in endings}
         self._read_states(members)
-        for key, found in members.items():
+        for key, rows in members.items():
             state = self._states.setdefault(key, GroupState())
-            for one in found:
+            for row in rows:
                 state.add(
-                    one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean)
+                    row.kind, (row.return_sum, row.return_last, row.return_max, row.return_mean)
                 )
 
     def remove(self, endings: Sequence[Ending]) -> None:
         """Read the groups of these endings, and what they are without them. One query for each
         training step too."""
         keys = {
-            GroupKey(one.run, one.run_step, one.task, one.split or 0)
-            for one in endings
-            if one.run is not None and one.run_step is not None and one.kind not in NO_ROLLOUTS
+            GroupKey(ending.run, ending.run_step, ending.task, ending.split or 0)
+            for ending in endings
+            if ending.run is not None
+            and ending.run_step is not None
+            and ending.kind not in NO_ROLLOUTS
         }
-        self._environments = {one.task: one.environment for one in endings}
+        self._environments = {ending.task: ending.environment for ending in endings}
         self._read_states(keys)
         keys &= set(self._ids)
         self._states = {}
-        removed = [one.episode for one in endings]
+        episodes = [ending.episode for ending in endings]
         for run, step in {(key.run, key.step) for key in keys}:
             last = Progress.objects.filter(name="steps").values("end_number")
             rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last).exclude(
-                pk__in=removed
+                pk__in=episodes
             )
-            for one in endings_of(rest):
-                key = GroupKey(run, step, one.task, one.split or 0)
-                if key in keys and one.kind not in NO_ROLLOUTS:
+            for ending in endings_of(rest):
+                key = GroupKey(run, step, ending.task, ending.split or 0)
+                if key in keys and ending.kind not in NO_ROLLOUTS:
                     state = self._states.setdefault(key, GroupState())
                     state.add(
-                        one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean)
+                        ending.kind,
+                        (
+                            ending.return_sum,
+                            ending.return_last,
+                            ending.return_max,
+                            ending.return_mean,
+                        ),
                     )
         self._gone = keys - set(self._states)
 
     def differences(self) -> Mapping[tuple[int, int, Place], GroupTally]:
         """Return by run, training step and place how its groups change."""
-        found: dict[tuple[int, int, Place], GroupTally] = defaultdict(GroupTally)
+        tallies: dict[tuple[int, int, Place], GroupTally] = defaultdict(GroupTally)
         for key, state in self._states.items():
             place = key.run, key.step, Place(self._environments[key.task], key.split)
             if key in self._before:
-                found[place].add(self._before[key], -1)
-            found[place].add(state.tally)
+                tallies[place].add(self._before[key], -1)
+            tallies[place].add(state.tally)
         for key in self._gone:
-            found[key.run, key.step, Place(self._environments[key.task], key.split)].add(
+            tallies[key.run, key.step, Place(self._environments[key.task], key.split)].add(
                 self._before[key], -1
             )
-        return found
+        return tallies
 
     def write(self) -> None:
         """Write the changed groups. Called within the transaction. Raises: django.db.Error."""
-        changed = [
+        states = [
             (state.text, self._ids[key]) for key, state in self._states.items() if key in self._ids
         ]
         new = [(*key, state.text) for key, state in self._states.items() if key not in self._ids]
         writer = BulkWriter(connection)
-        writer.update(StepGroup, ("state",), changed)
+        writer.update(StepGroup, ("state",), states)
         writer.insert(StepGroup, ("run_id", "run_step", "task_id", "split_id", "state"), new)
         StepGroup.objects.filter(pk__in=[self._ids[key] for key in self._gone]).delete()
 
     def _read_states(self, keys: Collection[GroupKey]) -> None:
-        wanted = list(keys)
-        for start in range(0, len(wanted), _MAX_KEYS):
-            some = wanted[start : start + _MAX_KEYS]
+        all_keys = list(keys)
+        for start in range(0, len(all_keys), _MAX_KEYS):
+            some = all_keys[start : start + _MAX_KEYS]
             values = [value for key in some for value in key]
             is_one = RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField())  # nosec B611 # parameters
             rows = StepGroup.objects.filter(is_one)

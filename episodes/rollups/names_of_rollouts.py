@@ -33,17 +33,17 @@ class RolloutNames(NamedTuple):
 def give_names(names: Iterable[RolloutNames]) -> None:
     """Give the episodes the names that they lack. Call it first in a transaction. Raises:
     django.db.Error."""
-    told = {name.episode: name for name in names}
+    by_episode = {name.episode: name for name in names}
     models, runs = defaultdict[str, list[int]](list), defaultdict[int, list[int]](list)
     rows = (
-        Episode.objects.filter(pk__in=told)
+        Episode.objects.filter(pk__in=by_episode)
         .order_by("pk")
         .values_list("pk", "model", "run", "run_step")
     )
     for episode, model, run, step in rows:
-        if told[episode].model and not model:
-            models[told[episode].model].append(episode)
-        if (told_run := told[episode].run) is not None and run is None and step is None:
+        if by_episode[episode].model and not model:
+            models[by_episode[episode].model].append(episode)
+        if (told_run := by_episode[episode].run) is not None and run is None and step is None:
             runs[told_run].append(episode)
     if not models and not runs:
         return
@@ -52,12 +52,14 @@ def give_names(names: Iterable[RolloutNames]) -> None:
         hold_counting()
         for model, episodes in models.items():
             Episode.objects.filter(pk__in=episodes, model="").update(model=model)
-        joined = {run: _joined(run, episodes) for run, episodes in runs.items()}
-    followed = Episode.objects.filter(end_number__lte=followed_to(blocks.name))
-    for run, episodes in joined.items():
-        blocks.insert(RollupScope("run", run), endings_of(followed.filter(pk__in=episodes)))
+        late = {run: _joined(run, episodes) for run, episodes in runs.items()}
+    past = Episode.objects.filter(end_number__lte=followed_to(blocks.name))
+    for run, episodes in late.items():
+        blocks.insert(RollupScope("run", run), endings_of(past.filter(pk__in=episodes)))
     recount_tasks(
-        sorted(set(Episode.objects.ended().filter(pk__in=told).values_list("task", flat=True)))
+        sorted(
+            set(Episode.objects.ended().filter(pk__in=by_episode).values_list("task", flat=True))
+        )
     )
 
 

@@ -123,10 +123,10 @@ class Following:
             self._reader.after(place, self.part.most_endings), self.part.most_steps
         )
         if endings:
-            gathered = self.part.gather(endings)
+            rows = self.part.gather(endings)
             with transaction.atomic():
                 self._move(place, endings[-1].number)
-                self.part.write(gathered)
+                self.part.write(rows)
             self._place = endings[-1].number
         return bool(endings)
 
@@ -143,10 +143,10 @@ class Following:
 
     def _move(self, place: int, to: int) -> None:
         """Change the part's Progress from `place` to `to`. Raises: Overtaken."""
-        found = Progress.objects.filter(
+        row = Progress.objects.filter(
             name=self.part.name, end_number=place, removals=self._removals
         )
-        if not found.update(end_number=to):
+        if not row.update(end_number=to):
             raise Overtaken(f"{self.part.name} is no longer at {place}")
 
 

@@ -126,7 +126,7 @@ def rebuild(
     `progress` is called with that number after each chunk. Ends early, and is due again, when
     `stop` is set.
     """
-    stop, done = stop or threading.Event(), 0
+    stop, count = stop or threading.Event(), 0
     row, token = (
         Environment.objects.filter(pk=environment.pk),
         f"{_COUNTING}{uuid.uuid4().hex[:16]}",
@@ -137,12 +137,12 @@ def rebuild(
     for tasks in _chunks(environment):
         _recount(tasks, stop)
         if stop.is_set():
-            return done
-        done += len(tasks)
+            return count
+        count += len(tasks)
         if progress:
-            progress(done)
+            progress(count)
     row.filter(counted=token).update(counted=definition, bucketed=str(conf.thresholds()))
-    return done
+    return count
 
 
 def recount_tasks(tasks: Sequence[int]) -> None:
@@ -158,9 +158,11 @@ def recount_tasks(tasks: Sequence[int]) -> None:
 
 def _chunks(environment: Environment) -> Iterator[list[int]]:
     """Yield the ids of the tasks with episodes or statistics, in order."""
-    played = Exists(Episode.objects.filter(task=OuterRef("pk")))
-    counted = Exists(TaskStatistics.objects.filter(task=OuterRef("pk")))
-    tasks = Task.objects.filter(Q(played) | Q(counted), environment=environment).order_by("pk")
+    has_episodes = Exists(Episode.objects.filter(task=OuterRef("pk")))
+    has_statistics = Exists(TaskStatistics.objects.filter(task=OuterRef("pk")))
+    tasks = Task.objects.filter(
+        Q(has_episodes) | Q(has_statistics), environment=environment
+    ).order_by("pk")
     last = 0
     while chunk := list(tasks.filter(pk__gt=last).values_list("pk", flat=True)[:CHUNK_TASKS]):
         yield chunk
@@ -169,14 +171,14 @@ def _chunks(environment: Environment) -> Iterator[list[int]]:
 
 def _recount(tasks: Sequence[int], stop: threading.Event) -> None:
     boundary = _boundary()
-    settled = _tallies(_SETTLED, tasks, boundary)
-    for part in _parts(tasks, settled):
+    tallies = _tallies(_SETTLED, tasks, boundary)
+    for part in _parts(tasks, tallies):
         if stop.is_set():
             return
         began = time.monotonic()
         with transaction.atomic():
             hold_counting()
-            _replace(part, settled, _tallies(_SINCE, part, boundary))
+            _replace(part, tallies, _tallies(_SINCE, part, boundary))
         stop.wait(time.monotonic() - began)  # so that the recorder gets its turn
 
 
@@ -194,14 +196,14 @@ def _boundary() -> _Boundary:
 def _tallies(condition: str, tasks: Sequence[int], boundary: _Boundary) -> Tallies:
     """Tally the rollouts of `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
     sql = recorded_sql(condition.format(list=ID_LISTS[connection.vendor]))
-    found: Tallies = defaultdict(dict)
+    tallies: Tallies = defaultdict(dict)
     with connection.cursor() as cursor:
         cursor.execute(sql, [json.dumps(list(tasks)), boundary.last, boundary.running])
         for task, environment, by, key, *values in cursor.fetchall():
-            found[task][environment, by, key] = TaskTally(
+            tallies[task][environment, by, key] = TaskTally(
                 *values[:-2]
             )  # rate and bucket follow from the sum of two tallies
-    return found
+    return tallies
 
 
 def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
@@ -224,10 +226,10 @@ def hold_counting() -> None:
             cursor.execute("LOCK TABLE environments_taskstatistics IN SHARE ROW EXCLUSIVE MODE")
 
 
-def _replace(tasks: Sequence[int], settled: Tallies, since: Tallies) -> None:
+def _replace(tasks: Sequence[int], recounted_tallies: Tallies, since: Tallies) -> None:
     rows, thresholds = list[Values](), conf.thresholds()
     for task in tasks:
-        tallies = settled[task].copy()
+        tallies = recounted_tallies[task].copy()
         for key, tally in since[task].items():
             tallies[key] = tallies[key] + tally if key in tallies else tally
         for key, tally in tallies.items():
@@ -238,9 +240,9 @@ def _replace(tasks: Sequence[int], settled: Tallies, since: Tallies) -> None:
     _mark_seen(tasks, {row[0] for row in rows if row[COLUMNS.index("attempts")]})
 
 
-def _mark_seen(tasks: Sequence[int], seen: set[int]) -> None:
-    Task.objects.filter(pk__in=set(tasks) - seen, is_unseen=False).update(is_unseen=True)
-    wrong = Task.objects.filter(pk__in=seen, is_unseen=True).order_by("pk")
+def _mark_seen(tasks: Sequence[int], attempts: set[int]) -> None:
+    Task.objects.filter(pk__in=set(tasks) - attempts, is_unseen=False).update(is_unseen=True)
+    wrong = Task.objects.filter(pk__in=attempts, is_unseen=True).order_by("pk")
     # wait for no task, as the recorder does
-    unlocked = wrong.select_for_update(skip_locked=True, no_key=True)
-    Task.objects.filter(pk__in=list(unlocked.values_list("pk", flat=True))).update(is_unseen=False)
+    rows = wrong.select_for_update(skip_locked=True, no_key=True)
+    Task.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).update(is_unseen=False)

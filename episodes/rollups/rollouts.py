@@ -115,14 +115,14 @@ class RolloutFollowing:
         if not batch:
             return False
         summaries = _summaries(batch)
-        ended = _ended_episodes(summaries)
-        alone = [one.rollout.pk for one in summaries if one.match is None]
+        episodes = _ended_episodes(summaries)
+        alone = [summary.rollout.pk for summary in summaries if summary.match is None]
         documents = rollout_index.documents_of_rollouts(alone)
         with transaction.atomic():
             give_names(_names(summaries))  # before rollouts are locked, as a removal does
             _write(summaries)
-            rollout_index.write(documents, without=[one.rollout.pk for one in summaries])
-            _index_episodes(ended)
+            rollout_index.write(documents, without=[summary.rollout.pk for summary in summaries])
+            _index_episodes(episodes)
         return True
 
 
@@ -159,20 +159,20 @@ def _batch(quiet_since: Any) -> list[Rollout]:
         .order_by()
         .values_list("rollout")
     )
-    found = {
+    sizes = {
         pk: (count, last)
         for pk, count, last in counts.annotate(n=Count("pk"), last=Max("received"))
     }
-    chosen, total = list[int](), 0
-    for pk, received in waiting:
-        count, last = found.get(pk, (0, received))
+    pks, total = list[int](), 0
+    for pk, moment in waiting:
+        count, last = sizes.get(pk, (0, moment))
         if last > quiet_since:
             continue
         total += count
-        if chosen and (total > MAX_MESSAGES or len(chosen) == MAX_ROLLOUTS):
+        if pks and (total > MAX_MESSAGES or len(pks) == MAX_ROLLOUTS):
             break
-        chosen.append(pk)
-    return list(Rollout.objects.filter(pk__in=chosen).select_related("event_blob").order_by("pk"))
+        pks.append(pk)
+    return list(Rollout.objects.filter(pk__in=pks).select_related("event_blob").order_by("pk"))
 
 
 @dataclass(slots=True)
@@ -191,15 +191,15 @@ class _MessageSums:
 def _summaries(rollouts: Sequence[Rollout]) -> list[RolloutSummary]:
     """Return the summaries, first of the rollouts that name their session, because their episodes
     are certain."""
-    readings = _readings([one.pk for one in rollouts])
-    joined, found = dict[int, str](), list[RolloutSummary]()
+    readings = _readings([row.pk for row in rollouts])
+    runs, summaries = dict[int, str](), list[RolloutSummary]()
     for rollout in rollouts:
         readings[rollout.pk].session = session_of(rollout) or readings[rollout.pk].session
     for rollout in sorted(rollouts, key=lambda one: not readings[one.pk].session):
-        found.append(summary := _summary(rollout, readings[rollout.pk], joined))
+        summaries.append(summary := _summary(rollout, readings[rollout.pk], runs))
         if summary.match:
-            joined.setdefault(summary.match.episode, summary.match.by)
-    return found
+            runs.setdefault(summary.match.episode, summary.match.by)
+    return summaries
 
 
 def _readings(rollouts: Sequence[int]) -> dict[int, _MessageSums]:
@@ -219,17 +219,17 @@ def _readings(rollouts: Sequence[int]) -> dict[int, _MessageSums]:
             extra,
             extra_blob,
             reward,
-            finished,
+            is_finished,
         ) = row
-        one = readings[pk]
-        one.count += 1
-        one.reward = one.reward if reward is None else reward
-        one.is_finished = one.is_finished or finished
-        one.usage.add(position, metadata := _text(extra, extra_blob))
-        if metadata and not one.session:
-            one.session = session_in_extra(metadata)
-        if kind in CALL_KINDS and len(one.calls) < MAX_COMPARED:
-            one.calls.append(ReportedCall(kind, name, call_id, _text(content, content_blob)))
+        reading = readings[pk]
+        reading.count += 1
+        reading.reward = reading.reward if reward is None else reward
+        reading.is_finished = reading.is_finished or is_finished
+        reading.usage.add(position, metadata := _text(extra, extra_blob))
+        if metadata and not reading.session:
+            reading.session = session_in_extra(metadata)
+        if kind in CALL_KINDS and len(reading.calls) < MAX_COMPARED:
+            reading.calls.append(ReportedCall(kind, name, call_id, _text(content, content_blob)))
     return readings
 
 
@@ -237,8 +237,8 @@ def _text(text: str, digest: str | None) -> str:
     return Blob.objects.get(pk=digest).text if digest else text
 
 
-def _summary(rollout: Rollout, reading: _MessageSums, joined: Mapping[int, str]) -> RolloutSummary:
-    match = find_episode(rollout, lambda: reading.calls, joined, reading.session)
+def _summary(rollout: Rollout, reading: _MessageSums, runs: Mapping[int, str]) -> RolloutSummary:
+    match = find_episode(rollout, lambda: reading.calls, runs, reading.session)
     values = {
         "episode_id": match.episode if match else None,
         "joined_by": match.by if match else "",
@@ -253,65 +253,74 @@ def _summary(rollout: Rollout, reading: _MessageSums, joined: Mapping[int, str])
 def _ended_episodes(summaries: Sequence[RolloutSummary]) -> set[int]:
     """Return the ended episodes that the rollouts belong to or belonged to, whose documents
     change."""
-    episodes = {one.match.episode for one in summaries if one.match}
-    episodes |= {one.rollout.episode_id for one in summaries if one.rollout.episode_id is not None}
+    episodes = {summary.match.episode for summary in summaries if summary.match}
+    episodes |= {
+        summary.rollout.episode_id
+        for summary in summaries
+        if summary.rollout.episode_id is not None
+    }
     return set(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True))
 
 
 def _names(summaries: Sequence[RolloutSummary]) -> Iterator[RolloutNames]:
     """Yield what the rollouts whose episodes are certain say of them."""
-    for one in summaries:
-        if one.certain_episode is not None:
+    for summary in summaries:
+        if summary.certain_episode is not None:
             yield RolloutNames(
-                one.certain_episode, one.rollout.run_id, model_named(one.rollout.event_object)
+                summary.certain_episode,
+                summary.rollout.run_id,
+                model_named(summary.rollout.event_object),
             )
 
 
 def _write(summaries: Sequence[RolloutSummary]) -> None:
     """Store the summaries. Those whose rows the recorder has changed since they were read stay
     unsummarised."""
-    locked = Rollout.objects.select_for_update(no_key=True).filter(
-        pk__in=[one.rollout.pk for one in summaries]
+    rollouts = Rollout.objects.select_for_update(no_key=True).filter(
+        pk__in=[summary.rollout.pk for summary in summaries]
     )
     states = {
-        pk: state for pk, *state in locked.order_by("pk").values_list("pk", "info", "is_announced")
+        pk: state
+        for pk, *state in rollouts.order_by("pk").values_list("pk", "info", "is_announced")
     }
     rows = [
         (
-            *(one.values[name] for name in SUMMARY_COLUMNS),
-            _is_unchanged(one.rollout, states),
-            one.rollout.pk,
+            *(summary.values[name] for name in SUMMARY_COLUMNS),
+            _is_unchanged(summary.rollout, states),
+            summary.rollout.pk,
         )
-        for one in summaries
+        for summary in summaries
     ]
     BulkWriter(connection).update(Rollout, (*SUMMARY_COLUMNS, "is_summarised"), rows)
-    unchanged = [one for one in summaries if _is_unchanged(one.rollout, states)]
-    _name_models(unchanged)
-    _name_runs(unchanged)
+    current = [summary for summary in summaries if _is_unchanged(summary.rollout, states)]
+    _name_models(current)
+    _name_runs(current)
 
 
 def _name_models(summaries: Sequence[RolloutSummary]) -> None:
     """Give rollouts whose client names no model that of their episode, by which the list of
     rollouts finds them."""
-    unnamed = defaultdict[int, list[int]](list)
-    for one in summaries:
-        if one.certain_episode is not None and not model_named(one.rollout.event_object):
-            unnamed[one.certain_episode].append(one.rollout.pk)
+    nameless = defaultdict[int, list[int]](list)
+    for summary in summaries:
+        if summary.certain_episode is not None and not model_named(summary.rollout.event_object):
+            nameless[summary.certain_episode].append(summary.rollout.pk)
     models = (
-        Episode.objects.filter(pk__in=unnamed)
+        Episode.objects.filter(pk__in=nameless)
         .exclude(model="")
         .order_by()
         .values_list("pk", "model")
     )
     for episode, model in models:
-        Rollout.objects.filter(pk__in=unnamed[episode]).exclude(model=model).update(model=model)
+        Rollout.objects.filter(pk__in=nameless[episode]).exclude(model=model).update(model=model)
 
 
 def _name_runs(summaries: Sequence[RolloutSummary]) -> None:
     """Give rollouts whose client says a title the run of that title which recorded their
     episode."""
     certain = [
-        (one.rollout, one.certain_episode) for one in summaries if one.certain_episode is not None
+        (summary.rollout, summary.certain_episode)
+        for summary in summaries
+        if summary.certain_episode is not None
     ]
     episodes = Episode.objects.filter(
         pk__in=[episode for _, episode in certain], run__isnull=False
@@ -320,12 +329,12 @@ def _name_runs(summaries: Sequence[RolloutSummary]) -> None:
     for rollout, episode in certain:
         run, title = runs.get(episode, (rollout.run_id, ""))
         if run != rollout.run_id and title == shared_title(rollout.event_object):
-            kept = [
+            names = [
                 problem
                 for problem in rollout.problem.split("; ")
                 if not problem.startswith(UNDECIDED)
             ]
-            Rollout.objects.filter(pk=rollout.pk).update(run=run, problem="; ".join(kept))
+            Rollout.objects.filter(pk=rollout.pk).update(run=run, problem="; ".join(names))
 
 
 def _is_unchanged(rollout: Rollout, states: Mapping[int, Sequence[Any]]) -> bool:

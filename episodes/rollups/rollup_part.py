@@ -34,7 +34,7 @@ class RollupPart(Protocol):
         """Return what `write` needs for `endings`, the next one or more in order. Called outside
         the transaction."""
 
-    def write(self, gathered: Any) -> None:
+    def write(self, rows: Any) -> None:
         """Write what `gather` returned. Called within the transaction. Raises: django.db.Error."""
 
     def forget(self) -> None:

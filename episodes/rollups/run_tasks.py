@@ -40,8 +40,8 @@ class RunTasksPart:
                 _add(rows.setdefault(key, [0] * 5 + [0.0] * 4), ending)
         return [(*key, *row) for key, row in sorted(rows.items())]
 
-    def write(self, gathered: list[Values]) -> None:
-        BulkWriter(connection).add(RunTask, KEY, COUNTS, gathered)
+    def write(self, rows: list[Values]) -> None:
+        BulkWriter(connection).add(RunTask, KEY, COUNTS, rows)
 
     def forget(self) -> None:
         pass

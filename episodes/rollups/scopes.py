@@ -42,16 +42,16 @@ def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
     Those of people are in no environment and split, so that they are not in the curves by which
     tasks for agents are chosen.
     """
-    found: dict[RollupScope, list[Ending]] = {}
+    parts: dict[RollupScope, list[Ending]] = {}
     for ending in endings:
         is_counted = ending.player != "human"
         if is_counted:
-            found.setdefault(RollupScope("environment", ending.environment), []).append(ending)
+            parts.setdefault(RollupScope("environment", ending.environment), []).append(ending)
         if is_counted and ending.split is not None:
-            found.setdefault(RollupScope("split", ending.split), []).append(ending)
+            parts.setdefault(RollupScope("split", ending.split), []).append(ending)
         if ending.run is not None:
-            found.setdefault(RollupScope("run", ending.run), []).append(ending)
-    return found
+            parts.setdefault(RollupScope("run", ending.run), []).append(ending)
+    return parts
 
 
 class Place(NamedTuple):
@@ -68,7 +68,7 @@ def place_of(scope: ScopeKind, ending: Ending) -> Place:
 
 def by_place(scope: ScopeKind, endings: Iterable[Ending]) -> dict[Place, list[Ending]]:
     """Return the endings of a scope in each place, in their order."""
-    found: dict[Place, list[Ending]] = {}
+    parts: dict[Place, list[Ending]] = {}
     for ending in endings:
-        found.setdefault(place_of(scope, ending), []).append(ending)
-    return found
+        parts.setdefault(place_of(scope, ending), []).append(ending)
+    return parts

@@ -19,40 +19,40 @@ MAX_OTHERS_COUNTED = 1_000
 """Number of other rows that are counted."""
 
 
-def search_note(text: str, seen: Q) -> str:
+def search_note(text: str, visible: Q) -> str:
     """Return what a search for `text` leaves out, in sentences; empty if that is nothing.
 
-    `seen`: the condition on episodes that the reader may see; others are not counted. Five or six
+    `visible`: the condition on episodes that the reader may see; others are not counted. Five or six
     queries.
     """
     cut = TranscriptText.objects.filter(is_cut=True, part=0).values("episode_id")
     sentences = (
-        _progress(seen),
+        _progress(visible),
         _counted(
-            Episode.objects.filter(seen, status="running"),
+            Episode.objects.filter(visible, status="running"),
             "running episode is not searched",
             "running episodes are not searched",
         ),
         _limit(text),
         _counted(
-            Episode.objects.filter(seen, pk__in=cut),
+            Episode.objects.filter(visible, pk__in=cut),
             "transcript is indexed only in part",
             "transcripts are indexed only in part",
         ),
-        _far_from_phrases(text, seen),
+        _far_from_phrases(text, visible),
     )
     return " ".join(filter(None, sentences))
 
 
-def rollout_search_note(text: str, seen: Q, seen_rollouts: Q) -> str:
+def rollout_search_note(text: str, visible: Q, visible_rollouts: Q) -> str:
     """Return what a search for `text` leaves out of the rollouts that the reader may see. One query
     more."""
     waiting = _counted(
-        Rollout.objects.filter(seen_rollouts, is_summarised=False),
+        Rollout.objects.filter(visible_rollouts, is_summarised=False),
         "rollout is not in the search index yet",
         "rollouts are not in the search index yet",
     )
-    return " ".join(filter(None, (search_note(text, seen), waiting)))
+    return " ".join(filter(None, (search_note(text, visible), waiting)))
 
 
 def _counted(rows: QuerySet[Any], singular: str, plural: str) -> str:
@@ -65,20 +65,20 @@ def _counted(rows: QuerySet[Any], singular: str, plural: str) -> str:
     return f"{number} {plural if count > 1 else singular}."
 
 
-def _progress(seen: Q) -> str:
+def _progress(visible: Q) -> str:
     """Return a sentence if some ended episodes cannot be searched yet; empty if all can."""
-    followed, newest = followed_to(TextPart.name), newest_end()
-    if newest <= followed:
+    last, newest = followed_to(TextPart.name), newest_end()
+    if newest <= last:
         return ""
-    if newest - followed > MAX_COUNTED:
-        share = followed * 1_000 // newest / 10
+    if newest - last > MAX_COUNTED:
+        share = last * 1_000 // newest / 10
         return f"The search index has {share}% of the episodes so far."
-    ended = Episode.objects.ended().filter(seen).order_by()
-    missing = ended.filter(end_number__gt=followed).count()
+    episodes = Episode.objects.ended().filter(visible).order_by()
+    missing = episodes.filter(end_number__gt=last).count()
     if not missing:
         return ""
     if newest <= MAX_COUNTED:
-        total = ended.filter(end_number__lte=newest).count()
+        total = episodes.filter(end_number__lte=newest).count()
         return f"The search index has {total - missing:,} of {total:,} episodes so far."
     return f"{missing:,} episode{'s are' if missing > 1 else ' is'} not in the search index yet."
 
@@ -93,14 +93,14 @@ def _limit(text: str) -> str:
     )
 
 
-def _far_from_phrases(text: str, seen: Q) -> str:
+def _far_from_phrases(text: str, visible: Q) -> str:
     """Return a sentence if words in a row may be missed in long transcripts, because other words
     are in other parts."""
     terms = terms_of(text)
     if len(terms) < 2 or all(len(term.words) == 1 for term in terms):
         return ""
     long = TranscriptText.objects.filter(part=1).values("episode_id")
-    if not Episode.objects.filter(seen, pk__in=long).exists():
+    if not Episode.objects.filter(visible, pk__in=long).exists():
         return ""
     return (
         f"In transcripts of more than {PART_CHARACTERS:,} characters, a phrase may be missed if "

@@ -81,7 +81,7 @@ class _Layout:
     rows: set[tuple[int, Place]] = field(default_factory=set)
 
     def make_room(self, parts: Mapping[Place, Sequence[Ending]]) -> None:
-        endings = ((place, one.run_step) for place, some in parts.items() for one in some)
+        endings = ((place, ending.run_step) for place, some in parts.items() for ending in some)
         self.rows |= {(step // self.width, place) for place, step in endings if step is not None}
         while self._has_too_many():
             self.width *= MERGED_SPANS
@@ -163,27 +163,27 @@ class SpansPart:
             self._layouts.popitem(last=False)
         return change
 
-    def write(self, gathered: SpanChange) -> None:
-        StepSpan.objects.filter(pk__in=gathered.stale).delete()
-        BulkWriter(connection).insert(StepSpan, _COLUMNS, gathered.fresh)
-        gathered.groups.write()
+    def write(self, change: SpanChange) -> None:
+        StepSpan.objects.filter(pk__in=change.stale).delete()
+        BulkWriter(connection).insert(StepSpan, _COLUMNS, change.fresh)
+        change.groups.write()
 
     def forget(self) -> None:
         self._layouts.clear()
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        for scope, gone in by_scope(
+        for scope, endings_there in by_scope(
             ending for ending in endings if ending.run_step is not None
         ).items():
             spans = StepSpan.objects.filter(scope=scope.kind, scope_id=scope.id)
-            parts = by_place(scope.kind, gone)
-            held = dict[int, list[Ending]]()
+            parts = by_place(scope.kind, endings_there)
+            endings_of = dict[int, list[Ending]]()
             for pk, width, number, *values in spans.values_list(
                 "pk", "width", "number", "environment_id", "split_id"
             ):
                 some = parts.get(Place(*values), ())
-                held[pk] = [one for one in some if (one.run_step or 0) // width == number]
-            shrink(StepSpan, {pk: some for pk, some in held.items() if some})
+                endings_of[pk] = [each for each in some if (each.run_step or 0) // width == number]
+            shrink(StepSpan, {pk: some for pk, some in endings_of.items() if some})
         change = GroupChange()
         change.remove(endings)
         for (run, step, place), tally in change.differences().items():
@@ -263,15 +263,15 @@ def _read(
     """Yield the stored spans with those numbers, or all spans of a scope whose width differs from
     `before`."""
     conditions = list[tuple[str, Sequence[Any]]]()
-    for scope, wanted in numbers.items():
+    for scope, places in numbers.items():
         if layouts[scope].width != before[scope]:
             conditions.append((_SCOPE, scope))
         else:
-            some = ", ".join(["%s"] * len(wanted))
+            some = ", ".join(["%s"] * len(places))
             conditions.append(
                 (
                     f"{_SCOPE} AND width = %s AND number IN ({some})",
-                    (*scope, before[scope], *wanted),
+                    (*scope, before[scope], *places),
                 )
             )
     columns = (

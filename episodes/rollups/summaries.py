@@ -43,9 +43,9 @@ class RollupSummary(NamedTuple):
     def without(self, endings: Sequence[Ending]) -> RollupSummary:
         """Return the summary without these endings, which are among its own. Its range and times
         stay."""
-        gone = summary_of(endings)
+        rest = summary_of(endings)
         return self._replace(
-            summary=self.summary.without(gone.summary), steps=self.steps - gone.steps
+            summary=self.summary.without(rest.summary), steps=self.steps - rest.steps
         )
 
 
@@ -53,14 +53,14 @@ def summary_of(endings: Sequence[Ending]) -> RollupSummary:
     """Summarize one ending or more, in their order; the sketches are exact."""
     times = [ending.ended for ending in endings]
     own = [ending for ending in endings if ending.kind in OWN_KINDS]
-    expired = [ending for ending in endings if ending.kind == "expired"]
+    expirations = [ending for ending in endings if ending.kind == "expired"]
     summary = Summary(
         first_end=min([ending.number for ending in endings]),
         last_end=max([ending.number for ending in endings]),
         episodes=len(endings),
         causes=dict(Counter([ending.kind for ending in endings])),
         own=_distributions(own),
-        expired=_distributions(expired) if expired else None,
+        expired=_distributions(expirations) if expirations else None,
     )
     return RollupSummary(summary, min(times), max(times), sum([ending.steps for ending in own]))
 
@@ -91,9 +91,10 @@ def merged(parts: Sequence[RollupSummary]) -> RollupSummary:
 def shrink(model: type[CurveBlock] | type[StepSpan], rows: Mapping[int, Sequence[Ending]]) -> None:
     """Take endings out of the rows with these ids, which hold them. Called within a transaction."""
     writer = BulkWriter(connection)
-    found = model.objects.filter(pk__in=rows).values_list("pk", *columns_read())
+    summaries = model.objects.filter(pk__in=rows).values_list("pk", *columns_read())
     fresh = [
-        (*values_of(read_summary(row).without(rows[pk]), writer), pk) for pk, *row in rows_of(found)
+        (*values_of(read_summary(row).without(rows[pk]), writer), pk)
+        for pk, *row in rows_of(summaries)
     ]
     writer.update(model, COLUMNS, fresh)
 
@@ -158,12 +159,12 @@ def values_of(rollup: RollupSummary, writer: BulkWriter) -> Values:
     )
 
 
-def _expired(found: Distributions) -> list[Any]:
-    return [*_sketches(found), *found.calls, found.scatters]
+def _expired(distributions: Distributions) -> list[Any]:
+    return [*_sketches(distributions), *distributions.calls, distributions.scatters]
 
 
-def _sketches(found: Distributions) -> list[Sketch]:
-    return [*(found.returns[name] for name in RETURNS), found.lengths]
+def _sketches(distributions: Distributions) -> list[Sketch]:
+    return [*(distributions.returns[name] for name in RETURNS), distributions.lengths]
 
 
 def _compact_json(value: Any) -> str:

@@ -166,9 +166,9 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
 
 @cache
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
-    given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
+    row_source = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     running = Episode.objects.filter(_NOT_BY_PEOPLE, status="running").condition_sql("e")
-    source = f"{given} JOIN episodes_episode AS e ON e.id = g.id"
+    source = f"{row_source} JOIN episodes_episode AS e ON e.id = g.id"
     rollouts = _rollouts("g.kind", "g", source, running, is_sqlite=is_sqlite)
     rows, count, rate = (
         (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
@@ -180,13 +180,13 @@ def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     )
 
 
-def _rollouts(kind: str, given: str, source: str, condition: str, *, is_sqlite: bool) -> str:
+def _rollouts(kind: str, rows: str, source: str, condition: str, *, is_sqlite: bool) -> str:
     """Return _ROLLOUTS, in which returns and thresholds are rounded to decide about success."""
     threshold, value = (
-        rounded_sql(one, is_sqlite=is_sqlite) for one in ("d.success_threshold", "a.value")
+        rounded_sql(column, is_sqlite=is_sqlite) for column in ("d.success_threshold", "a.value")
     )
     return _ROLLOUTS.format(
-        kind=kind, given=given, source=source, condition=condition, threshold=threshold, value=value
+        kind=kind, given=rows, source=source, condition=condition, threshold=threshold, value=value
     )
 
 

@@ -41,20 +41,20 @@ class TextPart:
         )
         return documents
 
-    def write(self, gathered: list[SearchDocument]) -> None:
-        index.write(gathered)
+    def write(self, documents: list[SearchDocument]) -> None:
+        index.write(documents)
         transaction.on_commit(self._begun.clear)
 
     def forget(self) -> None:
         """Delete what was started, as its episodes may have been removed. What another process has
         indexed stays."""
         with contextlib.suppress(Error):  # then the next to index these episodes replaces it
-            indexed = set(
+            episodes = set(
                 TranscriptText.objects.filter(episode_id__in=self._begun, part=0).values_list(
                     "episode_id", flat=True
                 )
             )
-            index.remove([episode for episode in self._begun if episode not in indexed])
+            index.remove([episode for episode in self._begun if episode not in episodes])
         self._begun = []
 
     def remove(self, endings: Sequence[Ending]) -> None:

@@ -64,18 +64,18 @@ class ToolsPart:
             ending.episode: (ending.environment, int(ending.ended // 86400) * 86400)
             for ending in endings
         }
-        found: dict[ToolKey, Use] = defaultdict(Use)
+        uses: dict[ToolKey, Use] = defaultdict(Use)
         for episode, tool, *figures in rows_among(_SQL, [], places):
             environment, day = places[episode]
-            found[ToolKey(environment, tool, day)].add(*figures)
-        return found
+            uses[ToolKey(environment, tool, day)].add(*figures)
+        return uses
 
-    def write(self, gathered: dict[ToolKey, Use]) -> None:
+    def write(self, uses: dict[ToolKey, Use]) -> None:
         """Add to the existing rows, which are read within the transaction: it holds the part's
         Progress, so no other process writes them.
         """
-        for key, row in _present(gathered):
-            _add_present(gathered[key], row)
+        for key, row in _present(uses):
+            _add_present(uses[key], row)
         ToolUse.objects.bulk_create(
             [
                 ToolUse(
@@ -85,7 +85,7 @@ class ToolsPart:
                     **{name: getattr(use, name) for name in COUNTS[:-1]},
                     durations=to_text(use.durations),
                 )
-                for key, use in sorted(gathered.items())
+                for key, use in sorted(uses.items())
             ],
             update_conflicts=True,
             unique_fields=["environment_id", "tool", "day"],
@@ -96,10 +96,10 @@ class ToolsPart:
         pass
 
     def remove(self, endings: Sequence[Ending]) -> None:
-        gathered = self.gather(endings)
-        rows = _present(gathered)
+        uses = self.gather(endings)
+        rows = _present(uses)
         for key, row in rows:
-            _subtract(row, gathered[key])
+            _subtract(row, uses[key])
         ToolUse.objects.bulk_update([row for _, row in rows if _calls(row)], COUNTS)
         ToolUse.objects.filter(pk__in=[row.pk for _, row in rows if not _calls(row)]).delete()
 
@@ -107,15 +107,15 @@ class ToolsPart:
         return delete_some(ToolUse)
 
 
-def _present(gathered: dict[ToolKey, Use]) -> list[tuple[ToolKey, ToolUse]]:
+def _present(uses: dict[ToolKey, Use]) -> list[tuple[ToolKey, ToolUse]]:
     """Return the existing rows with these keys."""
     rows = ToolUse.objects.filter(
-        environment_id__in={key.environment for key in gathered},
-        day__in={key.day for key in gathered},
-        tool__in={key.tool for key in gathered},
+        environment_id__in={key.environment for key in uses},
+        day__in={key.day for key in uses},
+        tool__in={key.tool for key in uses},
     )
-    found = ((ToolKey(row.environment_id, row.tool, row.day), row) for row in rows)
-    return [(key, row) for key, row in found if key in gathered]
+    pairs = ((ToolKey(row.environment_id, row.tool, row.day), row) for row in rows)
+    return [(key, row) for key, row in pairs if key in uses]
 
 
 def _calls(row: ToolUse) -> int:
