@@ -18,16 +18,15 @@ from rest_framework.response import Response
 
 from environments.access.permissions import DESCRIBE_RUNS, refusal
 from environments.keys.agent_key import sent_key
-from environments.models import Split
 from environments.runtime.secrets_mask import mask_of
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import service_or_none
 from environments.wire import json_problem, parsed_json
-from episodes.analytics.run_splits import TOGETHER, SplitChoice, played_split
-from episodes.analytics.runs import lines_of
+from episodes.analytics.run_list import RunListQuery
+from episodes.analytics.run_splits import TOGETHER, SplitChoice
+from episodes.analytics.runs import RunLine, lines_of
 from episodes.api.auth import Reader
-from episodes.api.base import ApiView, limit_of, one_of, page, whole
-from episodes.api.environments import environments_of
+from episodes.api.base import ApiView, limit_of, page
 from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers import (
     ErrorSerializer,
@@ -83,29 +82,11 @@ class RunsView(ApiView):
         *DEFINITION,
     )
     def get(self, request: Request) -> Response:
-        limit, after = limit_of(request), whole(request, "after")
-        wanted = {
-            "tags__name": request.GET.get("tag", ""),
-            "state": one_of(request, "state", STATES),
-        }
-        rows = Run.objects.seen_by(self.reader.viewer)
-        rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
-        choice = SplitChoice.parse(request.GET)
-        if choice.split:
-            splits = Split.objects.filter(environment__in=environments_of(self.reader))
-            rows = rows.filter(played_split(choice.split, splits, self.reader.key_label))
-        rows = rows.order_by("-pk")
-        rows = rows.defer("config", "notes").prefetch_related("tags")
-        rows = rows if after is None else rows.filter(pk__lt=after)
-        rows = rows.filter(
-            **{name: value.replace("\0", "") for name, value in wanted.items() if value}
-        )
-        found = list(rows[: limit + 1])
-        context = _context(request, self.reader, found[:limit])
-        shape: Any = RunResultsSerializer(found[:limit], many=True, context=context)
-        return Response(
-            page(request, shape.data, found[limit - 1].pk if len(found) > limit else None)
-        )
+        query = RunListQuery.parse(request.GET, self.reader.viewer, limit_of(request))
+        result = query.result(self.reader.key.environments)
+        context = _context(request, self.reader, result.lines)
+        shape: Any = RunResultsSerializer(result.runs, many=True, context=context)
+        return Response(page(request, shape.data, result.next))
 
 
 class RunView(ApiView):
@@ -130,9 +111,10 @@ class RunView(ApiView):
         run = Run.objects.seen_by(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
-        return Response(
-            RunDetailResultsSerializer(run, context=_context(request, self.reader, [run])).data
-        )
+        choice, definition = SplitChoice.parse(request.GET), definition_in(request.GET)
+        lines = lines_of([run], definition, self.reader.key_label, choice)
+        context = _context(request, self.reader, lines)
+        return Response(RunDetailResultsSerializer(run, context=context).data)
 
 
 class SteeredRunView(ApiView):
@@ -199,18 +181,14 @@ class SteeredRunView(ApiView):
         return Response(shape.data, status, headers={"ETag": etag_of(run)})
 
 
-def _context(request: Request, reader: Reader, runs: Sequence[Run]) -> dict[str, Any]:
+def _context(request: Request, reader: Reader, lines: Sequence[RunLine]) -> dict[str, Any]:
     """Return what the serializers of runs with figures need."""
-    choice = SplitChoice.parse(request.GET)
-    lines = {
-        one.run.pk: one
-        for one in lines_of(runs, definition_in(request.GET), reader.key_label, choice)
-    }
     results = {
-        pk: Results(one.definition, one.outline.total, one.outline.missing)
-        for pk, one in lines.items()
+        line.run.pk: Results(line.definition, line.outline.total, line.outline.missing)
+        for line in lines
     }
-    return {"request": request, "results": results, "lines": lines, "reader": reader}
+    by_run = {line.run.pk: line for line in lines}
+    return {"request": request, "results": results, "lines": by_run, "reader": reader}
 
 
 def _check_permission(reader: Reader) -> None:

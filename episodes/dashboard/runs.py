@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -17,10 +17,10 @@ from environments.display import parts
 from environments.display.addresses import takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
+from episodes.analytics.run_list import MAX_SEARCHED, RunListQuery
 from episodes.analytics.run_splits import SplitChoice, of_one_split
 from episodes.analytics.runs import (
     MAX_COUNTED,
-    RunLine,
     RunPlaces,
     judged_parts,
     lines_of,
@@ -34,14 +34,12 @@ from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.replay import mistaken_labels_of
-from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
-from episodes.dashboard.run_filter import PARAMETERS as FILTERS
 from episodes.dashboard.view_parameters import asked_context, definitions_context
 from episodes.filtering.filters import EpisodeFilter, episodes_query
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import chosen, definition_in, given
+from episodes.filtering.parameters import chosen, given, trimmed
 from episodes.models import Episode, Rollout, Run
-from episodes.runs.config_values import Scalar, config_values, value_text
+from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
 
@@ -56,41 +54,39 @@ end."""
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *FILTERS, several=("state", "tag", "config", "columns"))
+@takes(*RunListQuery.PARAMETERS, several=RunListQuery.SEVERAL)
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises:
     BadRequest."""
     viewer = viewer_of(request.user)
-    definition, wanted = definition_in(request.GET), RunListFilter.parse(request.GET)
-    page = wanted.page(viewer)
+    query = RunListQuery.parse(request.GET, viewer)
+    page = query.result()
+    lines = page.lines
     configs = {run.pk: config_values(run.config) for run in page.runs}
-    known = dict.fromkeys(
-        [*wanted.columns, *(name for values in configs.values() for name in values)]
-    )
-    lines = lines_of(page.runs, definition, choice=wanted.splits)
+    names = [*query.columns, *(name for values in configs.values() for name in values)]
+    splits = [query.splits.split] if query.splits.split else []
+    splits += [split.name for line in lines for split in line.splits]
     context = {
-        "lines": [(line, _cells(configs[line.run.pk], wanted.columns)) for line in lines],
+        "lines": [(line, _cells(configs[line.run.pk], query.columns)) for line in lines],
         "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
-        "splits": list(
-            dict.fromkeys([*filter(None, [wanted.splits.split]), *_names_of_splits(lines)])
-        ),
+        "splits": list(dict.fromkeys(splits)),
         "has_several_splits": any(len(line.splits) > 1 for line in lines),
         "next": page.next,
-        "is_first": not wanted.after,
-        "wanted": wanted,
+        "is_first": not query.after,
+        "query": query,
         "searched": MAX_SEARCHED if page.is_bounded else None,
-        "chips": wanted.chips(request.GET),
-        "names": list(known)[:MAX_NAMES],
+        "chips": _chips(query, request.GET),
+        "names": list(dict.fromkeys(names))[:MAX_NAMES],
         "kept": [
             (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
         ],
-        **asked_context(definition),
+        **asked_context(query.definition),
         "changed": several_codes(
             {environment.pk for line in lines for environment in line.environments}
         ),
         "most_runs": MAX_SERIES,
         "states": STATES,
-        "state": wanted.states[0] if len(wanted.states) == 1 else "",
+        "state": query.states[0] if len(query.states) == 1 else "",
         "has_rollouts": Rollout.objects.seen_by(viewer).exists(),
     }
     is_refetched = "HX-Request" in request.headers and lines
@@ -99,8 +95,34 @@ def runs(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _names_of_splits(lines: Sequence[RunLine]) -> list[str]:
-    return [split.name for line in lines for split in line.splits]
+class RunChip(NamedTuple):
+    """A value of a filter that is in force."""
+
+    label: str
+    value: str
+    query: str
+    """Query string of the list without it."""
+
+
+def _chips(query: RunListQuery, parameters: QueryDict) -> list[RunChip]:
+    """Return the tags and conditions in force."""
+    chips = []
+    pairs = [("tag", tag) for tag in query.tags]
+    pairs += [("config", str(condition)) for condition in query.conditions]
+    for name, value in pairs:
+        rest = parameters.copy()
+        rest.setlist(
+            name, [text for text in parameters.getlist(name) if _plain(name, text) != value]
+        )
+        rest.pop("after", None)
+        chips.append(RunChip(name, value, rest.urlencode()))
+    return chips
+
+
+def _plain(name: str, text: str) -> str:
+    """Return a value as a chip shows it."""
+    is_condition = name == "config" and text.strip()
+    return str(ConfigCondition.parse(name, text)) if is_condition else trimmed(text)
 
 
 def _cells(values: Mapping[str, Scalar], columns: Sequence[str]) -> list[str | None]:

@@ -37,6 +37,13 @@ QUERIES = {
         "threshold=high",
         "splits=apart",
     ],
+    ("/runs/", "/api/runs"): [
+        "state=done",
+        "after=x",
+        "split=hard",
+        "splits=apart",
+        "return=median",
+    ],
 }
 """Addresses of a page and of the same question in the API, with queries that both refuse."""
 

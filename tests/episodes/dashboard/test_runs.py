@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from environments.models import UNRESTRICTED
 from episodes.analytics import runs as whereabouts
 from episodes.analytics import training_steps
-from episodes.dashboard.run_filter import RUNS_PER_PAGE
+from episodes.analytics.run_list import RUNS_PER_PAGE
 from episodes.models import EnvironmentRevision, Run
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from environments.models import UNRESTRICTED
-from episodes.dashboard import run_filter
+from episodes.analytics import run_list
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.rows import each
@@ -147,7 +147,7 @@ def test_a_filter_takes_several_values_and_each_can_be_removed(client: Client, s
 def test_of_very_many_runs_some_are_searched(
     client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_filter, "MAX_SEARCHED", 2)
+    monkeypatch.setattr(run_list, "MAX_SEARCHED", 2)
     page = client.get("/runs/?config=temperature>0").content.decode()
     [older] = re.findall(r'<a href="\?([^"]*)">Search older ones', page)
     assert listed(client, unescape(older)) == ["warm", "cold"]
