@@ -41,7 +41,7 @@ class CheckedHost(LocalHost):
     """A LocalHost whose instances a check can ask more."""
 
     def instance(self, environment: str) -> CheckedInstance:
-        hosted = self._class(environment)
+        hosted = self._hosted_class(environment)
         return CheckedInstance(hosted, _WatchedCode(self._pool, hosted), self._limits)
 
 

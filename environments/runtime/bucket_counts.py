@@ -24,13 +24,13 @@ class BucketCounts:
         self._total += value
 
     def snapshot(self) -> CountedValues:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         return CountedValues(self._bounds, tuple(self._counts), self._total)
 
 
 @dataclass(frozen=True, slots=True)
 class CountedValues:
-    """What a histogram had counted at one moment."""
+    """The counts of a histogram at one moment."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -49,10 +49,7 @@ class CountedValues:
     def quantile(self, share: float) -> float | None:
         """Return the bound that `share` of the values don't exceed; None without values, infinity
         beyond all bounds."""
-        wanted = share * self.count
-        bounds = zip(self.cumulated(), (*self.bounds, float("inf")), strict=True)
-        return (
-            next((bound for reached, bound in bounds if reached >= wanted), None)
-            if wanted
-            else None
-        )
+        threshold = share * self.count
+        if not threshold:
+            return None
+        return (*self.bounds, float("inf"))[bisect_left(self.cumulated(), threshold)]

@@ -7,7 +7,7 @@ Like the rows of `records`, neither changes once it is made, and neither is froz
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from environments.errors import EnvironmentFault, shorten
 from environments.runtime.limits import ReturnErrors
@@ -36,7 +36,7 @@ class CallResult:
     """The last event of a call's stream: `end` with JSON text, or `error` with plain text."""
 
     event: Literal["end", "error", "cut"]
-    """cut: none, because the next server makes the call when its client repeats it."""
+    """cut: no event, because the next server makes the call when its client repeats it."""
     data: str
 
 
@@ -45,8 +45,7 @@ CUT = CallResult("cut", "")
 
 @dataclass(slots=True)
 class Snapshot:
-    """What the author's `save` returned after a call, from which `load` can make the session
-    again."""
+    """What the author's `save` returned after a call, for `load`."""
 
     state: bytes = b""
     problem: str = ""
@@ -128,21 +127,21 @@ def result_of(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
     if outcome.status == "ok" and outcome.output_json is not None:
         return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
-        # the protocol has no reason for a ToolError, and the openreward client reads a missing one
-        # as "not_found"
-        reason = outcome.reason if outcome.reason in _WIRE_REASONS else "input_validation"
-        given = {} if outcome.reason == UNSTATED else {"reason": reason}
-        return CallResult(
-            "end", value_json({"ok": False, "error": truncate_error(outcome.error), **given})
-        )
+        body: dict[str, Any] = {"ok": False, "error": truncate_error(outcome.error)}
+        if outcome.reason in _WIRE_REASONS:
+            body["reason"] = outcome.reason
+        elif outcome.reason != UNSTATED:
+            # the protocol has no reason for a ToolError, and the openreward client reads a missing
+            # reason as "not_found"
+            body["reason"] = "input_validation"
+        return CallResult("end", value_json(body))
     if mode == "none" and outcome.reason not in _SERVER_REASONS:
         return CallResult("error", "Internal Server Error")
-    return CallResult(
-        "error", truncate_error((outcome.trace if mode == "stacktrace" else "") or outcome.error)
-    )
+    trace = outcome.trace if mode == "stacktrace" else ""
+    return CallResult("error", truncate_error(trace or outcome.error))
 
 
 def truncate_error(text: str) -> str:
-    """Return `text` truncated to MAX_ERROR_CHARACTERS. Mask secrets first: the mask does not find
+    """Return `text` with at most MAX_ERROR_CHARACTERS. Mask secrets first: the mask does not find
     half a secret."""
     return shorten(text, MAX_ERROR_CHARACTERS)

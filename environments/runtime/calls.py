@@ -78,7 +78,7 @@ class Call:
         if not self.readers:
             self._has_left = None  # it refers to the reader's request
             if self.is_delivered:
-                # only a call whose result was not delivered is looked for by what was sent
+                # only an undelivered call is searched for by its arguments
                 self.arguments = {}
 
     def forget_note(self) -> None:
@@ -142,8 +142,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Calls:
-    """The calls of one session by task_id. The value is None once a call's result was removed from
-    memory."""
+    """The calls of one session by task_id; None once a call's result was removed from memory."""
 
     __slots__ = ("_by_id", "_orphans", "lost", "running", "streaming")
 
@@ -180,20 +179,16 @@ class Calls:
         return call
 
     def take_lost(self, call: Call) -> bool:
-        """Return whether the call is one that ran when an earlier server died; its answer says so
-        once."""
+        """Return whether the call ran when an earlier server died; true only once for each call."""
         digest = hash_of(call.input_json)
-        lost = next(
-            (noted for noted in self.lost if (noted.what, noted.input_hash) == (call.tool, digest)),
-            None,
-        )
-        if lost is not None:
-            self.lost.remove(lost)
-        return lost is not None
+        for note in self.lost:
+            if (note.what, note.input_hash) == (call.tool, digest):
+                self.lost.remove(note)
+                return True
+        return False
 
     async def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
-        """Return the oldest call that was the same request and has lost its readers, if there is
-        one.
+        """Return the oldest call of the same request that has lost its readers, if there is one.
 
         The reset of a connection and the repeated request may reach the event loop in the same
         iteration, in either order. So while a call of the same request still has readers, wait the
@@ -219,13 +214,11 @@ class Calls:
         return next((call for call in self._same_requests(tool, arguments) if call.is_lost), None)
 
     def _same_requests(self, tool: str, arguments: JSONObject) -> Iterator[Call]:
-        """Return the calls that were made by the same request and have not been answered
-        completely."""
+        """Return the calls of the same request that are not completely answered."""
         return (call for call in (*self.running, *self.streaming) if call.matches(tool, arguments))
 
     def leave(self, call: Call) -> None:
-        """Remove a reader. The call becomes an orphan if it was the last one and the result was not
-        delivered."""
+        """Remove a reader. Without another one, an undelivered call becomes an orphan."""
         call.leave()
         if not call.readers:
             self.streaming.discard(call)
@@ -285,10 +278,10 @@ def checked_task_id(task_id: str | None) -> str:
     return task_id or ""
 
 
-def recalled_call(task_id: str, recalled: RecalledCall, errors: ReturnErrors) -> Call:
+def recalled_call(task_id: str, record: RecalledCall, errors: ReturnErrors) -> Call:
     """Return the finished call whose step is on record."""
     outcome = CallOutcome(
-        recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason
+        record.status, record.output_json, error=record.error, reason=record.reason
     )
     call = Call(task_id, "", {})
     call.finish(result_of(outcome, errors))

@@ -3,8 +3,7 @@ that is mapped to memory.
 
 Code of an environment may end the process at any instruction. The kernel keeps what was written to
 the map, so the next server, or the supervisor of this one, can say what ran. A note costs no system
-call. It holds no input, only its
-hash, because inputs may hold secrets and are not recorded yet.
+call. It holds no input, only its hash, because inputs may hold secrets and are not recorded yet.
 """
 
 from __future__ import annotations
@@ -141,7 +140,12 @@ class RunningCalls:
     def note(self, episode: int, environment: str, what: str, input_json: str = "") -> CallNote:
         """Note that code of `environment` is about to run: a context manager, to be entered at
         once."""
-        offset = self._free.pop() if self._free else self._take_new()
+        if self._free:
+            offset = self._free.pop()
+        elif (offset := self._next) + _NOTE.size <= len(self._memory):
+            self._next += _NOTE.size
+        else:
+            offset = 0
         digest = _digest_of(input_json)
         _NOTE.pack_into(
             self._memory, offset, episode or -1, time.time(), 0, 0, digest, self._numbers.get(environment, 0),
@@ -150,7 +154,7 @@ class RunningCalls:
         return CallNote(self, offset, digest)
 
     def read(self, offset: int) -> NotedCall:
-        return _noted(list(self._numbers), *_NOTE.unpack_from(self._memory, offset))
+        return _noted_call(list(self._numbers), *_NOTE.unpack_from(self._memory, offset))
 
     def forget(self, offset: int) -> None:
         _EPISODE.pack_into(self._memory, offset, 0)
@@ -163,13 +167,6 @@ class RunningCalls:
         _THREAD.pack_into(
             self._memory, offset + _THREAD_OFFSET, threading.get_ident(), threading.get_native_id()
         )
-
-    def _take_new(self) -> int:
-        offset = self._next
-        if offset + _NOTE.size > len(self._memory):
-            return 0
-        self._next += _NOTE.size
-        return offset
 
 
 def hash_of(input_json: str) -> str:
@@ -200,18 +197,20 @@ def read_running_calls(directory: Path) -> list[NotedCall]:
         names = json.loads((directory / "environments.json").read_text())["names"]
     except (OSError, ValueError):
         return []
-    return [_noted(names, *fields) for fields in _notes(directory) if fields[0] > _RAN]
+    return [_noted_call(names, *fields) for fields in _notes(directory) if fields[0] > _RAN]
 
 
 def read_unsent_steps(directory: Path) -> dict[int, dict[int, NotedCall]]:
-    """Return the steps whose results that process had not sent when it died: their calls by index,
-    by episode."""
-    found: dict[int, dict[int, NotedCall]] = {}
+    """Return the steps whose results that process had not sent when it died.
+
+    By episode and index of the step: the call.
+    """
+    calls: dict[int, dict[int, NotedCall]] = {}
     for episode, index, *fields in _notes(directory):
         if episode <= _RAN:
             number = _RAN - episode
-            found.setdefault(number, {})[int(index)] = _noted([], number, 0.0, *fields)
-    return found
+            calls.setdefault(number, {})[int(index)] = _noted_call([], number, 0.0, *fields)
+    return calls
 
 
 def _notes(directory: Path) -> Iterator[tuple[Any, ...]]:
@@ -224,7 +223,7 @@ def _notes(directory: Path) -> Iterator[tuple[Any, ...]]:
     yield from (fields for fields in _NOTE.iter_unpack(content) if fields[0])
 
 
-def _noted(
+def _noted_call(
     names: list[str],
     episode: int,
     since: float,

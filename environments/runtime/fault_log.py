@@ -19,15 +19,15 @@ from environments.runtime.live_episode import LiveEpisode
 
 MINUTE_SECONDS = 60.0
 MAX_A_MINUTE = 60
-"""Entries of one kind of failure of an environment in a minute. Those beyond are a number in the
-next one."""
+"""Log entries in a minute for one kind of failure of an environment. The next entry gives the
+number of those left out."""
 
 log = structlog.get_logger(__name__)
 _reports: FaultReports | None = None
 
 
 def report_to(reports: FaultReports | None) -> None:
-    """Add exceptions with a traceback to `reports` from now on, too; None: to none."""
+    """Also add exceptions with a traceback to `reports` from now on; None: stop."""
     global _reports
     _reports = reports
 
@@ -91,8 +91,7 @@ def _log(
 
 
 def log_class_fault(event: str, environment: str, split: str, fault: EnvironmentFault) -> None:
-    """Log an exception of a class method, which belongs to no session; `event` says what was
-    requested."""
+    """Log an exception of a class method, outside of a session; `event`: what was requested."""
     if (left_out := _entries.take(event, environment)) is not None:
         trace = fault.trace or None
         log.warning(

@@ -1,5 +1,4 @@
-"""Collects the exceptions of authors' code for Incidents, those at the same line as one, however
-often it raises."""
+"""Collects the exceptions of authors' code for Incidents: one report for each line that raises."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from environments.runtime.crash_notes import NotedCall
 from environments.runtime.incident_reports import IncidentReport
 
 STORE_SECONDS = 1.0
-"""Time for which they are collected."""
+"""Time for which exceptions are collected."""
 MAX_LINES = 20
-"""Lines of code of which exceptions are kept in that time; those of others are in the log only."""
+"""Lines of code reported in that time; exceptions of further ones are in the log only."""
 MAX_OCCURRENCES = 200
 """Episodes and steps that are kept for each line."""
 
@@ -29,18 +28,26 @@ class FaultReports:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: NotedCall, fault: EnvironmentFault, step: int | None) -> None:
-        """Note that `call` raised `fault`, whose texts have no secrets; `step`: the index of its
-        step, if it is one."""
+        """Add that `call` raised `fault`, whose texts are masked; `step`: the index of its step."""
         how = f"{fault.kind} in {fault.place}" if fault.place else fault.kind
         key = (call.environment, call.what, how)
-        known = self._reports.get(key)
-        if known is None and len(self._reports) >= MAX_LINES:
-            return
-        report = known or IncidentReport(
-            "code", call.since, how, suspects=(call,), is_certain=True, trace=fault.trace, count=0
-        )
-        where = f"episode {call.episode}" + ("" if step is None else f", step {step}")
-        occurrences = (*report.occurrences, *([where] if call.episode else []))[-MAX_OCCURRENCES:]
+        report = self._reports.get(key)
+        if report is None:
+            if len(self._reports) >= MAX_LINES:
+                return
+            report = IncidentReport(
+                "code",
+                call.since,
+                how,
+                suspects=(call,),
+                is_certain=True,
+                trace=fault.trace,
+                count=0,
+            )
+        occurrences = report.occurrences
+        if call.episode:
+            where = f"episode {call.episode}" + ("" if step is None else f", step {step}")
+            occurrences = (*occurrences, where)[-MAX_OCCURRENCES:]
         self._reports[key] = replace(
             report, at=time.time(), count=report.count + 1, occurrences=occurrences
         )
@@ -48,7 +55,7 @@ class FaultReports:
             self._timer = asyncio.get_running_loop().call_later(STORE_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Store what was collected."""
+        """Store the collected reports."""
         if self._timer is not None:
             self._timer.cancel()
         reports, self._reports, self._timer = list(self._reports.values()), {}, None

@@ -1,7 +1,7 @@
 """The contract between live play and whatever runs environments, and LocalHost, which runs classes
 in this process.
 
-Live play (`sessions.py`, `service.py`, `task_trial.py`) opens an instance for each session and
+Live play (`session_life.py`, `tool_calls.py`, `task_trial.py`) opens an instance for each session and
 keeps it with the session's state, so that a tool call costs no lookup. Only plain data crosses the
 contract: tasks and results as JSON values or text, failures as EnvironmentFault.
 `environments/hosts` plays environments of other servers behind it; processes and machines of this
@@ -98,7 +98,7 @@ class Host(Protocol):
         UnknownEnvironment."""
 
     async def keep_alive(self) -> None:
-        """Keep what the host's instances need alive until cancelled; returns at once if they need
+        """Keep alive what the host's instances need, until cancelled; return at once if they need
         nothing."""
 
     async def close(self) -> None:
@@ -115,12 +115,12 @@ class LocalHost:
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
 
     def instance(self, environment: str) -> Instance:
-        hosted = self._class(environment)
-        kind = SavingInstance if hosted.saves else Instance
-        return kind(hosted, UserCode(self._pool, hosted), self._limits)
+        hosted_class = self._hosted_class(environment)
+        kind = SavingInstance if hosted_class.saves else Instance
+        return kind(hosted_class, UserCode(self._pool, hosted_class), self._limits)
 
     def tasks(self, environment: str) -> ClassTasks:
-        return ClassTasks(self._class(environment), self._call_user)
+        return ClassTasks(self._hosted_class(environment), self._call_user)
 
     async def keep_alive(self) -> None:
         """Let the event loop have the interpreter while the code of classes computes."""
@@ -129,12 +129,10 @@ class LocalHost:
     async def close(self) -> None:
         return
 
-    def _class(self, environment: str) -> HostedClass:
-        """Return the class. Raises: UnknownEnvironment, also for an environment that is no class in
-        this process."""
-        hosted = self._registry.get(environment)
-        if not isinstance(hosted, HostedClass):
-            raise UnknownEnvironment(
-                environment, [one.name for one in self._registry if isinstance(one, HostedClass)]
-            )
-        return hosted
+    def _hosted_class(self, name: str) -> HostedClass:
+        """Raises: UnknownEnvironment, also for an environment that is no class in this process."""
+        environment = self._registry.get(name)
+        if not isinstance(environment, HostedClass):
+            names = [each.name for each in self._registry if isinstance(each, HostedClass)]
+            raise UnknownEnvironment(name, names)
+        return environment

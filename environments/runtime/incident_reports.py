@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -33,8 +33,7 @@ class IncidentReport:
     epoch."""
     how: str
     """Of a death: "by signal 11 (SIGSEGV)"; of a loss: "exited with status 3"; of what was left:
-    names of
-    processes; otherwise what is held: "the event loop" or "the interpreter's lock"."""
+    names of processes; otherwise what is held: "the event loop" or "the interpreter's lock"."""
     seconds: float = 0.0
     """How long the process was held."""
     suspects: tuple[NotedCall, ...] = ()
@@ -50,9 +49,9 @@ class IncidentReport:
 
     def write(self, directory: Path) -> None:
         path = directory / f"report-{time.time_ns()}.json"
-        unfinished = path.with_suffix(".part")
-        unfinished.write_text(json.dumps(asdict(self)))
-        unfinished.rename(path)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self)))
+        part.rename(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +79,20 @@ class LeftBehind:
 
 def read_reports(directory: Path) -> LeftBehind:
     """Return the reports in `directory`, oldest first."""
-    found = list(_readable(sorted(directory.glob("report-*.json"))))
-    return LeftBehind(
-        reports=tuple(report for _, report in found), paths=tuple(path for path, _ in found)
-    )
-
-
-def read_left_behind(directory: Path) -> LeftBehind:
-    """Return what a process left in `directory` that has ended. Called before the next one writes
-    there."""
-    running, unsent = tuple(read_running_calls(directory)), read_unsent_steps(directory)
-    return replace(read_reports(directory), running=running, unsent=unsent)
-
-
-def _readable(paths: list[Path]) -> Iterator[tuple[Path, IncidentReport]]:
-    for path in paths:
+    reports: list[IncidentReport] = []
+    paths: list[Path] = []
+    for path in sorted(directory.glob("report-*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError):
             fields: dict[str, Any] = json.loads(path.read_text())
             fields["occurrences"] = tuple(fields.get("occurrences", ()))
             fields["suspects"] = tuple(NotedCall(**call) for call in fields["suspects"])
-            yield path, IncidentReport(**fields)
+            reports.append(IncidentReport(**fields))
+            paths.append(path)
+    return LeftBehind(reports=tuple(reports), paths=tuple(paths))
+
+
+def read_left_behind(directory: Path) -> LeftBehind:
+    """Return what the last process left in `directory`. Called before the next one writes
+    there."""
+    running, unsent = tuple(read_running_calls(directory)), read_unsent_steps(directory)
+    return replace(read_reports(directory), running=running, unsent=unsent)

@@ -40,14 +40,12 @@ from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text
 
 NO_SECRET = (  # nosec B105 # a sentence
     "(The environment found no secret {}. The client can send it, or the operator sets it on the "
-    "environment's page in "
-    "the admin or in ORSWEB_ENVIRONMENT_SECRETS_FILE.)"
+    "environment's page in the admin or in ORSWEB_ENVIRONMENT_SECRETS_FILE.)"
 )
 
 
 class Secrets(dict[str, str]):
-    """The secrets of a session, which note the names that the author's code looked for and did not
-    find."""
+    """The secrets of a session; `missed` has the names that the author's code did not find."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         super().__init__(secrets)
@@ -58,25 +56,25 @@ class Secrets(dict[str, str]):
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        found = super().__contains__(name)
-        if not found:
+        is_set = super().__contains__(name)
+        if not is_set:
             self.missed.append(str(name))
-        return found
+        return is_set
 
     def get(self, name: str, default: Any = None) -> Any:
-        is_known = name in self
-        return self[name] if is_known else default
+        is_set = name in self  # also notes a missing one
+        return self[name] if is_set else default
 
 
 class Instance:
-    """Wraps one object of an author's class and calls its methods by the protocol's rules. Torn
-    down exactly once."""
+    """One object of an author's class, called by the protocol's rules and torn down exactly
+    once."""
 
     __slots__ = (
         "_building",
+        "_class",
         "_code",
         "_env",
-        "_hosted",
         "_is_finished",
         "_limits",
         "_listed_tools",
@@ -88,11 +86,11 @@ class Instance:
         "_turns",
     )
 
-    def __init__(self, hosted: HostedClass, code: UserCode, limits: Limits) -> None:
-        self._hosted, self._code, self._limits = hosted, code, limits
-        self._table: ToolTable = hosted.tools
+    def __init__(self, hosted_class: HostedClass, code: UserCode, limits: Limits) -> None:
+        self._class, self._code, self._limits = hosted_class, code, limits
+        self._table: ToolTable = hosted_class.tools
         # both have the same fields
-        self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)
+        self._output_types: Any = (wire.ToolOutput, hosted_class.sdk.tool_output)
         self._session_toolset: type | None = None  # the toolset that /create named
         self._turns = ToolTurns()
         self._env: Any = None
@@ -109,36 +107,35 @@ class Instance:
 
         Raises: EnvironmentFault.
         """
-        self._session_toolset = None if toolset is None else self._hosted.session_toolsets[toolset]
+        self._session_toolset = None if toolset is None else self._class.session_toolsets[toolset]
         self._secrets = Secrets(secrets)
-        if self._hosted.runs_constructor:
+        if self._class.runs_constructor:
             await self._naming_missing(self._code.call(self._build, spec, self._secrets))
         else:
             self._build(spec, self._secrets)
         if self._session_toolset is not None:
-            theirs = find_tools(self._session_toolset, (), self._hosted.sdk.tool_output)
-            self._table = self._hosted.tools.with_toolset(theirs, self._session_toolset)
+            table = find_tools(self._session_toolset, (), self._class.sdk.tool_output)
+            self._table = self._class.tools.with_toolset(table, self._session_toolset)
             await self._toolset(self._session_toolset)
-        return self._hosted.overrides("setup")
+        return self._class.overrides("setup")
 
     def _build(self, spec: Any, secrets: dict[str, str]) -> None:
-        """Assign the object in the thread that constructs it, so that it is torn down even if its
-        caller gave up."""
-        self._env = self._hosted.cls(task_spec=spec, secrets=secrets)
+        """Construct the object, and assign it in the same thread, so that it is torn down even if
+        its caller gave up."""
+        self._env = self._class.cls(task_spec=spec, secrets=secrets)
 
     async def set_up(self) -> None:
         """Run the author's `setup`. Raises: EnvironmentFault."""
         await self._naming_missing(self._code.call(self._env.setup))
 
     async def _naming_missing(self, work: Awaitable[Any]) -> None:
-        """Await what the author's code does. Raises: EnvironmentFault, which names the secrets that
-        it has missed."""
+        """Await the author's code. Raises: EnvironmentFault, which names secrets that it missed."""
         try:
             await work
         except EnvironmentFault as fault:
             assert self._secrets is not None
             names = dict.fromkeys(
-                [*self._hosted.declared("required_secrets", ()), *self._secrets.missed]
+                [*self._class.declared("required_secrets", ()), *self._secrets.missed]
             )
             if missing := [repr(name) for name in names if name not in self._secrets]:
                 text = f"{fault.text} {NO_SECRET.format(', '.join(missing))}".lstrip()
@@ -160,7 +157,7 @@ class Instance:
         await self._code.settle(limit)
         env, self._env = self._env, None
         try:
-            if env is not None and self._hosted.overrides("teardown"):
+            if env is not None and self._class.overrides("teardown"):
                 await self._code.within(limit, self._code.call(env.teardown))
         except TimeoutError:
             raise EnvironmentFault(
@@ -174,7 +171,7 @@ class Instance:
 
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault."""
-        if self._hosted.overrides("get_prompt"):
+        if self._class.overrides("get_prompt"):
             return await self._content_json("get_prompt", wire.BLOCKS)
         return wire.adapted_json(
             wire.BLOCKS, as_blocks(wire.MESSAGES.validate_json(await self.messages_json()))
@@ -182,7 +179,7 @@ class Instance:
 
     async def messages_json(self) -> str:
         """Return the prompt as a JSON array of messages. Raises: EnvironmentFault."""
-        if self._hosted.overrides("get_messages"):
+        if self._class.overrides("get_messages"):
             return await self._content_json("get_messages", wire.MESSAGES)
         return wire.adapted_json(
             wire.MESSAGES, as_messages(wire.BLOCKS.validate_json(await self.prompt_json()))
@@ -200,39 +197,36 @@ class Instance:
 
     async def task_tools_json(self) -> str:
         """Return the tools of this session as JSON of ListToolsOutput. Raises: EnvironmentFault."""
-        listed = None
-        if self._hosted.overrides("list_task_tools"):
-            listed = self._specs(await self._code.call(self._env.list_task_tools))
-        listing = self._hosted.session_tools(self._table, listed)
-        if listed is not None:
-            self._listed_tools = [spec.name for spec in listing.tools]
-        return wire.model_json(listing)
-
-    def _specs(self, listing: Any) -> list[wire.ToolSpec]:
+        if not self._class.overrides("list_task_tools"):
+            return wire.model_json(self._class.session_tools(self._table, None))
+        answer = await self._code.call(self._env.list_task_tools)
         try:
-            return plain_specs(listing)
+            task_tools = plain_specs(answer)
         except Exception as error:  # depends on what the author's method returned
             text = f"list_task_tools did not return a ListToolsOutput: {text_of(error)}"
             raise EnvironmentFault(type(error).__name__, text) from None
+        listing = self._class.session_tools(self._table, task_tools)
+        self._listed_tools = [spec.name for spec in listing.tools]
+        return wire.model_json(listing)
 
     # --- what the agent does ----------------------------------------------------------------------
 
     async def run(self, name: str, arguments: wire.JSONObject) -> CallOutcome:
         """Run one tool call, when it is its turn. Raises only asyncio.CancelledError."""
         tool = self._table.by_name.get(name)
-        if tool is None and self._hosted.dispatches_itself:
+        if tool is None and self._class.dispatches_itself:
             tool = Tool(name, wire.ToolSpec(name=name, description="", input_schema=None))
         if tool is None:
-            return self._unknown(name)
+            return self._unknown_tool(name)
         if self._is_finished:
             return refused_after_end(name)
-        arrived = time.monotonic()
+        arrived_at = time.monotonic()
         await self._turns.enter(tool)
-        waited_ms = (time.monotonic() - arrived) * 1000
+        waited_ms = (time.monotonic() - arrived_at) * 1000
         try:
             if self._is_finished:  # by a call that ran while this one waited
                 return refused_after_end(name, waited_ms=waited_ms)
-            has_own_dispatch = self._hosted.dispatches_itself and (
+            has_own_dispatch = self._class.dispatches_itself and (
                 self._session_toolset is None or tool.toolset is not self._session_toolset
             )
             if has_own_dispatch:
@@ -252,22 +246,20 @@ class Instance:
         finally:
             self._turns.leave(tool)
 
-    def _unknown(self, name: str) -> CallOutcome:
+    def _unknown_tool(self, name: str) -> CallOutcome:
         """Return the refusal of an unknown tool, with the tools that were listed to the agent.
 
         A class that overrides `list_task_tools` is not asked again just for this message.
         """
         names = self._listed_tools
         if names is None:
-            has_own_list = self._hosted.overrides("list_task_tools")
-            names = [
-                spec.name
-                for spec in self._hosted.session_tools(
-                    self._table, [] if has_own_list else None
-                ).tools
-            ]
-        known = ", ".join(sorted(one for one in names if one in self._table.by_name))
-        has = f"this session has: {known}" if known else "this session has no tools"
+            task_tools: list[wire.ToolSpec] | None = None
+            if self._class.overrides("list_task_tools"):
+                task_tools = []
+            listing = self._class.session_tools(self._table, task_tools)
+            names = [spec.name for spec in listing.tools]
+        options = ", ".join(sorted(each for each in names if each in self._table.by_name))
+        has = f"this session has: {options}" if options else "this session has no tools"
         return refused(f"{name!r} is not a valid tool; {has}", "not_found")
 
     async def _run_by_class(
@@ -294,14 +286,14 @@ class Instance:
             elif tool.input_model is not None:
                 values = (tool.input_model(**arguments),)
         except ValidationError as error:
-            return refused(
-                f"Tool input validation error: {_problems(error)}",
-                "input_validation",
-                waited_ms=waited_ms,
-            )
-        except (
-            Exception
-        ) as error:  # from a validator of the author's, or for a key that is not a keyword
+            # Python's repr, as the references send it; formatting a very long list would block
+            # the event loop
+            count = error.error_count()
+            problems = str(error.errors()) if count <= MAX_PROBLEMS else f"[{count} problems]"
+            text = f"Tool input validation error: {problems}"
+            return refused(text, "input_validation", waited_ms=waited_ms)
+        # from a validator of the author's, or for a key that is not a keyword
+        except Exception as error:
             return faulted(fault_of(error), waited_ms=waited_ms)
         owner = self._env if tool.toolset is None else await self._toolset(tool.toolset)
         return self._output(
@@ -321,7 +313,7 @@ class Instance:
         return await self._code.within(limit, self._call(method, arguments))
 
     async def _call(self, method: Any, arguments: tuple[Any, ...]) -> Any:
-        recoverable = self._hosted.recoverable_errors
+        recoverable = self._class.recoverable_errors
         try:
             return await self._code.call(method, *arguments, passing=(ToolError, *recoverable))
         except OrsError:
@@ -348,7 +340,7 @@ class Instance:
         try:
             if not answer.blocks:
                 answer = answer.model_copy(
-                    update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]}
+                    update={"blocks": [self._class.sdk.types.TextBlock(text="")]}
                 )
             if not isinstance(answer.blocks, list) or not isinstance(answer.finished, bool):
                 # serialising alone would accept null, or text as a sequence
@@ -381,26 +373,16 @@ class Instance:
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
         """Return the JSON `{"scores": [...]}` with one score per candidate, in order. Raises:
         EnvironmentFault."""
-        scores = await self._code.call(self._env.score_group, self._hosted.candidates(candidates))
+        answers = await self._code.call(self._env.score_group, self._class.candidates(candidates))
         try:
-            checked = [_score(one) for one in scores]
-            if len(checked) != len(candidates):
+            scores = [_score(answer) for answer in answers]
+            if len(scores) != len(candidates):
                 raise ValueError(
-                    f"score_group returned {len(checked)} scores for {len(candidates)} candidates"
+                    f"score_group returned {len(scores)} scores for {len(candidates)} candidates"
                 )
-            return wire.value_json({"scores": [score.model_dump() for score in checked]})
+            return wire.value_json({"scores": [score.model_dump() for score in scores]})
         except Exception as error:  # depends on what the author's method returned
             raise EnvironmentFault(type(error).__name__, text_of(error)) from None
-
-
-def _problems(error: ValidationError) -> str:
-    """Return Python's repr of pydantic's list of errors, as the references send it; of many, only
-    their number.
-
-    Formatting a very long list would block the event loop.
-    """
-    count = error.error_count()
-    return str(error.errors()) if count <= MAX_PROBLEMS else f"[{count} problems]"
 
 
 def _score(answer: Any) -> wire.GroupScore:

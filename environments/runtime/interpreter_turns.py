@@ -37,22 +37,19 @@ class InterpreterTurns:
         self._calm_looks = CALM_LOOKS
 
     async def keep(self) -> None:
-        """Adapt the length of turns to how long this event loop waits, until cancelled; it is then
-        as it was."""
+        """Adapt the length of turns to how long this event loop waits; restore it when cancelled."""
         try:
             while True:
-                began, worked = time.monotonic(), time.thread_time()
+                start, cpu_start = time.monotonic(), time.thread_time()
                 await asyncio.sleep(LOOK_SECONDS)
-                self.note(time.monotonic() - began, time.thread_time() - worked)
+                self.note(time.monotonic() - start, time.thread_time() - cpu_start)
         finally:
             sys.setswitchinterval(self._usual_seconds)
 
     def note(self, passed_seconds: float, worked_seconds: float) -> None:
-        """Take a look: so much time has passed since the last one, and the loop's thread has worked
-        for so long.
+        """Count a look: the time since the last one, and how long the loop's thread worked in it.
 
-        A loop that is late because it has much to do itself gains nothing from shorter turns of the
-        threads.
+        A loop that is late because of its own work gains nothing from shorter turns of the threads.
         """
         is_late = passed_seconds - LOOK_SECONDS > LATE_SECONDS
         if is_late and worked_seconds < BUSY_SHARE * passed_seconds:

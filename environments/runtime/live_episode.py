@@ -1,5 +1,5 @@
-"""The episode of a live session: what is recorded of it, without secrets, and what is counted over
-its steps."""
+"""The episode of a live session: its rows for the record, without secrets, and the counts over its
+steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ it failed."""
 
 @dataclass(slots=True)
 class EpisodeTally:
-    """What is counted over the steps of an episode.
+    """The counts over the steps of an episode.
 
     Counts and returns cover the steps with status ok or failed; refused steps are counted
     separately.
@@ -64,17 +64,16 @@ class EpisodeTally:
     last_failure: str = ""
     """Why the last step failed, if the host says so."""
     failed_readings: dict[str, str] | None = None
-    """What the agent requested since the last step and did not get, such as the prompt, with
-    why."""
+    """What the agent requested since the last step and did not get, such as the prompt, and why."""
     remark: str = ""
     """About the latest step whose reward was no number."""
 
-    def count(self, outcome: CallOutcome, started: float, now: float) -> None:
+    def count(self, outcome: CallOutcome, started_at: float, now: float) -> None:
         """Count the step of a call that has ended."""
         self.next_index += 1
         self.acted_last = now
         if self.acted_first is None:
-            self.acted_first = started
+            self.acted_first = started_at
         if outcome.status == "refused":
             self.refused += 1
             return
@@ -116,13 +115,12 @@ class LiveEpisode:
     """Used on the event loop only."""
 
     def __init__(self, request: SessionRequest) -> None:
-        self.sid, self.owner, self.player, self.usage = (
-            request.sid,
-            request.owner,
-            request.player,
-            request.usage,
-        )
-        self.environment, self.number = "", 0  # until the session is bound to an environment
+        self.sid = request.sid
+        self.owner = request.owner
+        self.player = request.player
+        self.usage = request.usage
+        self.environment = ""  # until the session is bound to one
+        self.number = 0
         self.counts: EnvironmentCounts | None = None  # of the environment, once it is known
         self.clock = SteadyClock()  # of every time on the episode's record
         self.ready: float | None = None
@@ -130,8 +128,8 @@ class LiveEpisode:
         self.survival: Survival = None  # how it goes on after a restart of the server
         self.is_replayable = False  # whether its calls can be made again
         self.has_snapshot = False  # whether one is on record
-        self.secrets = request.masked  # what is masked
-        self._mask = mask_of(request.masked)
+        self.secrets = request.masked_texts
+        self._mask = mask_of(self.secrets)
         self.run = self._mask.text(request.run.name) if request.run.name else ""
         self.tally = EpisodeTally()
         self._has_noted_ready = self._has_noted_prompt = False
@@ -140,20 +138,20 @@ class LiveEpisode:
 
     # --- after a restart --------------------------------------------------------------------------
 
-    def continue_from(self, left: OpenEpisode) -> None:
+    def continue_from(self, past: OpenEpisode) -> None:
         """Go on with what an earlier server left running."""
-        self.environment, self.number, self.survival = left.environment, left.number, left.survival
-        self.ready, self._has_noted_ready = left.ready, left.ready is not None
-        self._is_named, self._has_noted_prompt = left.is_named, left.has_prompt
+        self.environment, self.number, self.survival = past.environment, past.number, past.survival
+        self.ready, self._has_noted_ready = past.ready, past.ready is not None
+        self._is_named, self._has_noted_prompt = past.is_named, past.has_prompt
 
     def recount(self, step: StepTaken) -> None:
         """Count a step that an earlier server has recorded."""
-        completed = step.started + (step.waited_ms + step.duration_ms) / 1000
+        end = step.started + (step.waited_ms + step.duration_ms) / 1000
         self.tally.next_index = step.index
-        self.tally.count(recorded_outcome(step), step.started, completed)
+        self.tally.count(recorded_outcome(step), step.started, end)
 
     def mask_further(self, secrets: tuple[str, ...]) -> None:
-        """Mask these secrets too, of a session that an earlier server has started."""
+        """Mask these secrets too; for a session that an earlier server has started."""
         self.secrets += secrets
         self._mask = mask_of(self.secrets)
 
@@ -172,37 +170,36 @@ class LiveEpisode:
     # --- rows -------------------------------------------------------------------------------------
 
     def started_row(
-        self, request: SessionRequest, hosted: HostedEnvironment, spec_json: str, now: float
+        self, request: SessionRequest, environment: HostedEnvironment, spec_json: str, now: float
     ) -> EpisodeStarted:
         mask = self._mask
-        self._noted_tools, self.is_replayable = hosted.tools_json, hosted.replayable
+        self._noted_tools, self.is_replayable = environment.tools_json, environment.replayable
         run, session_id = request.run, mask.text(self.sid)
-        self.survival = request.survival(hosted) if session_id == self.sid else None
+        self.survival = request.survival(environment) if session_id == self.sid else None
         if run.name or run.model or run.labels_json:
-            model, labels, own_id = mask.text(run.model), run.labels_json, mask.text(run.own_id)
             run = replace(
                 run,
                 name=self.run,
-                model=model,
-                labels_json=labels and mask.json(labels),
-                own_id=own_id,
+                model=mask.text(run.model),
+                labels_json=run.labels_json and mask.json(run.labels_json),
+                own_id=mask.text(run.own_id),
             )
+        if request.spec is not None or request.reads_tasks:
+            spec_json = mask.json(spec_json)
         return EpisodeStarted(
             episode=self.number,
             environment=self.environment,
             split=request.split,
             index=request.index,
-            spec_json=spec_json
-            if request.spec is None and not request.reads_tasks
-            else mask.json(spec_json),
-            tools_json=hosted.tools_json,
+            spec_json=spec_json,
+            tools_json=environment.tools_json,
             session_id=session_id,
             user_agent=mask.text(request.user_agent),
             key_label=self.owner,
             player=request.player,
             run=run,
             created=now,
-            revision=hosted.revision,
+            revision=environment.revision,
             is_sent=request.is_sent,
             survival=self.survival,
             sealed=request.sealed if self.survival == "sealed" else b"",
@@ -211,8 +208,7 @@ class LiveEpisode:
     def noted_row(
         self, *, prompt_json: str | None = None, tools_json: str | None = None
     ) -> EpisodeNoted | None:
-        """Return a row with what has become known and is not recorded yet, or None if there is
-        nothing.
+        """Return a row with what is known and not recorded yet; None if there is nothing.
 
         Of the prompt only the first version is recorded, of the tools every change.
         """
@@ -230,13 +226,13 @@ class LiveEpisode:
         return EpisodeNoted(self.number, ready, prompt_json, tools_json)
 
     def step_row(
-        self, call: Call, outcome: CallOutcome, arrived: float, started: float, now: float
+        self, call: Call, outcome: CallOutcome, arrived_at: float, started_at: float, now: float
     ) -> StepTaken:
-        """Count a completed call and return its row. Between `arrived` and `started` the call
+        """Count a completed call and return its row. Between `arrived_at` and `started_at` the call
         waited for setup."""
         mask = self._mask
         index = self.tally.next_index
-        self.tally.count(outcome, started, now)
+        self.tally.count(outcome, started_at, now)
         queued_ms = outcome.waited_ms
         input_json = call.input_json or self.recorded_input(call)
         output_json = None if outcome.output_json is None else mask.json(outcome.output_json)
@@ -253,15 +249,14 @@ class LiveEpisode:
             error=self.mask_text(outcome.error),
             reason=mask.text(outcome.reason),
             task_id=mask.text(call.task_id),
-            started=started,
-            duration_ms=max(0.0, (now - started) * 1000 - queued_ms),
-            waited_ms=max(0.0, (started - arrived) * 1000) + queued_ms,
+            started=started_at,
+            duration_ms=max(0.0, (now - started_at) * 1000 - queued_ms),
+            waited_ms=max(0.0, (started_at - arrived_at) * 1000) + queued_ms,
             input_digest=call.input_digest,
         )
 
     def snapshot_row(self, index: int, snapshot: Snapshot) -> SnapshotTaken | None:
-        """Return the row of a snapshot that contains all steps up to `index`; None if it is of no
-        use."""
+        """Return the row of a snapshot of all steps up to `index`; None if it is of no use."""
         if self.survival not in GOES_ON or self.ending is not None:
             return None
         state, problem = snapshot.state, self.mask_text(snapshot.problem.rstrip("."))
@@ -273,8 +268,7 @@ class LiveEpisode:
         return SnapshotTaken(self.number, index, state, problem)
 
     def recorded_input(self, call: Call) -> str:
-        """Return the JSON text of a call's arguments as it is recorded, without secrets; made
-        once."""
+        """Return the recorded JSON text of a call's arguments, without secrets; made once."""
         if not call.input_json:
             call.input_json = self._mask.json(call.arguments_json)
         return call.input_json
@@ -302,10 +296,13 @@ class LiveEpisode:
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
-        """Return the row of the ending with the current counts, which include calls refused after
-        the end."""
+        """Return the row of the ending, with counts that include calls refused after the end."""
         ending, tally = self.ending, self.tally
         assert ending is not None
+        return_mean = None
+        if tally.reward_max is not None:
+            # the mean of equal rewards may exceed them by a rounding error
+            return_mean = min(tally.reward_sum / tally.rewards, tally.reward_max)
         return EpisodeEnded(
             episode=self.number,
             cause=ending.cause,
@@ -320,9 +317,7 @@ class LiveEpisode:
             return_sum=tally.reward_sum,
             return_last=tally.last_reward,
             return_max=tally.reward_max,
-            return_mean=None
-            if tally.reward_max is None
-            else min(tally.reward_sum / tally.rewards, tally.reward_max),
+            return_mean=return_mean,
             ready=self.ready,
             first_acted=tally.acted_first,
             last_acted=tally.acted_last,
@@ -341,8 +336,7 @@ class LiveEpisode:
         return text and truncate_error(self._mask.text(text))
 
     def masked_failure(self, failure: CallOutcome) -> CallOutcome:
-        """Return the outcome of a failed call, with the session's secrets masked in its error and
-        traceback."""
+        """Return the outcome of a failed call without secrets in its error and traceback."""
         return replace(
             failure, error=self.mask_text(failure.error), trace=self.mask_text(failure.trace)
         )

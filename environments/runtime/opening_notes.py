@@ -1,9 +1,9 @@
-"""What opens sessions again that no environment has yet, noted where it outlives the process: in a
-mapped file.
+"""Notes that open sessions again that have no environment yet. They are in a mapped file, which
+outlives the process.
 
 `ors-sdk` opens a session by split and index, and the path of its first call names the environment,
-so no episode is on record before. The newest sessions have a note, and an older one has long been
-bound by its next request. A note costs no system call. Of secrets it holds only what is encrypted.
+so no episode is on record before. Only the newest sessions have a note: an older one has long been
+bound by its next request. A note costs no system call and holds secrets only encrypted.
 Where several servers share the database, leases keep the same
 (`environments/cluster/ownership.py`).
 """
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 
 from environments.runtime.crash_notes import mapped_file
@@ -72,20 +71,20 @@ class OpeningNotes:
 
 
 def read_openings(directory: Path) -> list[SessionRequest]:
-    """Return the requests that open the sessions which the process with its notes in `directory`
-    has left."""
+    """Return the requests that open again the sessions noted in `directory`."""
     try:
         content = (directory / _FILE).read_bytes()
     except OSError:
         return []
-    return [SessionRequest.from_opening(sid, opening) for sid, opening in _notes(content)]
-
-
-def _notes(content: bytes) -> Iterator[tuple[str, str]]:
+    requests = []
     for begin in range(0, len(content), _NOTE_BYTES):
         [length] = _LENGTH.unpack_from(content, begin)
         begin += _LENGTH.size
-        with suppress(ValueError):  # a disk lost a part of it
-            if length:
-                sid, opening = json.loads(content[begin : begin + length])
-                yield sid, opening
+        if not length:
+            continue
+        try:
+            sid, opening = json.loads(content[begin : begin + length])
+        except ValueError:  # a disk lost a part of it
+            continue
+        requests.append(SessionRequest.from_opening(sid, opening))
+    return requests

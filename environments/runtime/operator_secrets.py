@@ -1,8 +1,7 @@
 """Secrets that the operator gives to an environment: an agent plays with them and never sees them.
 
 They are passed to the environment like those of a client, which win, and masked in all that comes
-back from it. So
-they are in no answer either, where a client's own secrets may be.
+back from it. So they are in no answer either, where a client's own secrets may be.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ MAX_NAME_CHARACTERS = 200
 
 
 def problem_of(name: str, value: str) -> str:
-    """Return why no environment can be given this secret, as a sentence without its value; empty if
-    it can."""
+    """Return why no environment can get this secret, without its value; empty if one can."""
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         return (
             f"The name of a secret has 1 to {MAX_NAME_CHARACTERS} characters that can be printed."
@@ -33,8 +31,7 @@ def problem_of(name: str, value: str) -> str:
     if not MIN_SECRET_CHARACTERS <= len(value) <= MAX_SECRET_CHARACTERS:
         return (
             f"The secret {name!r} has {len(value):,} characters. It needs {MIN_SECRET_CHARACTERS} "
-            "to "
-            f"{MAX_SECRET_CHARACTERS:,}, because others can't be masked."
+            f"to {MAX_SECRET_CHARACTERS:,}, because others can't be masked."
         )
     return ""
 
@@ -48,55 +45,56 @@ class SecretsSource(Protocol):
 
 
 class SecretiveInstance:
-    """Plays as `played` does, with further secrets, which it masks in what it returns and
+    """Plays as `instance` does, with further secrets, which it masks in what it returns and
     raises."""
 
-    def __init__(self, played: PlayedInstance, secrets: Mapping[str, str]) -> None:
-        self.played = played
+    def __init__(self, instance: PlayedInstance, secrets: Mapping[str, str]) -> None:
+        self.instance = instance
         self._secrets, self._mask = dict(secrets), mask_of(tuple(secrets.values()))
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
         # without a key, openreward's client sends ""
-        sent = {name: text for name, text in secrets.items() if text}
-        return await self._masking(self.played.construct(spec, self._secrets | sent, toolset))
+        client_secrets = {name: text for name, text in secrets.items() if text}
+        return await self._masking(
+            self.instance.construct(spec, self._secrets | client_secrets, toolset)
+        )
 
     async def set_up(self) -> None:
-        await self._masking(self.played.set_up())
+        await self._masking(self.instance.set_up())
 
     async def restore(self, state: bytes) -> None:
-        await self._masking(self.played.restore(state))
+        await self._masking(self.instance.restore(state))
 
     async def prompt_json(self) -> str:
-        return self._mask.json(await self._masking(self.played.prompt_json()))
+        return self._mask.json(await self._masking(self.instance.prompt_json()))
 
     async def messages_json(self) -> str:
-        return self._mask.json(await self._masking(self.played.messages_json()))
+        return self._mask.json(await self._masking(self.instance.messages_json()))
 
     async def task_tools_json(self) -> str:
-        return self._mask.json(await self._masking(self.played.task_tools_json()))
+        return self._mask.json(await self._masking(self.instance.task_tools_json()))
 
     async def run(self, tool: str, arguments: wire.JSONObject, /) -> CallOutcome:
-        outcome, text = await self.played.run(tool, arguments), self._mask.text
+        outcome, mask = await self.instance.run(tool, arguments), self._mask
         if outcome.output_json is not None:
-            outcome.output_json = self._mask.json(outcome.output_json)
-        outcome.error, outcome.reason, outcome.trace = map(
-            text, (outcome.error, outcome.reason, outcome.trace)
-        )
-        if outcome.snapshot is not None:
-            outcome.snapshot = self._checked(outcome.snapshot)
+            outcome.output_json = mask.json(outcome.output_json)
+        outcome.error = mask.text(outcome.error)
+        outcome.reason = mask.text(outcome.reason)
+        outcome.trace = mask.text(outcome.trace)
+        if (snapshot := outcome.snapshot) is not None:
+            state = snapshot.state.decode("utf-8", "surrogateescape")
+            if mask.text(state) != state:
+                problem = "what save() returned contains a secret of the operator"
+                outcome.snapshot = Snapshot(problem=problem)
+            else:
+                outcome.snapshot = Snapshot(snapshot.state, mask.text(snapshot.problem))
         return outcome
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
-        return self._mask.json(await self._masking(self.played.score(candidates)))
+        return self._mask.json(await self._masking(self.instance.score(candidates)))
 
     async def close(self) -> None:
-        await self._masking(self.played.close())
-
-    def _checked(self, snapshot: Snapshot) -> Snapshot:
-        state = snapshot.state.decode("utf-8", "surrogateescape")
-        if self._mask.text(state) != state:
-            return Snapshot(problem="what save() returned contains a secret of the operator")
-        return Snapshot(snapshot.state, self._mask.text(snapshot.problem))
+        await self._masking(self.instance.close())
 
     async def _masking(self, work: Awaitable[T]) -> T:
         try:
@@ -107,13 +105,13 @@ class SecretiveInstance:
             ) from None
 
 
-def with_secrets(played: PlayedInstance, secrets: Mapping[str, str]) -> PlayedInstance:
-    """Return what plays with these secrets of the operator, if there are any."""
-    return SecretiveInstance(played, secrets) if secrets else played
+def with_secrets(instance: PlayedInstance, secrets: Mapping[str, str]) -> PlayedInstance:
+    """Return an instance that plays with these secrets of the operator, if there are any."""
+    return SecretiveInstance(instance, secrets) if secrets else instance
 
 
-def is_played_by(instance: PlayedInstance | None, played: PlayedInstance) -> bool:
-    """Return whether `instance` is what the host calls `played`."""
-    return instance is played or (
-        isinstance(instance, SecretiveInstance) and instance.played is played
+def is_played_by(instance: PlayedInstance | None, host_instance: PlayedInstance) -> bool:
+    """Return whether `instance` is `host_instance`, perhaps with secrets of the operator."""
+    return instance is host_instance or (
+        isinstance(instance, SecretiveInstance) and instance.instance is host_instance
     )

@@ -15,27 +15,12 @@ from environments.runtime.bucket_counts import BucketCounts, CountedValues
 from environments.runtime.records import Cause, StepStatus
 
 CALL_SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-)
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+)  # fmt: skip
 """Bounds of the histogram of calls."""
 MAX_CAUSES = 40
-"""Causes of failed calls that are told apart in each environment: authors name their exceptions as
-they like."""
+"""Most causes of failed calls counted for each environment: authors name their exceptions as they
+like."""
 OTHER_CAUSE = "other"
 
 
@@ -68,9 +53,9 @@ class EnvironmentCounts:
         self._calls[status] += 1
         self._seconds.observe(seconds)
         if status == "failed":
-            is_known = reason in self._errors or len(self._errors) < MAX_CAUSES
-            cause = reason if is_known else OTHER_CAUSE
-            self._errors[cause] = self._errors.get(cause, 0) + 1
+            if reason not in self._errors and len(self._errors) >= MAX_CAUSES:
+                reason = OTHER_CAUSE
+            self._errors[reason] = self._errors.get(reason, 0) + 1
 
     def count_ending(self, cause: Cause) -> None:
         self._endings[cause] = self._endings.get(cause, 0) + 1
@@ -103,6 +88,6 @@ class PlayLoad:
     one yet."""
     running: Mapping[str, int]
     """Tool calls that run, or wait for the setup."""
-    played: Mapping[str, PlayedOfEnvironment]
+    counts: Mapping[str, PlayedOfEnvironment]
     is_draining: bool
     """Whether the server is stopping, so that it takes no further sessions and calls."""

@@ -1,7 +1,7 @@
 """What an API key may use, and what it uses now. Live play and the doors for agents count here, and
 check before they act.
 
-Everything is an integer in memory: a request that is within its quotas costs a few additions and
+Everything is an integer in memory: a request within its quotas costs a few additions and
 comparisons, and waits for nothing. Only `environments/keys/quota_ledger.py` knows the database.
 """
 
@@ -53,13 +53,12 @@ class Quotas:
 
     def replaced(self, values: Mapping[str, int]) -> Quotas:
         """Return these quotas with other values for some."""
-        known = {field.name: values[field.name] for field in fields(self) if field.name in values}
-        return replace(self, **known)
+        names = [field.name for field in fields(self) if field.name in values]
+        return replace(self, **{name: values[name] for name in names})
 
 
 class Places:
-    """A number of places that may be taken at the same time. Those who wait for one get it in the
-    order they came."""
+    """A number of places to take at the same time. Those who wait get one in order of arrival."""
 
     __slots__ = ("_queue", "elsewhere", "limit", "taken")
 
@@ -154,9 +153,9 @@ class KeyUsage:
     def apply(self, quotas: Quotas) -> None:
         """Put `quotas` in force. What is used stays counted."""
         self._renew_window()
-        used = self.requests_used
+        request_count = self.requests_used
         self._quotas = quotas
-        self.requests_left = (quotas.requests or UNLIMITED) - used
+        self.requests_left = (quotas.requests or UNLIMITED) - request_count
         self.sessions.limit = quotas.sessions or UNLIMITED
         self.calls.limit = quotas.calls or UNLIMITED
         self.max_steps, self.max_bytes = quotas.steps or UNLIMITED, quotas.bytes or UNLIMITED
@@ -204,8 +203,7 @@ class KeyUsage:
             self.requests_left -= 1
 
     def renew(self) -> None:
-        """Begin a new minute if the present one is over, and let those go on whom a raised limit
-        allows to.
+        """Begin a new minute if the present one is over, and hand on places of a raised limit.
 
         Called every second.
         """

@@ -31,8 +31,7 @@ has other secrets, which are not stored, or a toolset; None: its class or its cl
 on."""
 GOES_ON = frozenset({"replay", "key", "sealed"})
 RETURN_SECONDS = 3.0
-"""How much later than usual everything starts that no agent waits for if an earlier server left
-sessions that go on."""
+"""Delay of everything that no agent waits for, if an earlier server left sessions that go on."""
 KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
 """Secrets as which the openreward client always sends its API key."""
 RUN_PREFIX = "orsweb_"
@@ -63,15 +62,14 @@ class RunInfo:
 
 
 def mistaken_labels(labels: Iterable[str], missing: Collection[str]) -> dict[str, str]:
-    """Return the labels that look like one of RUN_FIELDS that is `missing`, such as run_step, each
-    with that field."""
-    fields = {label: _field_meant(label, missing) for label in labels}
-    return {label: field for label, field in fields.items() if field}
-
-
-def _field_meant(label: str, missing: Collection[str]) -> str:
-    words = [word for word in re.split("[_-]", label.lower()) if word in missing]
-    return (words[-1:] or nearest_names(label, missing) or [""])[0]
+    """Return labels that probably mean a `missing` field of RUN_FIELDS, such as run_step, each with
+    that field."""
+    fields = {}
+    for label in labels:
+        words = [word for word in re.split("[_-]", label.lower()) if word in missing]
+        for field in words[-1:] or nearest_names(label, missing)[:1]:
+            fields[label] = field
+    return fields
 
 
 @dataclass(slots=True)

@@ -24,8 +24,8 @@ class SavingInstance(Instance):
 
     __slots__ = ("_calls", "_overdue", "_saving", "_unsaved")
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         # held while a snapshot is made, and for a moment by each call that begins
         self._saving = asyncio.Lock()
         self._calls = 0  # calls that run
@@ -45,7 +45,7 @@ class SavingInstance(Instance):
             self._unsaved += outcome is None or outcome.reason not in HARMLESS
         if outcome.reason == "timeout":
             self._overdue = name
-        if not (self._calls or outcome.finished or self._unsaved < self._hosted.snapshot_every):
+        if not (self._calls or outcome.finished or self._unsaved < self._class.snapshot_every):
             async with self._saving:
                 outcome.snapshot = await self._save()
         return outcome

@@ -70,15 +70,15 @@ def windows_of(secret: str) -> list[str]:
 def patterns_of(window: str) -> list[str]:
     """Return expressions of which each matches one form of `window`."""
     data = window.encode("utf-8", "surrogatepass")
-    # for long ones, because Python takes long to compile the other one
-    plain = [data.hex(), data.hex().upper()]
-    hexadecimal = [_hexadecimal(data)] if len(window) < WINDOW_CHARACTERS else plain
+    if len(window) < WINDOW_CHARACTERS:
+        hexadecimal = [_BETWEEN_BYTES.join(_any_case(f"{byte:02x}") for byte in data)]
+    else:  # Python takes long to compile the other one
+        hexadecimal = [data.hex(), data.hex().upper()]
     return [_written(window), *hexadecimal, *(_base64(data, offset) for offset in range(3))]
 
 
 def hints_of(window: str) -> list[str]:
-    """Return short expressions, one of which is found in every text with `window` in any form, and
-    rarely in others.
+    """Return short expressions: every text with `window` in any form has one, and others rarely.
 
     They are plain characters as far as possible, because many of those are searched for as fast as
     one. Encoders break lines of base64, so each half of that is a hint.
@@ -104,14 +104,16 @@ def hints_of(window: str) -> list[str]:
 def _written(secret: str) -> str:
     if _NEVER_ESCAPED.sub("", secret) == "":
         return secret.replace(".", r"\.")
-    return "".join(map(_part, re.findall(r"\\+|[^\\]", secret, re.DOTALL)))
-
-
-def _part(part: str) -> str:
-    """Return the expression of one character, or of backslashes in a row."""
-    if part[0] == "\\":
-        return rf"(?:\\{{{len(part)},{8 * len(part)}}}|(?:%(?:25)?5[cC]){{{len(part)}}})"
-    return re.escape(part) if _NEVER_ESCAPED.fullmatch(part) else f"(?:{'|'.join(_ways(part))})"
+    expressions = []
+    for part in re.findall(r"\\+|[^\\]", secret, re.DOTALL):
+        if _NEVER_ESCAPED.fullmatch(part):
+            expressions.append(re.escape(part))
+        elif part[0] == "\\":
+            count = len(part)
+            expressions.append(rf"(?:\\{{{count},{8 * count}}}|(?:%(?:25)?5[cC]){{{count}}})")
+        else:
+            expressions.append(f"(?:{'|'.join(_ways(part))})")
+    return "".join(expressions)
 
 
 def _ways(character: str) -> Iterator[str]:
@@ -140,10 +142,6 @@ def _ways(character: str) -> Iterator[str]:
 # --- encoded --------------------------------------------------------------------------------------
 
 
-def _hexadecimal(data: bytes) -> str:
-    return _BETWEEN_BYTES.join(_any_case(f"{byte:02x}") for byte in data)
-
-
 def _any_case(digits: str) -> str:
     return "".join(digit if digit.isdecimal() else f"[{digit}{digit.upper()}]" for digit in digits)
 
@@ -151,19 +149,16 @@ def _any_case(digits: str) -> str:
 def _base64(data: bytes, offset: int) -> str:
     """Return the expression of `data` in base64 with `offset` bytes before it in its group of
     three."""
-    has_shared_end = (offset + len(data)) % 3 > 0
-    return (
-        (_SHARED if offset else "")
-        + _of_base64(_certain_base64(data, offset))
-        + (_SHARED if has_shared_end else "")
-    )
+    start = _SHARED if offset else ""
+    end = _SHARED if (offset + len(data)) % 3 else ""
+    return start + _of_base64(_certain_base64(data, offset)) + end
 
 
 def _certain_base64(data: bytes, offset: int) -> str:
     """Return the characters that hold bits of `data` only."""
-    encoded = b64encode(bytes(offset) + data).decode().rstrip("=")
+    characters = b64encode(bytes(offset) + data).decode().rstrip("=")
     has_shared_end = (offset + len(data)) % 3 > 0
-    return encoded[offset + 1 if offset else 0 : len(encoded) - has_shared_end]
+    return characters[offset + 1 if offset else 0 : len(characters) - has_shared_end]
 
 
 def _of_base64(characters: str) -> str:

@@ -1,10 +1,9 @@
 """Masking of a session's secrets in everything that is recorded or logged.
 
 A text is first searched for hints of all secrets at once, by pydantic's regular expressions: they
-take 2 to 5 us for
-an ordinary text and 1.5 ms for 1 MB, where Python's take 10 ms for each secret. Only a text with a
-hint is searched closely. A long text is searched in slices, because no other thread runs during a
-search.
+take 2 to 5 us for an ordinary text and 1.5 ms for 1 MB, where Python's take 10 ms for each secret.
+Only a text with a hint is searched closely. A long text is searched in slices, because no other
+thread runs during a search.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(_STRING + r"?|-?\d[\d.eE+-]*", re.DOTALL)
 """Matches a string or a number in JSON text. A string without an end goes to the end, so that it is
 read once."""
-_SAID_KEYS = ('"content":', '"text":', '"delta":')
-_SAID = re.compile(rf"(?:{'|'.join(_SAID_KEYS)})\s*({_STRING})", re.DOTALL)
+_MESSAGE_KEYS = ('"content":', '"text":', '"delta":')
+_MESSAGE_TEXT = re.compile(rf"(?:{'|'.join(_MESSAGE_KEYS)})\s*({_STRING})", re.DOTALL)
 """Matches a part of a message in JSON text."""
 _LINE_BREAKS = re.compile(r"((?:\s|\\{1,7}[rn]|%0[aAdD])+)")
 
@@ -60,17 +59,18 @@ class Mask:
 
     def _search_for(self, windows: list[_Window]) -> None:
         self._windows = windows
-        self._shortest = min((len(one.text) for one in windows), default=0)  # no form is shorter
+        # no form is shorter
+        self._shortest = min((len(window.text) for window in windows), default=0)
         self._any = (
             _Hint([hint for window in windows for hint in window.hints]) if windows else None
         )
 
     @classmethod
-    def joined(cls, masks: Iterable[Mask]) -> Mask:
+    def of_all(cls, masks: Iterable[Mask]) -> Mask:
         """Return the mask of the secrets of all `masks`."""
-        joined = cls(())
-        joined._search_for([window for mask in masks for window in mask._windows])
-        return joined
+        union = cls(())
+        union._search_for([window for mask in masks for window in mask._windows])
+        return union
 
     def __len__(self) -> int:
         """Return how many secrets, or parts of long ones, are searched for."""
@@ -94,8 +94,8 @@ class Mask:
         else stays as it is.
         """
         text = self.json_strings(text)
-        said = None if self._any is None else _said_in(text)
-        return self.said_texts(text, said) if said else text
+        messages = None if self._any is None else _message_texts(text)
+        return self.message_texts(text, messages) if messages else text
 
     def json_strings(self, text: str) -> str:
         """Return the JSON text with secrets masked that are within one string."""
@@ -103,42 +103,41 @@ class Mask:
             return text
         return _TOKEN.sub(self._masked_token, text)
 
-    def said_texts(self, text: str, said: _SaidTexts) -> str:
-        """Return the JSON text with secrets masked that are split over what is said in it."""
+    def message_texts(self, text: str, messages: _MessageTexts) -> str:
+        """Return the JSON text with secrets masked that are split over its messages."""
         assert self._any is not None
-        if len(said.joined) < self._shortest or not self._any.is_in(said.joined):
+        if len(messages.whole) < self._shortest or not self._any.is_in(messages.whole):
             return text
-        masked = self._masked(said.texts)
-        return said.replaced(text, masked) if masked != said.texts else text
+        texts = self._masked(messages.texts)
+        return messages.replaced(text, texts) if texts != messages.texts else text
 
     def _masked_token(self, match: re.Match[str]) -> str:
         raw = match[0]
         if raw[0] != '"':
             return raw if self.text(raw) == raw else json.dumps(STARS)
         try:
-            masked = self.text(said := json.loads(raw, strict=False))
+            value = json.loads(raw, strict=False)
         except ValueError:  # not JSON, which a client may send
             return self.text(raw)
-        return raw if masked == said else json.dumps(masked)
+        text = self.text(value)
+        return raw if text == value else json.dumps(text)
 
     def _masked(self, pieces: Sequence[str]) -> list[str]:
         """Return the pieces with what is masked in all of them together."""
         spans = self._spans("".join(pieces))
         starts = [0, *accumulate(map(len, pieces))]
-        return (
-            [_cut(piece, start, spans) for piece, start in zip(pieces, starts, strict=False)]
-            if spans
-            else [*pieces]
-        )
+        if not spans:
+            return [*pieces]
+        return [_cut(piece, start, spans) for piece, start in zip(pieces, starts, strict=False)]
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return where secrets are, in order, with those that touch each other as one."""
-        merged = list[tuple[int, int]]()
+        spans = list[tuple[int, int]]()
         for start, end in sorted(span for window in self._windows for span in window.spans(text)):
-            if merged and start <= merged[-1][1]:
-                start, end = merged[-1][0], max(end, merged.pop()[1])
-            merged.append((start, end))
-        return merged
+            if spans and start <= spans[-1][1]:
+                start, end = spans[-1][0], max(end, spans.pop()[1])
+            spans.append((start, end))
+        return spans
 
 
 class _Hint:
@@ -196,12 +195,13 @@ class _Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _SaidTexts:
+class _MessageTexts:
     """The texts of blocks or messages in JSON text, which are read one after another."""
 
     matches: Sequence[re.Match[str]]
     texts: list[str]
-    joined: str
+    whole: str
+    """All of them in one text."""
 
     def replaced(self, text: str, texts: Sequence[str]) -> str:
         """Return the JSON text with these texts in place of its own."""
@@ -212,20 +212,21 @@ class _SaidTexts:
         return "".join([*parts, text[end:]])
 
 
-def _said_in(text: str) -> _SaidTexts | None:
-    """Return what is said in JSON text; None if that is less than two texts, or if it is not
+def _message_texts(text: str) -> _MessageTexts | None:
+    """Return the messages' texts in JSON text; None if there are less than two, or if it is no
     JSON."""
-    found = 0
-    if not any((found := found + text.count(key)) > 1 for key in _SAID_KEYS):
+    if sum(text.count(key) for key in _MESSAGE_KEYS) < 2:
         return None
-    matches = [match for match in _SAID.finditer(text)]  # list() would let no other thread run
+    matches = [
+        match for match in _MESSAGE_TEXT.finditer(text)
+    ]  # list() would let no other thread run
     if len(matches) < 2:
         return None
     try:
         texts = [json.loads(match[1], strict=False) for match in matches]
     except ValueError:
         return None
-    return _SaidTexts(matches, texts, "".join(texts))
+    return _MessageTexts(matches, texts, "".join(texts))
 
 
 def _slices(text: str) -> Iterator[tuple[int, str]]:
@@ -269,10 +270,10 @@ class SecretSet:
         del self._masks[secret]
         self._forgotten += 1
         if self._forgotten > len(self._masks):
-            joined: tuple[Mask, ...] = ()
+            masks: tuple[Mask, ...] = ()
             for mask in self._masks.values():
-                joined = _joined((*joined, mask))
-            self._forgotten, self._joined = 0, joined
+                masks = _joined((*masks, mask))
+            self._forgotten, self._joined = 0, masks
 
     def text(self, text: str) -> str:
         """Return the text without the secrets."""
@@ -282,14 +283,15 @@ class SecretSet:
 
     def json(self, text: str) -> str:
         """Return the JSON text without the secrets, also if they are split over messages."""
-        masks, said = self._joined, None
-        for mask in masks:
+        for mask in self._joined:
             text = mask.json_strings(text)
-        for mask in masks:
-            if (said := said or _said_in(text)) is None:
+        messages = None
+        for mask in self._joined:
+            if messages is None and (messages := _message_texts(text)) is None:
                 break
-            text, before = mask.said_texts(text, said), text
-            said = said if text is before else None
+            new_text = mask.message_texts(text, messages)
+            if new_text is not text:
+                text, messages = new_text, None
         return text
 
 
@@ -298,7 +300,7 @@ def _joined(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
     for size in JOINED_SIZES:
         small = [mask for mask in masks if len(mask) < size]
         if sum(map(len, small)) >= size:
-            masks = (*(mask for mask in masks if len(mask) >= size), Mask.joined(small))
+            masks = (*(mask for mask in masks if len(mask) >= size), Mask.of_all(small))
     return masks
 
 
@@ -323,12 +325,12 @@ class RecentSecrets:
         self._of_key: dict[str, _SecretsOfKey] = {}
         self._all = SecretSet()
         self._keys_with = Counter[str]()  # each secret
-        self._tell: Callable[[str, bool], None] = lambda secret, is_known: None
+        self._listener: Callable[[str, bool], None] = lambda secret, is_known: None
 
     def tell(self, listener: Callable[[str, bool], None]) -> None:
-        """Call `listener` with each secret that is known, and with each that becomes known or is
-        forgotten later."""
-        self._tell = listener
+        """Call `listener` with each known secret, and later with each that becomes known or is
+        forgotten."""
+        self._listener = listener
         for secret in self._keys_with:
             listener(secret, True)
 
@@ -341,7 +343,7 @@ class RecentSecrets:
                 self._keys_with[secret] += 1
                 if self._keys_with[secret] == 1:
                     self._all.add(secret)
-                    self._tell(secret, True)
+                    self._listener(secret, True)
             own.holders[secret] += 1
             own.ended.pop(secret, None)
 
@@ -355,16 +357,14 @@ class RecentSecrets:
                 del own.holders[secret]
                 own.ended[secret] = None
         while len(own.ended) > MAX_RECENT_SECRETS:
-            self._forget(own, next(iter(own.ended)))
-
-    def _forget(self, own: _SecretsOfKey, secret: str) -> None:
-        del own.ended[secret]
-        own.discard(secret)
-        self._keys_with[secret] -= 1
-        if not self._keys_with[secret]:
-            del self._keys_with[secret]
-            self._all.discard(secret)
-            self._tell(secret, False)
+            oldest = next(iter(own.ended))
+            del own.ended[oldest]
+            own.discard(oldest)
+            self._keys_with[oldest] -= 1
+            if not self._keys_with[oldest]:
+                del self._keys_with[oldest]
+                self._all.discard(oldest)
+                self._listener(oldest, False)
 
     def add(self, owner: str, secrets: Sequence[str]) -> None:
         """Remember secrets that no session has, or not yet, like those of one that has just

@@ -16,17 +16,17 @@ class SecretsVault:
 
         self._cipher = MultiFernet([Fernet(key) for key in keys])
 
-    def seal(self, secrets: dict[str, str], masked: Sequence[str]) -> bytes:
+    def seal(self, secrets: dict[str, str], texts: Sequence[str]) -> bytes:
         """Return, encrypted, what is needed to give the secrets to another instance and to mask
         them."""
-        return self._cipher.encrypt(json.dumps([secrets, list(masked)]).encode())
+        return self._cipher.encrypt(json.dumps([secrets, list(texts)]).encode())
 
-    def unseal(self, sealed: bytes) -> tuple[dict[str, str], tuple[str, ...]] | None:
+    def unseal(self, ciphertext: bytes) -> tuple[dict[str, str], tuple[str, ...]] | None:
         """Return what was sealed; None if none of the keys decrypts it."""
         from cryptography.fernet import InvalidToken
 
         try:
-            secrets, masked = json.loads(self._cipher.decrypt(sealed))
+            secrets, texts = json.loads(self._cipher.decrypt(ciphertext))
         except InvalidToken:
             return None
-        return secrets, tuple(masked)
+        return secrets, tuple(texts)

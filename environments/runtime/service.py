@@ -65,8 +65,7 @@ BIND_CHECK_SECONDS = 0.01
 STOPPED = "The server was stopped before the episode had ended."
 """Recorded with the end of a session that was open when the server was stopped."""
 LEFT = "Nothing was done for {}."
-"""Recorded with the end of a session that a person has left open; completed by the time after which
-sessions end."""
+"""Recorded with the end of a session that a person left open; completed by the time limit."""
 RUN_ENDED = "The run ended while the session was open."
 """Recorded with the end of a session that was closed because its run has ended."""
 
@@ -75,8 +74,8 @@ class SessionService:
     """Live play on one event loop. Call `open` before, and `drain` after, all other methods.
 
     Every method that takes `sid` and `owner` raises SessionNotFound for an unknown session and for
-    one that another
-    key opened. `path_environment` is the environment that the path of the request names, or None.
+    one that another key opened. `path_environment` is the environment that the path of the request
+    names, or None.
     """
 
     def __init__(
@@ -99,16 +98,16 @@ class SessionService:
         self.recent_secrets = self._table.secrets
 
     def open(self) -> None:
-        """Start the background tasks that expire idle sessions, remove old results, and keep the
-        host's alive."""
+        """Start the background tasks: expire idle sessions, remove old results, and keep the host
+        alive."""
         for work in (self._reap(), self._sweep(), self._host.keep_alive()):
             self._life.run_in_background(work)
 
     def take_over(
-        self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]
+        self, sessions: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]
     ) -> None:
         """Go on with what an earlier server left, as `SessionReturn.take_over` does."""
-        self._return.take_over(left, usage_of)
+        self._return.take_over(sessions, usage_of)
         self.has_survivors = bool(self._table)
 
     def keep_secrets(self, vault: SecretsVault) -> None:
@@ -120,8 +119,8 @@ class SessionService:
         self._life.operator_secrets = source
 
     def share_sessions(self, places: SessionPlaces) -> None:
-        """Tell `places` about every session from now on, for other servers and for the next one."""
-        self._table.shared = places
+        """Claim every session at `places` from now on, for other servers and for the next one."""
+        self._table.session_places = places
 
     # --- the stop of the server -------------------------------------------------------------------
 
@@ -175,7 +174,7 @@ class SessionService:
     async def _stop(self, session: Session) -> None:
         # another server opens a session again that has a request, at the next one from its client
         is_kept = (
-            self._table.shared is not None
+            self._table.session_places is not None
             and session.request is not None
             and session.request.opening_json()
         )
@@ -193,8 +192,8 @@ class SessionService:
     def load(self) -> PlayLoad:
         """Return what is played now, and what was since the start. On the event loop; 10,000
         sessions take 1 ms."""
-        names = self.registry.names
-        live, running = Counter(dict.fromkeys(names, 0)), Counter(dict.fromkeys(names, 0))
+        live = Counter(dict.fromkeys(self.registry.names, 0))
+        running = live.copy()
         for session in self._table:
             live[session.episode.environment] += 1
             running[session.episode.environment] += len(session.calls.running)
@@ -225,10 +224,10 @@ class SessionService:
         `SessionLife.create` raises.
         """
         request.check_secrets()
-        self.recent_secrets.add(request.owner, request.masked)
+        self.recent_secrets.add(request.owner, request.masked_texts)
         if self._return.vault is not None:
             request.seal(self._return.vault)
-        places = self._table.shared
+        places = self._table.session_places
         if places is not None:
             await places.claim(request.sid, request.opening_json())
         try:
@@ -262,12 +261,11 @@ class SessionService:
         self._table.check_suspended(sid)
 
     async def close_run(self, run: str, owner: str | None, others: Collection[int] = ()) -> int:
-        """End the live sessions of the run named `run`, and return their number once all of them
-        have ended.
+        """End the live sessions of the run named `run`; return their number when all have ended.
 
-        Only sessions that `owner` opened are ended; None: those of every key. Episodes `others`, of
-        other runs of this name, go on. They end as if deleted: abandoned, unless they have ended or
-        the environment has just failed.
+        Only sessions that `owner` opened end; None: those of every key. Episodes `others`, of other
+        runs of this name, go on. The sessions end as if deleted: abandoned, unless they have ended
+        or the environment has just failed.
         """
         sessions = [
             session
@@ -275,7 +273,7 @@ class SessionService:
             if session.episode.run
             and storable(session.episode.run) == run
             and owner in (None, session.owner)
-            if session.episode.number not in others
+            and session.episode.number not in others
         ]
         return await self._life.close_all(sessions, "abandoned", RUN_ENDED)
 
@@ -301,12 +299,11 @@ class SessionService:
                     episode = session.episode
                     log.info("session expired", session=episode.masked_sid, episode=episode.number)
                     if episode.player == "human":
-                        ending = self._life.close(
-                            session, "abandoned", LEFT.format(f"{timeout / 60:.3g} minutes")
-                        )
+                        detail = LEFT.format(f"{timeout / 60:.3g} minutes")
+                        closing = self._life.close(session, "abandoned", detail)
                     else:
-                        ending = self._life.close(session, "expired")
-                    self._life.run_in_background(ending)
+                        closing = self._life.close(session, "expired")
+                    self._life.run_in_background(closing)
 
     async def until_gone(self, sid: str, owner: str) -> None:
         """Wait until the session has ended and its end is recorded."""
@@ -321,8 +318,7 @@ class SessionService:
         self._table.find(sid, owner).on_step = on_step
 
     async def absence(self, sid: str, owner: str) -> SessionNotFound:
-        """Return the error about a session that is not live; it says so if a server interrupted its
-        episode."""
+        """Return the error about a session that is not live; it says if a server interrupted it."""
         return SessionNotFound(await self._record.interruption(sid, owner))
 
     def check(self, sid: str, owner: str) -> None:
@@ -399,11 +395,9 @@ class SessionService:
     def _note(
         self, session: Session, *, prompt_json: str | None = None, tools_json: str | None = None
     ) -> None:
-        """Record what was sent to the agent, without waiting: the row is durable before the
-        episode's next step."""
-        if (
-            note := session.episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
-        ) is not None:
+        """Record what was sent to the agent; durable before the episode's next step."""
+        note = session.episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
+        if note is not None:
             self._record.record(note)
 
     # --- calls ------------------------------------------------------------------------------------
@@ -418,11 +412,11 @@ class SessionService:
         *,
         sent_id: str = "",
     ) -> Call:
-        """Start a tool call, rejoin one by its task_id, or return one recorded outside of `hidden`;
-        never run it twice.
+        """Start a tool call, rejoin one by its task_id, or return a recorded one; never run it
+        twice.
 
-        `sent_id`: task_id of the call that this request starts, and has started if it was sent
-        before.
+        `hidden`: ids of environments whose recorded calls do not exist for the owner. `sent_id`:
+        task_id of the call that this request starts, or started if it was sent before.
 
         Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has
         failed), InvalidRequest, Draining, OverQuota.
@@ -432,11 +426,8 @@ class SessionService:
         try:
             session = self._table.find(sid, owner)
         except SessionNotFound:
-            if (
-                known_id
-                and (recalled := await self._recall(sid, owner, known_id, hidden)) is not None
-            ):
-                return recalled
+            if known_id and (recorded_call := await self._recall(sid, owner, known_id, hidden)):
+                return recorded_call
             raise
         session.check_path(path_environment)
         session.last_used = time.monotonic()
@@ -475,12 +466,10 @@ class SessionService:
     async def _recall(
         self, sid: str, owner: str, task_id: str, hidden: Hidden = frozenset()
     ) -> Call | None:
-        recalled = await self._record.recall(sid, owner, task_id, hidden)
-        return (
-            None
-            if recalled is None
-            else recalled_call(task_id, recalled, self.limits.return_errors)
-        )
+        record = await self._record.recall(sid, owner, task_id, hidden)
+        if record is None:
+            return None
+        return recalled_call(task_id, record, self.limits.return_errors)
 
     async def score_group(
         self, sid: str, owner: str, path_environment: str | None, request: wire.ScoreGroup

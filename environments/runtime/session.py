@@ -106,11 +106,9 @@ class Session:
             return None
         if isinstance(state, Unbound | Constructing):
             return state.request
-        return (
-            state.left
-            if isinstance(state, Dormant) and isinstance(state.left, SessionRequest)
-            else None
-        )
+        if isinstance(state, Dormant) and isinstance(state.origin, SessionRequest):
+            return state.origin
+        return None
 
     @property
     def repeats_calls(self) -> bool:
@@ -141,8 +139,7 @@ class Session:
             raise SessionDeleted(state.detail if state.cause == "interrupted" else "")
 
     def check_path(self, path_environment: str | None) -> None:
-        """Raise OtherEnvironment if the path names another environment than the session's: a
-        client's mistake."""
+        """Raise OtherEnvironment if the path names another environment than the session's."""
         environment = self.episode.environment
         if path_environment and environment and path_environment.lower() != environment:
             raise OtherEnvironment(path_environment, environment)
@@ -154,8 +151,8 @@ class Session:
         return self.instance
 
     def cut_short(self) -> CallOutcome:
-        """Return the outcome of a call that the end of its session, a limit or the tool itself has
-        stopped."""
+        """Return the outcome of a call stopped by the end of its session, a limit or the tool
+        itself."""
         if isinstance(self.state, Closing):
             return cut_short(self.state.cause, self.state.detail)
         if isinstance(self.state, Over):

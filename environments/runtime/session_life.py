@@ -151,9 +151,9 @@ class SessionLife:
         default environment."""
         assert request.split is not None and request.index is not None
         refusals: list[OrsError] = []
-        for hosted in self._open_to(request):
+        for environment in self._open_to(request):
             try:
-                await self.tasks.get(hosted.name, request.split, request.index)
+                await self.tasks.get(environment.name, request.split, request.index)
                 return
             except (InvalidSplit, InvalidIndex) as error:
                 refusals.append(error)
@@ -182,9 +182,8 @@ class SessionLife:
             if not session.is_ending:
                 if isinstance(error, EnvironmentFault):
                     session.enter("fail", Failed(error.copy()))
-                elif (
-                    session.episode.number
-                ):  # its construction is on record, so no other path can bind it
+                elif session.episode.number:
+                    # its construction is on record, so no other path can bind it
                     self.run_in_background(self.close(session, "abandoned"))
                 else:
                     session.enter("refuse", Unbound(request))
@@ -192,31 +191,35 @@ class SessionLife:
 
     def _open_to(self, request: SessionRequest) -> Iterator[HostedEnvironment]:
         """Yield the hosted environments that the session may play, the default first."""
-        allowed = request.allowed
-        return (hosted for hosted in self.registry if allowed is None or hosted.name in allowed)
+        for environment in self.registry:
+            names = request.allowed_environments
+            if names is None or environment.name in names:
+                yield environment
 
-    async def _bind(self, session: Session, request: SessionRequest, environment: str) -> None:
-        """Construct `environment`. Afterwards the session is ready or being set up. The caller
-        handles failures."""
-        hosted = self.registry.get(environment)
-        hosted.check_available()
-        hosted.check_toolset(request.toolset)
-        spec_json = await self._spec_json(request, hosted.name)
-        await self.tasks.check_enabled(hosted.name)
-        await self._take_place(session, hosted)
-        secrets = await self.secrets_for(session, hosted.name)
+    async def _bind(self, session: Session, request: SessionRequest, name: str) -> None:
+        """Construct the environment `name`. Afterwards the session is ready or being set up. The
+        caller handles failures."""
+        environment = self.registry.get(name)
+        environment.check_available()
+        environment.check_toolset(request.toolset)
+        spec_json = await self._spec_json(request, environment.name)
+        await self.tasks.check_enabled(environment.name)
+        await self._take_place(session, environment)
+        secrets = await self.secrets_for(session, environment.name)
         if session.is_ending:
             raise SessionDeleted
         episode = session.episode
-        episode.environment, episode.number = hosted.name, self._record.next_episode()
-        episode.counts = self.counts[hosted.name]
+        episode.environment, episode.number = environment.name, self._record.next_episode()
+        episode.counts = self.counts[environment.name]
         session.usage.record(len(spec_json), time.time())
-        started = self.commit(episode.started_row(request, hosted, spec_json, episode.clock.now()))
+        start_commit = self.commit(
+            episode.started_row(request, environment, spec_json, episode.clock.now())
+        )
         spec = request.spec if request.spec is not None else json.loads(spec_json)
-        session.instance = with_secrets(self.host.instance(hosted.name), secrets)
+        session.instance = with_secrets(self.host.instance(environment.name), secrets)
         building = self.construct(session, session.instance, spec, request)
         try:
-            if hosted.runs_constructor or request.toolset:
+            if environment.runs_constructor or request.toolset:
                 constructing = session.state
                 assert isinstance(constructing, Constructing)
                 # the end of the session stops it
@@ -235,7 +238,7 @@ class SessionLife:
             if session.is_ending:  # deleted while the constructor ran
                 raise SessionDeleted from None
             raise
-        await started
+        await start_commit
         if session.is_ending:
             raise SessionDeleted
         if needs_setup:
@@ -244,8 +247,8 @@ class SessionLife:
             self.start(session)
 
     async def secrets_for(self, session: Session, environment: str) -> Mapping[str, str]:
-        """Return the secrets that the operator gives to the session, which are masked from now on
-        in its record."""
+        """Return the operator's secrets for the session; they are masked in its record from now
+        on."""
         source = self.operator_secrets
         if source is None or not (secrets := await source.of(environment, session.owner)):
             return {}
@@ -253,21 +256,21 @@ class SessionLife:
             self.table.mask(session, *secrets.values())
         return secrets
 
-    async def _take_place(self, session: Session, hosted: HostedEnvironment) -> None:
-        """Take a place in an environment that bears a number of sessions only, at most after
+    async def _take_place(self, session: Session, environment: HostedEnvironment) -> None:
+        """Take a place in an environment that limits its sessions, after at most
         `quota_wait_seconds`.
 
         Raises: TooManySessions.
         """
-        places = self.table.places_in.get(hosted.name)
+        places = self.table.places_in.get(environment.name)
         if places is None or session.is_ending:
             return
         seconds = self.limits.quota_wait_seconds
         if not (places.enter() or await places.wait_to_enter(seconds)):
             raise TooManySessions(
-                f"Environment {hosted.name!r} bears {places.limit} sessions at once "
-                "(sessions_at_once), and none ended "
-                f"within {seconds:g} s; delete one, then try again"
+                f"Environment {environment.name!r} bears {places.limit} sessions at once "
+                f"(sessions_at_once), and none ended within {seconds:g} s; delete one, then try "
+                "again"
             )
         if session.is_gone:  # it was deleted meanwhile
             places.leave()
@@ -388,8 +391,8 @@ class SessionLife:
             session.enter("end", Gone(cause, detail, closing.heir))
 
     async def close_all(self, sessions: Iterable[Session], cause: Cause, detail: str) -> int:
-        """End the sessions concurrently; return their number. They go on ending if the caller is
-        cancelled."""
+        """End the sessions concurrently; return their number. If the caller is cancelled, they
+        still end."""
         closing = [
             self.run_in_background(self.close(session, cause, detail)) for session in sessions
         ]
@@ -442,8 +445,7 @@ class SessionLife:
         return self._release(session, list(session.calls.running), over.sentence)
 
     async def _release(self, session: Session, calls: Iterable[Call], detail: str) -> None:
-        """Stop `calls`, those that ran when their episode reached a limit, and close its
-        instance."""
+        """Stop `calls`, which ran when their episode reached a limit, and close its instance."""
         await self._stop_calls(session, calls)
         await self._record_end(session, "expired", detail)
         try:
@@ -459,18 +461,17 @@ class SessionLife:
                 return
 
     async def _stop_calls(self, session: Session, calls: Iterable[Call]) -> None:
-        calls = [call for call in calls if call.task is not None]
-        tasks = [call.task for call in calls if call.task is not None]
+        tasks = {call: call.task for call in calls if call.task is not None}
         if not tasks:
             return
         # a task that is cancelled before its first step would never answer its call
         await asyncio.sleep(0)
-        for task in tasks:
+        for task in tasks.values():
             task.cancel()
-        await asyncio.wait(tasks, timeout=self.limits.close_wait_seconds)
+        await asyncio.wait(tasks.values(), timeout=self.limits.close_wait_seconds)
         episode = session.episode
-        for call in calls:
-            if call.task is None or call.task.done():
+        for call, task in tasks.items():
+            if call.task is None or task.done():  # it was answered meanwhile
                 continue
             # it swallowed the cancellation, and the next server makes it again
             if session.repeats_calls:
@@ -485,8 +486,9 @@ class SessionLife:
         episode = session.episode
         if not episode.number or episode.ending is not None or session.is_suspended:
             return
-        note, end = episode.noted_row(), episode.leave(cause, episode.clock.now(), detail)
-        await self.commit(*([note, end] if note else [end]))
+        note = episode.noted_row()
+        end = episode.leave(cause, episode.clock.now(), detail)
+        await self.commit(*([note] if note else []), end)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

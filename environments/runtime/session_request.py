@@ -15,7 +15,7 @@ from environments.runtime.secrets_vault import SecretsVault
 
 _KEPT = ("owner", "split", "index", "user_agent", "player", "reads_tasks")
 """Fields of which another server needs the values to open a session again."""
-_RUN = tuple(one.name for one in fields(RunInfo))
+_RUN = tuple(each.name for each in fields(RunInfo))
 
 
 @dataclass(slots=True)
@@ -30,15 +30,15 @@ class SessionRequest:
     owner: str
     """Label of the API key; empty when the server has no keys."""
     environment: str | None
-    allowed: frozenset[str] | None = None
+    allowed_environments: frozenset[str] | None = None
     """Names of the environments that a path may bind it to; None: all."""
     spec: Any = None
     split: str | None = None
     index: int | None = None
     secrets: dict[str, str] | None = None
     """The secrets that are passed to the environment."""
-    masked: tuple[str, ...] = ()
-    """Values to mask in the record and the log: the secrets and the API key."""
+    masked_texts: tuple[str, ...] = ()
+    """Mask these in the record and the log: the secrets and the API key."""
     sent_key: str = ""
     """The API key that its client sent."""
     toolset: str | None = None
@@ -63,40 +63,43 @@ class SessionRequest:
     def seal(self, vault: SecretsVault) -> None:
         """Let the secrets be kept encrypted, if the session could need them after a restart."""
         if self.secrets and self.can_return and not self._has_only_key:
-            self.sealed = vault.seal(self.secrets, self.masked)
+            self.sealed = vault.seal(self.secrets, self.masked_texts)
 
     def opening_json(self) -> str:
-        """Return what opens the session at another server while it is not bound; empty if it is, or
-        has to be lost.
+        """Return what opens the session at another server while it is not bound; empty if it is
+        bound, or has to be lost.
 
-        There are no secrets in it but those that are encrypted.
+        It holds secrets only encrypted.
         """
         is_unbound = self.environment is None and self.spec is None and self.can_return
         if not is_unbound or self.toolset or (self.secrets and not self.sealed):
             return ""
-        kept = {name: getattr(self, name) for name in _KEPT} | {
-            "run": {name: getattr(self.run, name) for name in _RUN}
-        }
-        if self.masked:
-            text = json.dumps([self.sid, kept])
-            if mask_of(self.masked).json(text) != text:
+        values = {name: getattr(self, name) for name in _KEPT}
+        values["run"] = {name: getattr(self.run, name) for name in _RUN}
+        if self.masked_texts:
+            text = json.dumps([self.sid, values])
+            if mask_of(self.masked_texts).json(text) != text:
                 return ""
-        allowed = None if self.allowed is None else sorted(self.allowed)
-        return json.dumps(kept | {"allowed": allowed, "sealed": self.sealed.decode()})
+        names = self.allowed_environments
+        values |= {
+            "allowed": None if names is None else sorted(names),
+            "sealed": self.sealed.decode(),
+        }
+        return json.dumps(values)
 
     @classmethod
     def from_opening(cls, sid: str, opening: str) -> SessionRequest:
-        """Return the request of which `opening_json` returned the text, with its secrets still
-        encrypted."""
-        kept = json.loads(opening)
-        run, allowed, sealed = (
-            RunInfo(**kept.pop("run")),
-            kept.pop("allowed"),
-            kept.pop("sealed").encode(),
-        )
-        names = None if allowed is None else frozenset(allowed)
+        """Return the request from the text of `opening_json`, its secrets still encrypted."""
+        values = json.loads(opening)
+        names = values.pop("allowed")
         return cls(
-            sid, environment=None, allowed=names, run=run, sealed=sealed, can_return=True, **kept
+            sid,
+            environment=None,
+            allowed_environments=None if names is None else frozenset(names),
+            run=RunInfo(**values.pop("run")),
+            sealed=values.pop("sealed").encode(),
+            can_return=True,
+            **values,
         )
 
     @property
@@ -105,16 +108,15 @@ class SessionRequest:
 
     def check_secrets(self) -> None:
         """Raises: InvalidRequest for a secret that is too long to be masked."""
-        if (longest := max(map(len, self.masked), default=0)) > MAX_SECRET_CHARACTERS:
+        if (longest := max(map(len, self.masked_texts), default=0)) > MAX_SECRET_CHARACTERS:
             raise InvalidRequest(
                 f"A secret has {longest:,} characters; at most {MAX_SECRET_CHARACTERS:,} are "
-                "allowed, "
-                "because the server looks for secrets in everything that it records."
+                "allowed, because the server looks for secrets in everything that it records."
             )
 
-    def survival(self, hosted: HostedEnvironment) -> Survival:
-        """Return how the session of `hosted` goes on after a restart of the server."""
-        if not (hosted.comes_back and self.can_return):
+    def survival(self, environment: HostedEnvironment) -> Survival:
+        """Return how the session of `environment` goes on after a restart of the server."""
+        if not (environment.comes_back and self.can_return):
             return None
         if self.toolset:
             return "toolset"

@@ -35,7 +35,7 @@ from environments.sandbox.fair_turns import KEY
 log = structlog.get_logger(__name__)
 
 REOPENED = "After a restart of the server, its client opened the session again."
-"""Recorded with the end of a session without calls whose client does not know that it was
+"""Recorded with the end of a session without calls whose client did not learn that it was
 opened."""
 STAYS: Mapping[str, str] = {
     "secrets": "The session could not go on, because it had secrets, which are not stored.",
@@ -63,7 +63,7 @@ class SessionReturn:
         self.vault: SecretsVault | None = None  # what encrypts secrets; None: they are not stored
 
     def take_over(
-        self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]
+        self, sessions: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]
     ) -> None:
         """Keep sessions that an earlier server left until they are used or expire. Called before
         the first request.
@@ -71,37 +71,38 @@ class SessionReturn:
         Those that were not bound to an environment yet are given by their requests. `usage_of`
         returns what the key with a label uses.
         """
-        for past in left:
-            if isinstance(past, SessionRequest):
-                past.usage = usage_of(past.owner)
-                session = self._table.add(past, Dormant(past))
+        for origin in sessions:
+            if isinstance(origin, SessionRequest):
+                origin.usage = usage_of(origin.owner)
+                session = self._table.add(origin, Dormant(origin))
                 more_seconds = 0.0
             else:
-                session = self._add_bound(past, usage_of(past.key_label))
-                more_seconds = past.created - time.time()
-            if (
-                past.sealed
-                and self.vault is not None
-                and (unsealed := self.vault.unseal(past.sealed)) is not None
-            ):
+                session = self._add_bound(origin, usage_of(origin.key_label))
+                more_seconds = origin.created - time.time()
+            if origin.sealed and self.vault is not None:
                 # before the session is used: its client may upload its secrets, and its programs
                 # print them
-                self._table.mask(session, *unsealed[1])
+                _, masked_texts = self.vault.unseal(origin.sealed) or ({}, ())
+                self._table.mask(session, *masked_texts)
             session.usage.sessions.taken += 1  # even over its quota: it had its place before
             self._life.limit_time(session, more_seconds)
 
-    def _add_bound(self, left: OpenEpisode, usage: KeyUsage) -> Session:
+    def _add_bound(self, past_episode: OpenEpisode, usage: KeyUsage) -> Session:
         """Add the dormant session of an episode."""
         request = SessionRequest(
-            left.session_id, left.key_label, left.environment, run=RunInfo(left.run), usage=usage
+            past_episode.session_id,
+            past_episode.key_label,
+            past_episode.environment,
+            run=RunInfo(past_episode.run),
+            usage=usage,
         )
-        session = self._table.add(request, Dormant(left))
-        session.calls.lost = list(left.running)
+        session = self._table.add(request, Dormant(past_episode))
+        session.calls.lost = list(past_episode.running)
         episode = session.episode
-        episode.continue_from(left)
-        episode.counts = self._life.counts[left.environment]
-        episode.is_replayable = self._life.registry.get(left.environment).replayable
-        if (place := self._table.places_in.get(left.environment)) is not None:
+        episode.continue_from(past_episode)
+        episode.counts = self._life.counts[past_episode.environment]
+        episode.is_replayable = self._life.registry.get(past_episode.environment).replayable
+        if (place := self._table.places_in.get(past_episode.environment)) is not None:
             session.place = place
             place.taken += 1
         return session
@@ -132,11 +133,11 @@ class SessionReturn:
         dormant = session.state
         if not isinstance(dormant, Dormant):
             return
-        left = dormant.left
-        if isinstance(left, SessionRequest):
+        origin = dormant.origin
+        if isinstance(origin, SessionRequest):
             try:
-                left.secrets = self._unseal(left.sealed) if left.sealed else None
-                session.enter("wake", Unbound(left))
+                origin.secrets = self._unseal(origin.sealed) if origin.sealed else None
+                session.enter("wake", Unbound(origin))
             except OtherPast as error:
                 log.warning(
                     "a session did not come back",
@@ -148,9 +149,9 @@ class SessionReturn:
         past = await self._life.past_of(session, dormant)
         if session.state is dormant:
             for step in past.steps:
-                if step.index in left.unsent:
+                if step.index in origin.unsent:
                     self._add_orphan(session, step)
-            work = self._life.run_in_background(self._return(session, left, dormant.key, past))
+            work = self._life.run_in_background(self._return(session, origin, dormant.key, past))
             session.enter("wake", Constructing(None, work))
 
     def _add_orphan(self, session: Session, step: StepTaken) -> None:
@@ -162,13 +163,13 @@ class SessionReturn:
         self._lingering.add(call, session.calls, time.monotonic())
 
     async def _return(
-        self, session: Session, left: OpenEpisode, key: str, past: RecordedPast
+        self, session: Session, past_episode: OpenEpisode, key: str, past: RecordedPast
     ) -> None:
         KEY.set(session.owner)
         began = time.monotonic()
         episode = session.episode
         try:
-            await self._play_again(session, left, key, past)
+            await self._play_again(session, past_episode, key, past)
         except OrsError as error:
             why = episode.mask_text(str(error).rstrip("."))
             log.warning("a session did not come back", episode=episode.number, reason=why)
@@ -188,39 +189,44 @@ class SessionReturn:
             )
 
     async def _play_again(
-        self, session: Session, left: OpenEpisode, key: str, past: RecordedPast
+        self, session: Session, past_episode: OpenEpisode, key: str, past: RecordedPast
     ) -> None:
         """Raises: OtherPast, EnvironmentFault, Unavailable."""
         life, episode = self._life, session.episode
-        hosted = life.registry.get(episode.environment)
-        hosted.check_available()
-        await life.tasks.check_enabled(hosted.name)
-        operator_secrets = await life.secrets_for(session, hosted.name)
+        environment = life.registry.get(episode.environment)
+        environment.check_available()
+        await life.tasks.check_enabled(environment.name)
+        operator_secrets = await life.secrets_for(session, environment.name)
         instance = session.instance = with_secrets(
-            life.host.instance(hosted.name), operator_secrets
+            life.host.instance(environment.name), operator_secrets
         )
         # without an API key, the openreward client sends empty secrets
-        secrets = dict.fromkeys(KEY_SECRETS, key) if left.survival == "key" else None
-        if left.survival == "sealed":
-            secrets = self._unseal(left.sealed)
-        request = SessionRequest(session.sid, session.owner, hosted.name, secrets=secrets)
+        secrets = dict.fromkeys(KEY_SECRETS, key) if past_episode.survival == "key" else None
+        if past_episode.survival == "sealed":
+            secrets = self._unseal(past_episode.sealed)
+        request = SessionRequest(session.sid, session.owner, environment.name, secrets=secrets)
         if await life.construct(session, instance, json.loads(past.spec_json), request):
             with life.running.note(episode.number, episode.environment, "setup"):
                 await instance.set_up()
         snapshot = past.snapshot
         if snapshot is not None and not snapshot.problem:
-            await self._load(episode, instance, snapshot.state)
+            with life.running.note(episode.number, episode.environment, "load"):
+                try:
+                    await instance.restore(snapshot.state)
+                except EnvironmentFault as fault:
+                    raise OtherPast(f"load() failed with {fault.kind}: {fault.text}") from None
         elif past.prompt_json is not None:
             await self._compare_prompt(episode, instance, past.prompt_json)
-        saved = -1 if snapshot is None or snapshot.problem else snapshot.index
-        for step in past.steps[saved + 1 :]:
-            if hosted.replayable and step.reason != QUOTA:  # of which the environment knows nothing
+        next_index = 0 if snapshot is None or snapshot.problem else snapshot.index + 1
+        for step in past.steps[next_index:]:
+            # the environment knows nothing of a call refused by a quota
+            if environment.replayable and step.reason != QUOTA:
                 await self._repeat(episode, instance, step)
             elif step.reason not in _WITHOUT_TRACE:
                 why = f": {snapshot.problem}" if snapshot is not None and snapshot.problem else ""
                 name = f"step {step.index} ({step.tool!r})"
                 raise OtherPast(f"its class is not replayable, and {name} is in no snapshot{why}")
-        if hosted.replayable:
+        if environment.replayable:
             session.calls.lost.clear()  # they are made again
 
     def _unseal(self, sealed: bytes) -> dict[str, str]:
@@ -229,25 +235,22 @@ class SessionReturn:
             raise OtherPast(
                 "it had secrets, which are kept encrypted, and ORSWEB_SECRETS_KEY_FILE is not set"
             )
-        if (unsealed := self.vault.unseal(sealed)) is None:
+        contents = self.vault.unseal(sealed)
+        if contents is None:
             raise OtherPast("it had secrets, which no key in ORSWEB_SECRETS_KEY_FILE decrypts")
-        return unsealed[0]
-
-    async def _load(self, episode: LiveEpisode, instance: PlayedInstance, state: bytes) -> None:
-        with self._life.running.note(episode.number, episode.environment, "load"):
-            try:
-                await instance.restore(state)
-            except EnvironmentFault as fault:
-                raise OtherPast(f"load() failed with {fault.kind}: {fault.text}") from None
+        return contents[0]
 
     async def _compare_prompt(
-        self, episode: LiveEpisode, instance: PlayedInstance, recorded: str
+        self, episode: LiveEpisode, instance: PlayedInstance, prompt_json: str
     ) -> None:
+        prompt: Any = json.loads(prompt_json)
+        has_roles = isinstance(prompt, list) and any(
+            isinstance(message, dict) and "role" in message for message in prompt
+        )
+        read = instance.messages_json if has_roles else instance.prompt_json
         with self._life.running.note(episode.number, episode.environment, "prompt"):
-            now = await (
-                instance.messages_json() if _has_roles(recorded) else instance.prompt_json()
-            )
-        if episode.mask_json(now) != recorded:
+            new_prompt = await read()
+        if episode.mask_json(new_prompt) != prompt_json:
             raise OtherPast("its prompt was another one")
 
     async def _repeat(
@@ -263,11 +266,3 @@ class SessionReturn:
             outcome = await instance.run(step.tool, json.loads(step.input_json))
         if episode.masked_outcome(outcome) != recorded_outcome(step):
             raise OtherPast(f"{name} had another outcome")
-
-
-def _has_roles(prompt_json: str) -> bool:
-    """Return whether a recorded prompt consists of messages; else of blocks."""
-    prompt: Any = json.loads(prompt_json)
-    return isinstance(prompt, list) and any(
-        isinstance(message, dict) and "role" in message for message in prompt
-    )

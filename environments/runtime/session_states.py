@@ -19,8 +19,7 @@ from environments.runtime.session_request import SessionRequest
 
 Heir = Literal["nobody", "client", "server"]
 """Who goes on with the id of a session that ends. client: its client opens it again, so its place
-stays taken;
-server: the server stops, and the next one goes on with the episode."""
+stays taken; server: the server stops, and the next one goes on with the episode."""
 Event = Literal[
     "wake", "bind", "refuse", "set up", "start", "limit", "fail", "close", "drop", "end"
 ]
@@ -30,7 +29,7 @@ Event = Literal[
 class Dormant:
     """An earlier server opened it. It waits for its client's next request."""
 
-    left: OpenEpisode | SessionRequest
+    origin: OpenEpisode | SessionRequest
     """Its episode, or what opens it, if it was not bound to an environment yet."""
     past: asyncio.Task[RecordedPast] | None = None
     """Once it is being read."""

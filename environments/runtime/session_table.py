@@ -1,5 +1,4 @@
-"""The live sessions of a server by id: which there are, whose they are, and how many there may
-be."""
+"""The live sessions of a server by id, with their owners and limits."""
 
 from __future__ import annotations
 
@@ -21,16 +20,18 @@ from environments.runtime.session_states import Closing, State
 class SessionTable:
     """Used on the event loop only."""
 
-    def __init__(self, hosted: Iterable[HostedEnvironment], limits: Limits) -> None:
+    def __init__(self, environments: Iterable[HostedEnvironment], limits: Limits) -> None:
         self._limits = limits
         self._by_id: dict[str, Session] = {}
         self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
         self.secrets = RecentSecrets()
         self.places_in = {
-            each.name: Places(most) for each in hosted if (most := each.sessions_at_once)
+            environment.name: Places(count)
+            for environment in environments
+            if (count := environment.sessions_at_once)
         }
-        """Places for sessions of the environments that bear a number of them only."""
-        self.shared: SessionPlaces | None = None
+        """Places for sessions of the environments that limit their number."""
+        self.session_places: SessionPlaces | None = None
         """Tells other servers, and the next one, which sessions this one has."""
         self.accepts: Literal["everything", "calls", "nothing"] = "everything"
         """What a server still takes while it stops: calls of the sessions that it has, or
@@ -70,9 +71,9 @@ class SessionTable:
             raise Draining
         if sid in self._by_id:
             raise SessionExists
-        if len(self._by_id) >= (most := self._limits.max_sessions):
+        if len(self._by_id) >= (limit := self._limits.max_sessions):
             raise TooManySessions(
-                f"{most} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one "
+                f"{limit} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one "
                 "or wait"
             )
 
@@ -96,8 +97,8 @@ class SessionTable:
         heir = session.state.heir if isinstance(session.state, Closing) else "nobody"
         if heir == "server":
             self.suspended.add(session.sid)
-        elif heir == "nobody" and self.shared is not None:
-            self.shared.release(session.sid)
+        elif heir == "nobody" and self.session_places is not None:
+            self.session_places.release(session.sid)
         session.usage.sessions.leave()
         if session.place is not None:
             session.place.leave()

@@ -1,4 +1,4 @@
-"""The time of day, as one session tells it: it goes on steadily when the system's clock is set."""
+"""The time of day for one session: it goes on steadily when the system's clock is set."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 
 
 class SteadyClock:
-    """Tells the time since the epoch from the moment at which it was made, by the monotonic clock.
+    """Tells the time since the epoch; from its creation on, by the monotonic clock.
 
-    So durations between its times are true, although the system's clock may be set in between. A
-    clock that is made later follows the system's clock as it is then.
+    So durations between its times are true, even if the system's clock is set in between. A clock
+    that is created later follows the system's clock as it is then.
     """
 
     __slots__ = ("_offset",)

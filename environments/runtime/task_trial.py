@@ -77,14 +77,14 @@ async def try_out(
 
     Raises: OrsError for errors outside the author's code, such as an unknown environment.
     """
-    started, instance = time.monotonic(), with_secrets(host.instance(environment), secrets)
+    start, instance = time.monotonic(), with_secrets(host.instance(environment), secrets)
     beginning = _Beginning(instance)
     failures = []
     task = asyncio.get_running_loop().create_task(beginning.play(spec))
     try:
         await asyncio.wait([task], timeout=seconds)
-        if failed := _failure(task, beginning.stage, seconds):
-            failures.append(failed)
+        if failure := _failure(task, beginning.stage, seconds):
+            failures.append(failure)
     finally:
         if not task.done():
             task.cancel()
@@ -93,12 +93,11 @@ async def try_out(
             await instance.close()
         except EnvironmentFault as fault:
             failures.append(Failure("teardown", str(fault), fault.trace))
-    return Trial(beginning.prompt_json, tuple(failures), time.monotonic() - started)
+    return Trial(beginning.prompt_json, tuple(failures), time.monotonic() - start)
 
 
 def _failure(task: asyncio.Task[None], stage: Stage, seconds: float) -> Failure | None:
-    """Return why the stage failed; None if it did not. Raises: OrsError other than
-    EnvironmentFault."""
+    """Return why the stage failed, if it did. Raises: OrsError other than EnvironmentFault."""
     if not task.done():
         return Failure(stage, f"it took longer than {seconds:g} s and was given up")
     error = task.exception()

@@ -25,8 +25,8 @@ from environments.runtime.thread_job import ThreadJob
 from environments.sandbox.fair_turns import RoundRobin
 
 START_THREADS = 16
-"""Threads up to this number start as soon as they are needed; beyond it, only when work has waited
-for two checks."""
+"""Threads up to this number start at once when needed; further ones when work has waited for two
+checks."""
 MAX_THREADS = 2048
 CHECK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
@@ -73,8 +73,7 @@ class ThreadPool:
             self._work.put(self._waiting.take())
 
     def abandon(self, job: ThreadJob) -> None:
-        """Give up on `job` and its thread; the thread ends by itself if the function ever
-        returns."""
+        """Give up on `job` and its thread, which ends if the function ever returns."""
         if not (job.ended or job.abandoned):
             job.abandoned = True
             if job.started:
@@ -93,7 +92,7 @@ class ThreadPool:
     def note_overdue(self, task: asyncio.Task[Any]) -> None:
         """Note that `task`, which runs async code, has been cancelled and goes on."""
         self._overdue[task] = time.monotonic()
-        task.add_done_callback(lambda done: self._overdue.pop(done, None))
+        task.add_done_callback(lambda task: self._overdue.pop(task, None))
 
     def is_held(self, grace_seconds: float) -> bool:
         """Return whether code was given up that still runs; async code has `grace_seconds` to
@@ -129,8 +128,8 @@ class ThreadPool:
         return other
 
     def submit_to(self, thread: SessionThread, job: ThreadJob) -> None:
-        """Run a job in the thread of its session. Both are counted, so that the need for other
-        threads is the same."""
+        """Run a job in the thread of its session. Both are counted, so the need for other threads
+        stays the same."""
         self._busy += 1
         self._threads += 1
         job.is_leased = True
@@ -167,13 +166,8 @@ class ThreadPool:
             self._checks = 0
             return
         if self._checks > 1:
-            for _ in range(
-                min(
-                    max(1, self._threads // 4),
-                    self._busy - self._threads,
-                    MAX_THREADS - self._threads,
-                )
-            ):
+            quarter = max(1, self._threads // 4)
+            for _ in range(min(quarter, self._busy - self._threads, MAX_THREADS - self._threads)):
                 self._start_thread()
         self._checks += 1
         self._loop.call_later(CHECK_SECONDS, self._check_growth)

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 LOST = (
     "The server ended while the call ran, and its environment does not allow to make a call again."
 )
-"""Told to the client that repeats such a call."""
+"""The answer to a client that repeats such a call."""
 
 
 class ToolCalls:
@@ -50,8 +50,8 @@ class ToolCalls:
     async def run(self, session: Session, call: Call, path_environment: str | None) -> None:
         """Run a call in its session, record the step, and answer it."""
         episode, usage = session.episode, session.usage
-        arrived = episode.clock.now()
-        started: float | None = None  # None: the call never reached the environment
+        arrived_at = episode.clock.now()
+        started_at: float | None = None  # None: the call never reached the environment
         has_place = False
         KEY.set(session.owner)
         try:
@@ -60,12 +60,12 @@ class ToolCalls:
                 # another request may have bound it in the meantime
                 session.check_path(path_environment)
                 await self._life.until_ready(session)
-                started = episode.clock.now()
+                started_at = episode.clock.now()
             else:
-                started = arrived
+                started_at = arrived_at
             if not usage.may_call():
                 await usage.wait_to_call(self._life.limits.quota_call_wait_seconds)
-                started = episode.clock.now()
+                started_at = episode.clock.now()
             has_place = True
             input_json = episode.recorded_input(call)
             if isinstance(session.state, Over):
@@ -81,18 +81,15 @@ class ToolCalls:
                     call.note, running.is_kept = running, True
                 with running:
                     outcome = await session.get_instance().run(call.tool, call.arguments)
-        except (
-            asyncio.CancelledError,
-            SessionDeleted,
-        ):  # the session has ended, or a tool cancelled its own task
+        # the session has ended, or a tool cancelled its own task
+        except (asyncio.CancelledError, SessionDeleted):
             outcome = session.cut_short()
         except OverQuota as error:
             outcome = refused(str(error), QUOTA)
         except EnvironmentFault as fault:
             outcome = faulted(fault)
-        except (
-            OrsError
-        ) as error:  # the session could not be bound, so the environment never got the call
+        # the session could not be bound, so the environment never got the call
+        except OrsError as error:
             self._answer(session, call, CallResult("error", str(error)))
             return
         except Exception as error:
@@ -105,15 +102,15 @@ class ToolCalls:
         finally:
             if has_place:
                 usage.calls.leave()
-        self._take_step(session, call, outcome, arrived, started)
+        self._take_step(session, call, outcome, arrived_at, started_at)
 
     def _take_step(
         self,
         session: Session,
         call: Call,
         outcome: CallOutcome,
-        arrived: float,
-        started: float | None,
+        arrived_at: float,
+        started_at: float | None,
     ) -> None:
         """Record the step. The call is answered when the step is committed."""
         if call.result is not None:  # it was answered when the session ended
@@ -131,15 +128,16 @@ class ToolCalls:
             self._answer(session, call, result_of(outcome, errors))
             return
         now = episode.clock.now()
-        step = episode.step_row(call, outcome, arrived, now if started is None else started, now)
+        step = episode.step_row(
+            call, outcome, arrived_at, now if started_at is None else started_at, now
+        )
         if call.note is not None:
             call.note.note_step(step.episode, step.index)
         rows: list[Row] = [step]
-        if (
-            outcome.snapshot is not None
-            and (saved := episode.snapshot_row(step.index, outcome.snapshot)) is not None
-        ):
-            rows.append(saved)
+        if outcome.snapshot is not None:
+            snapshot_row = episode.snapshot_row(step.index, outcome.snapshot)
+            if snapshot_row is not None:
+                rows.append(snapshot_row)
         if (note := episode.noted_row()) is not None:
             rows.insert(0, note)
         if outcome.finished:

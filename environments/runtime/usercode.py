@@ -35,25 +35,22 @@ MAX_CANCEL_SECONDS = 0.1
 
 ADVICE = (
     '. Sessions have a main thread with isolation = "session" and own_thread = True on the class, '
-    "or served as "
-    "'module:Class?isolation=\"session\"&own_thread=true'"
+    "or served as 'module:Class?isolation=\"session\"&own_thread=true'"
 )
 """What the error says of code that needs the main thread, as signals do."""
 
 
 class UserCode:
-    """Calls the code of one instance or of one class, and tracks which plain calls are still
-    running in a thread."""
+    """Calls the code of one instance or class, and tracks which plain calls run in a thread."""
 
     __slots__ = ("_jobs", "_own_loop", "_own_thread", "_pool", "_runs_loop", "_thread")
 
-    def __init__(self, pool: ThreadPool, hosted: HostedClass | None = None) -> None:
-        """Run the code in the threads that `hosted` asks for; without it, plain code in those of
-        the pool."""
+    def __init__(self, pool: ThreadPool, hosted_class: HostedClass | None = None) -> None:
+        """Run the code in the threads that `hosted_class` asks for; without it, in the pool's."""
         self._pool = pool
-        self._own_thread = hosted is not None and hosted.own_thread
-        self._own_loop = hosted is not None and hosted.own_loop
-        self._runs_loop = hosted is not None and hosted.runs_loop
+        self._own_thread = hosted_class is not None and hosted_class.own_thread
+        self._own_loop = hosted_class is not None and hosted_class.own_loop
+        self._runs_loop = hosted_class is not None and hosted_class.runs_loop
         self._thread: SessionThread | None = None
         self._jobs: set[ThreadJob] | None = None
 
@@ -117,7 +114,17 @@ class UserCode:
         finally:
             if job.ended:
                 self._jobs.discard(job)
-        return _taken(job)
+        value, error = job.value, job.error
+        job.drop_result()
+        if job.abandoned:
+            raise SessionDeleted
+        if error is None:
+            return value
+        try:
+            # a coroutine cannot raise StopIteration
+            raise fault_of(error) if isinstance(error, StopIteration) else error
+        finally:
+            del error  # or it and this frame would refer to each other
 
     async def within(self, seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
         """Return the result of `work`, which runs in its own task. One that ignores its
@@ -148,8 +155,7 @@ class UserCode:
         return await self._settle(list(self._jobs or ()), seconds)
 
     async def abandon_unawaited(self) -> None:
-        """Abandon the threads whose callers were cancelled and which still run; later calls get
-        another thread."""
+        """Abandon running threads whose callers were cancelled; later calls get another thread."""
         await self._settle(
             [job for job in self._jobs or () if job.future.cancelled()], MAX_CANCEL_SECONDS
         )
@@ -179,33 +185,16 @@ class UserCode:
 
 
 def consume_exception(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a task that was left running; otherwise asyncio logs it with any
-    secrets in it."""
+    """Retrieve the exception of an abandoned task; otherwise asyncio logs it, secrets included."""
     if not task.cancelled():
         task.exception()
 
 
 def is_cancelled() -> bool:
-    """Return whether the running task was cancelled, as opposed to a CancelledError that escaped
-    the author's code."""
+    """Return whether the running task was cancelled, and no CancelledError escaped the author's
+    code."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _taken(job: ThreadJob) -> Any:
-    """Return what the function returned, and remove it from the job. Raises: what it raised;
-    SessionDeleted."""
-    value, error = job.value, job.error
-    job.drop_result()
-    if job.abandoned:
-        raise SessionDeleted
-    if error is None:
-        return value
-    try:
-        # a coroutine cannot raise StopIteration
-        raise fault_of(error) if isinstance(error, StopIteration) else error
-    finally:
-        del error  # or it and this frame would refer to each other
 
 
 def fault_of(error: BaseException) -> EnvironmentFault:
@@ -215,17 +204,15 @@ def fault_of(error: BaseException) -> EnvironmentFault:
     theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
     trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
     text = text_of(error) + (ADVICE if _needs_main_thread(error) else "")
-    trace += (
-        f"{type(error).__name__}: {text}"
-        if isinstance(error, ValidationError)
-        else _last_lines(error)
-    )
+    if isinstance(error, ValidationError):
+        trace += f"{type(error).__name__}: {text}"
+    else:
+        trace += "".join(traceback.format_exception_only(error))
     return EnvironmentFault(type(error).__name__, text, trace)
 
 
 def _needs_main_thread(error: BaseException) -> bool:
-    """Return whether it is Python's refusal of signals in other threads, or was raised because of
-    that."""
+    """Return whether Python refused signals outside of the main thread, also as a cause."""
     causes = (error, error.__cause__, error.__context__)
     return any(
         isinstance(cause, ValueError) and "only works in main thread" in str(cause)
@@ -244,14 +231,10 @@ def text_of(error: BaseException) -> str:
     if count > MAX_PROBLEMS:
         return f"{count} problems"
     problems = error.errors(include_url=False, include_input=False)
-    listed = [
+    texts = [
         f"{'.'.join(map(str, problem['loc'])) or error.title}: {problem['msg']}"
         for problem in problems[:MAX_LISTED_PROBLEMS]
     ]
-    return "; ".join(
-        [*listed, *([f"{count - MAX_LISTED_PROBLEMS} more"] if count > MAX_LISTED_PROBLEMS else [])]
-    )
-
-
-def _last_lines(error: BaseException) -> str:
-    return "".join(traceback.format_exception_only(error))
+    if count > MAX_LISTED_PROBLEMS:
+        texts.append(f"{count - MAX_LISTED_PROBLEMS} more")
+    return "; ".join(texts)

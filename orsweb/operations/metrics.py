@@ -73,7 +73,7 @@ class _Metrics(Collector):
                 ["environment"],
                 [((one or UNBOUND,), count) for one, count in counts.items()],
             )
-        played = sorted(play.played.items())
+        played = sorted(play.counts.items())
         yield _counter(
             "calls",
             "Tool calls that were answered",

@@ -144,7 +144,7 @@ def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:
     play = load.play
     nothing = PlayedOfEnvironment({}, CountedValues((), (0,), 0.0), {}, {})
     for name in filter(None, play.live):
-        played = play.played.get(name, nothing)
+        played = play.counts.get(name, nothing)
         yield EnvironmentRow(
             name=name,
             live=play.live[name],
@@ -159,7 +159,7 @@ def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:
 
 
 def _errors(load: ServerLoad) -> Iterator[tuple[str, str, int]]:
-    for name, played in load.play.played.items():
+    for name, played in load.play.counts.items():
         yield from ((name, cause, count) for cause, count in played.errors.items())
 
 

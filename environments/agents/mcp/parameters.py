@@ -142,7 +142,7 @@ async def new_session(
         split=split,
         index=await choose_index(parameters, environment, split, tasks),
         secrets=secrets,
-        masked=(*secrets.values(), sent_key(meta)),
+        masked_texts=(*secrets.values(), sent_key(meta)),
         toolset=values.get("toolset") or None,
         user_agent=meta.get("HTTP_USER_AGENT", "")[:MAX_USER_AGENT_CHARACTERS],
         run=run_info(fields, key),

@@ -195,7 +195,7 @@ async def test_secrets_in_an_error_are_masked(server: LyingServer) -> None:
     server.answers["POST /create"] = lambda body: answer({"detail": [{"input": body}]}, 422)
     async with RemotePlay(server) as play:
         with pytest.raises(EnvironmentFault) as raised:
-            await play.open("s", secrets={"token": secret}, masked=(secret,))
+            await play.open("s", secrets={"token": secret}, masked_texts=(secret,))
         assert secret not in str(raised.value) + play.record.end.detail
 
 

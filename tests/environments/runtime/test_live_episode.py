@@ -112,7 +112,7 @@ async def test_secrets_are_in_no_row_and_no_error() -> None:
             "s",
             spec={"note": secret},
             secrets={"token": secret},
-            masked=(secret,),
+            masked_texts=(secret,),
             user_agent=secret,
         )
         await within(play.service.prompt_json("s", "", None))
@@ -129,7 +129,9 @@ async def test_a_secret_in_a_failed_start_is_never_reported(where: str) -> None:
     secret = "hunter2-hunter2"
     async with Play(Secretive) as play:
         with pytest.raises(EnvironmentFault) as message:
-            await play.open("s", spec={"fail": where}, secrets={"token": secret}, masked=(secret,))
+            await play.open(
+                "s", spec={"fail": where}, secrets={"token": secret}, masked_texts=(secret,)
+            )
             await within(play.service.prompt_json("s", "", None))
     assert f"{where} refused ********" in str(message.value) and secret not in message.value.trace
     assert secret not in repr(play.record.rows)

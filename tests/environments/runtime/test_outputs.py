@@ -161,6 +161,6 @@ class Deep(Small):
 @each("depth", [100, 250, 400, 900, 5000])
 async def test_deeply_nested_metadata_is_always_answered(depth: int) -> None:
     async with Play(Deep) as play:
-        await play.open("s", masked=("x" * 8,))
+        await play.open("s", masked_texts=("x" * 8,))
         await play.answer("s", "dig", text="x" * depth)
         assert [step.index for step in play.record.steps] == [0]

@@ -76,7 +76,7 @@ async def test_deeply_nested_input_is_always_answered(depth: int, leaf: Any) -> 
     for _ in range(depth):
         leaf = [leaf]
     async with Play(Echo) as play:
-        await play.open("s", masked=("secret-value",))
+        await play.open("s", masked_texts=("secret-value",))
         assert (await play.answer("s", "echo", text="x", more=leaf)).event
         assert len(play.record.steps) == 1
 

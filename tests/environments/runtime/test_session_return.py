@@ -178,7 +178,7 @@ async def test_a_session_without_an_environment_keeps_its_secrets_encrypted() ->
         "s", "", None, split="train", index=1, can_return=True, secrets=secrets
     )
     assert request.opening_json() == ""
-    request.masked = ("a-long-secret",)
+    request.masked_texts = ("a-long-secret",)
     request.seal(vault)
     opening = request.opening_json()
     assert opening and "a-long-secret" not in opening
@@ -196,7 +196,7 @@ def test_no_secret_is_kept_with_what_opens_a_session() -> None:
         "s", "", None, split="train", index=1, can_return=True, user_agent="by a-long-secret"
     )
     assert request.opening_json()
-    request.masked = ("a-long-secret",)
+    request.masked_texts = ("a-long-secret",)
     assert request.opening_json() == ""
 
 

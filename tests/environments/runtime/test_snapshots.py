@@ -152,7 +152,7 @@ async def test_it_says_why_there_is_no_snapshot(
     saved: Any, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Odd, "saved", saved)
-    async with going_on(Odd, 1, masked=("t0p-secret",)) as play:
+    async with going_on(Odd, 1, masked_texts=("t0p-secret",)) as play:
         answer = await play.answer("s", "add", number=4)
         assert f"step 0 ('add') is in no snapshot: {why}." in answer.data
         assert not any(b"t0p" in row.state for row in play.record.of(SnapshotTaken))
