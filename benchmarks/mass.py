@@ -151,11 +151,13 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def _names(scope: ast.AST) -> set[str]:
     """Return the parameters and variables of a function, or the variables of a module and its
-    classes."""
+    classes, without the columns of models."""
     names, nodes = set[str](), list(ast.iter_child_nodes(scope))
     while nodes:
         match node := nodes.pop():
             case ast.FunctionDef() | ast.AsyncFunctionDef():
+                continue
+            case ast.Assign(value=ast.Call(ast.Attribute(ast.Name("models")))):
                 continue
             case ast.Name(name, ast.Store()) | ast.arg(name):
                 names.add(name)
