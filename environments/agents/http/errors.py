@@ -1,5 +1,4 @@
-"""The responses to errors: `{"detail": …}` with a status. Exceptions are mapped to statuses here
-and nowhere else.
+"""The responses to errors: `{"detail": …}` with a status. Only this module maps exceptions to them.
 
 Divergence from the references: the details of a 422 name fields and rules, but never the values
 that were sent, because clients put details into exceptions and logs, and a body may hold secrets.
@@ -56,8 +55,7 @@ HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
 
 
 NUL_IS_NOWHERE = "The address has the character NUL (%00), which no name and no text here has."
-"""Answer to addresses that PostgreSQL would refuse; SQLite would search for them and find
-nothing."""
+"""Answer to addresses that PostgreSQL would refuse, and in which SQLite would find nothing."""
 MAX_PROBLEMS = 100
 """Most problems that are listed for one body. Formatting a million unknown fields would block the
 loop for a minute."""
@@ -83,19 +81,14 @@ def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
     """Return the error for a body that does not have the fields of `model`."""
     count = error.error_count()
     if count > MAX_PROBLEMS:
-        return Unprocessable(
-            [
-                _problem(
-                    "too_many_problems", [], f"{count} problems; at most {MAX_PROBLEMS} are listed"
-                )
-            ]
-        )
+        text = f"{count} problems; at most {MAX_PROBLEMS} are listed"
+        return Unprocessable([_problem("too_many_problems", [], text)])
     problems = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
-        text = one["msg"]
-        if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        text = problem["msg"]
+        if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
             text += f"; allowed: {', '.join(model.model_fields)}"
-        problems.append(_problem(one["type"], list(one["loc"]), text))
+        problems.append(_problem(problem["type"], list(problem["loc"]), text))
     return Unprocessable(problems)
 
 
@@ -132,52 +125,43 @@ class ErrorReply(NamedTuple):
     headers: Mapping[str, str] | None = None
 
 
-def _lacks_tables(error: Exception) -> bool:
-    """Return whether a table or a column is missing, as before `migrate`."""
-    text, state = str(error), getattr(error.__cause__, "sqlstate", None)
-    return isinstance(error, DatabaseError) and (
-        state in ("42P01", "42703") or text.startswith(("no such table", "no such column"))
-    )
+def respond(error: Exception, methods: list[str], auth_header: str = "") -> Response:
+    """Return the response to `error`; `methods` are the methods that the path accepts."""
+    return refusal(*reply_to(error, methods, auth_header))
 
 
-def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Response:
-    """Return the response to `error`; `allowed` are the methods that the path accepts."""
-    return refusal(*reply_to(error, allowed, auth_header))
-
-
-def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> ErrorReply:
+def reply_to(error: Exception, methods: list[str], auth_header: str = "") -> ErrorReply:
     """Return the status, text and headers of the response to `error`, as `respond` sends them."""
     if isinstance(error, Unprocessable):
         return ErrorReply(422, error.problems)
     if isinstance(error, errors.EnvironmentFault):
-        return ErrorReply(500, _fault_text(error))
+        mode = get_service().limits.return_errors
+        text = error.trace if mode == "stacktrace" and error.trace else str(error)
+        return ErrorReply(500, "Internal Server Error" if mode == "none" else text)
     if isinstance(error, errors.OverQuota):
         return ErrorReply(429, str(error), {"Retry-After": str(error.retry_seconds)})
     if isinstance(error, errors.OrsError):
         return ErrorReply(STATUS[type(error)], str(error), HEADERS.get(type(error)))
     if isinstance(error, exceptions.MethodNotAllowed):
-        return ErrorReply(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
+        return ErrorReply(405, "Method Not Allowed", {"Allow": ", ".join(methods)})
     if isinstance(error, exceptions.AuthenticationFailed):
         return ErrorReply(401, str(error.detail), {"WWW-Authenticate": auth_header})
     if isinstance(error, exceptions.UnsupportedMediaType):
         return ErrorReply(415, str(error.detail), {"Accept-Encoding": "identity"})
     if isinstance(error, exceptions.APIException):
         wait = getattr(error, "wait", None)
-        return ErrorReply(
-            error.status_code, str(error.detail), {"Retry-After": str(wait)} if wait else None
-        )
-    if _lacks_tables(error):
-        log.error("database_not_migrated", reason=str(error).partition("\n")[0])
+        headers = {"Retry-After": str(wait)} if wait else None
+        return ErrorReply(error.status_code, str(error.detail), headers)
+    text = str(error).partition("\n")[0]
+    # PostgreSQL's states of a missing table and a missing column, and SQLite's texts
+    if isinstance(error, DatabaseError) and (
+        getattr(error.__cause__, "sqlstate", None) in ("42P01", "42703")
+        or text.startswith(("no such table", "no such column"))
+    ):
+        log.error("database_not_migrated", reason=text)
         return ErrorReply(500, f"The database is not migrated; run {command('migrate')}.")
     if isinstance(error, OperationalError | InterfaceError):
-        log.error("database_away", error=type(error).__name__, reason=str(error).partition("\n")[0])
+        log.error("database_away", error=type(error).__name__, reason=text)
         return ErrorReply(503, "The database cannot be reached; try again.", RETRY_HEADERS)
     log.error("a protocol view failed", exc_info=error)
     return ErrorReply(500, "Internal Server Error")
-
-
-def _fault_text(fault: errors.EnvironmentFault) -> str:
-    mode = get_service().limits.return_errors
-    if mode == "none":
-        return "Internal Server Error"
-    return fault.trace if mode == "stacktrace" and fault.trace else str(fault)

@@ -25,9 +25,9 @@ from environments.runtime.service import SessionService
 from environments.service import ownership_or_none, service_or_none
 
 NOT_HERE = 421
-"""Status of the answer to a server that passed on a request about a session which is not here any
-more, or which meant the server that listened here before: the successor of a dead one may answer
-before its death is known."""
+"""Status of the answer to a server that passed on a request about a session that is no longer here,
+or that meant the server that listened here before: the successor of a dead one may answer before
+its death is known."""
 MAX_SECONDS = 30.0
 """How long a request waits for a server that does not answer and is not known to be dead."""
 RETRY_SECONDS = 0.1
@@ -89,7 +89,11 @@ class Forwarding:
             peer = await ownership.place_of(sid, is_new=_opens(request))
             if peer is None:
                 request.META[REQUEST_META] = request_id
-                return await self._answer_here(request, sid, ownership)
+                try:
+                    return await self._answer(request)
+                finally:
+                    if _opens(request):
+                        ownership.settle_claim(sid)
             try:
                 response = await self._connections.send(
                     peer, request, ownership.membership, request_id
@@ -109,14 +113,6 @@ class Forwarding:
                 ownership.counts.passed_on["given up"] += 1
                 return refusal(503, _AWAY, {"Retry-After": "2"})
             await asyncio.sleep(RETRY_SECONDS)
-
-    async def _answer_here(self, request: HttpRequest, sid: str, ownership: Ownership) -> Response:
-        if not _opens(request):
-            return await self._answer(request)
-        try:
-            return await self._answer(request)
-        finally:
-            ownership.settle_claim(sid)
 
 
 def _opens(request: HttpRequest) -> bool:

@@ -1,13 +1,13 @@
-"""One request of a client, passed on to another server of the same database over a connection that
+"""Passes one request of a client on to another server of the same database, over a connection that
 is kept open.
 
-The other server answers as if the client had asked it, so keys, bodies and responses go through
-unchanged. An event stream is passed on as it arrives.
+The other server answers as if the client had sent it the request, so keys, bodies and responses go
+through unchanged. An event stream is passed on as it arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -38,10 +38,14 @@ _OWN = frozenset(
     }
 )
 """Headers of a request that are made for each hop."""
-_PASSED_NAMES = (
-    "content-type cache-control x-accel-buffering retry-after x-backend-state www-authenticate"
+_RESPONSE_HEADERS = (
+    "content-type",
+    "cache-control",
+    "x-accel-buffering",
+    "retry-after",
+    "x-backend-state",
+    "www-authenticate",
 )
-_PASSED = [(name, name.encode()) for name in _PASSED_NAMES.split()]
 """Headers of a response that are passed on."""
 
 
@@ -71,7 +75,7 @@ class PeerConnections:
         has_left = request.has_disconnected
 
         def check() -> None:
-            """Raises: HttpError if there is nothing to wait for any more."""
+            """Check that there is still something to wait for. Raises: HttpError."""
             if has_left():
                 raise ClientLeft("was not waited for, because the client has left")
             if peer.id not in membership.peers:
@@ -80,7 +84,11 @@ class PeerConnections:
         try:
             connection.send(_encoded(request, peer.token, request_id))
             await _until(lambda: connection.until_headers(LOOK_SECONDS), check)
-            headers = _passed(connection.headers)
+            headers: Headers = tuple(
+                (name.encode(), connection.headers[name].encode("latin-1"))
+                for name in _RESPONSE_HEADERS
+                if name in connection.headers
+            )
             if "content-length" in connection.headers or connection.status == NO_CONTENT:
                 body = connection.take()  # most responses have arrived as a whole
                 while not connection.is_complete:
@@ -154,10 +162,4 @@ def _encoded(request: HttpRequest, token: str, request_id: str) -> bytes:
         own,
         len(request.content),
         request.content,
-    )
-
-
-def _passed(headers: Mapping[str, str]) -> Headers:
-    return tuple(
-        [(name, headers[text].encode("latin-1")) for text, name in _PASSED if text in headers]
     )

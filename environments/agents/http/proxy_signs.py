@@ -1,4 +1,4 @@
-"""Requests that a proxy passed on, which a server without API keys refuses.
+"""Recognizes requests through a proxy, which a server without API keys refuses.
 
 Without keys, everybody who reaches the server is its operator. The server listens on loopback only,
 but a proxy on the same machine would let everyone in that reaches the proxy. A request shows a
@@ -29,8 +29,8 @@ def proxy_header(names: tuple[str, ...]) -> str:
 
     The result is cached because a client sends the same headers with each of its requests.
     """
-    found = (name for name in names if name in PROXY_HEADERS or name.startswith(PROXY_PREFIX))
-    return next(found, "").removeprefix("HTTP_").replace("_", "-").title()
+    signs = (name for name in names if name in PROXY_HEADERS or name.startswith(PROXY_PREFIX))
+    return next(signs, "").removeprefix("HTTP_").replace("_", "-").title()
 
 
 def refusal_of_proxied(names: tuple[str, ...], http_version: str = "1.1") -> str:

@@ -139,6 +139,6 @@ class ProtocolRequest(Request):
         """Return the key of the request, or EVERYBODY, from DRF's authenticators. Raises:
         AuthenticationFailed."""
         for authenticator in self.authenticators or ():
-            if (found := authenticator.authenticate(self)) is not None:
-                return found[1]  # type: ignore[return-value]
+            if (pair := authenticator.authenticate(self)) is not None:
+                return pair[1]  # type: ignore[return-value]
         return EVERYBODY

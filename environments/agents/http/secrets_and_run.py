@@ -1,10 +1,10 @@
 """The secrets and the run that a request names when it opens a session.
 
 Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe
-the run and are not passed to the environment. One that is written in another way, such as
-ORSWEB_RUN, is refused. Headers such as X-Run and X-Run-Id say the same for clients that can set
-headers; a secret wins. A label that looks like a field of the run that the client left out is noted
-in the log, a few times a minute at most, and where its episodes are shown.
+the run and are not passed to the environment; another spelling, such as ORSWEB_RUN, is refused.
+Headers such as X-Run and X-Run-Id say the same; a secret wins. A label that looks like a field of
+the run that the client left out is noted in the log, a few times a minute at most, and where its
+episodes are shown.
 """
 
 from __future__ import annotations
@@ -106,27 +106,21 @@ def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
     if values:
         missing = tuple(field for field, text in {**texts, "run": name}.items() if not text)
         _note_mistakes(key.label, tuple(values), missing)
-    step, labels = _whole_number(texts["step"]), storable_json(value_json(values)) if values else ""
+    step = id_in(texts["step"])
+    if texts["step"] and (step is None or step > MAX_TRAINING_STEP):
+        rule = f"a whole number from 0 to {MAX_TRAINING_STEP}, in digits, such as 12"
+        raise InvalidRequest(f"the training step is {texts['step'][:40]!r}; it must be {rule}")
+    labels = storable_json(value_json(values)) if values else ""
     return RunInfo(name, step, model, labels, own_id, is_resumed=resume in YES)
 
 
 @lru_cache(1024)
 def _note_mistakes(owner: str, labels: tuple[str, ...], missing: tuple[str, ...]) -> None:
-    """Note labels that look like fields of the run; as results are kept, only once for equal
-    sessions of a key."""
+    """Note labels that look like fields of the run; the cache keeps equal sessions of a key from
+    being noted again."""
     mistakes = [
         f"{RUN_PREFIX}{shorten(label, MAX_LOGGED_CHARACTERS)} (did you mean {RUN_PREFIX}{field}?)"
         for label, field in mistaken_labels(labels, missing).items()
     ]
     if mistakes:
         security_log.note(LABELS_MISTYPED, ", ".join(mistakes), who=owner, address="")
-
-
-def _whole_number(text: str) -> int | None:
-    if not text:
-        return None
-    number = id_in(text)
-    if number is None or number > MAX_TRAINING_STEP:
-        allowed = f"a whole number from 0 to {MAX_TRAINING_STEP}, in digits, such as 12"
-        raise InvalidRequest(f"the training step is {text[:40]!r}; it must be {allowed}")
-    return number

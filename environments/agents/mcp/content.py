@@ -1,8 +1,7 @@
 """Prompts, tools and results of the Open Reward Standard as the JSON of MCP.
 
 Texts that MCP cannot carry are made valid: lone surrogates become U+FFFD. What only a harness may
-see, such as the metadata of a result, is left out, and so is the reward unless the client asked for
-it.
+see, such as the metadata of a result, is left out, and so is the reward unless the client wants it.
 """
 
 from __future__ import annotations
@@ -46,14 +45,12 @@ def tools_of(listing: Json) -> list[Json]:
     tools = [
         _tool(spec["name"], spec["description"], spec["input_schema"]) for spec in listing["tools"]
     ]
-    if ending := listing.get("terminal_tool"):
-        argument = ending["arg"]
-        schema = {
-            **NO_PARAMETERS,
-            "properties": {argument: {"type": "string"}},
-            "required": [argument],
-        }
-        tools.append(_tool(ending["name"], ending["description"], schema if argument else None))
+    if terminal := listing.get("terminal_tool"):
+        schema = None
+        if name := terminal["arg"]:
+            properties = {name: {"type": "string"}}
+            schema = {**NO_PARAMETERS, "properties": properties, "required": [name]}
+        tools.append(_tool(terminal["name"], terminal["description"], schema))
     return tools
 
 
@@ -120,17 +117,13 @@ def resource_of(messages: Iterable[Json]) -> list[Json]:
 
 def result_of(output: Mapping[str, Any], *, shows_reward: bool) -> Json:
     """Return the result for a ToolOutput."""
-    content, is_finished, reward = (
-        content_of(output["blocks"]),
-        output["finished"],
-        output["reward"],
-    )
-    meta: Json = {FINISHED_KEY: is_finished}
+    content = content_of(output["blocks"])
+    meta: Json = {FINISHED_KEY: output["finished"]}
     if shows_reward:
-        meta[REWARD_KEY] = reward
+        meta[REWARD_KEY] = reward = output["reward"]
         if reward is not None:
             content.append(_text(f"Reward: {reward:g}"))
-    if is_finished:
+    if output["finished"]:
         content.append(_text(FINISHED_TEXT))
     return {"content": content, "isError": False, "_meta": meta}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from mcp_types import (
@@ -82,12 +82,8 @@ class Endpoint:
     def __init__(
         self, service: SessionService, key: AgentKey, environment: str, http_request: HttpRequest
     ) -> None:
-        self._service, self._key, self._owner, self._environment = (
-            service,
-            key,
-            key.label,
-            environment,
-        )
+        self._service, self._environment = service, environment
+        self._key, self._owner = key, key.label
         self._http_request, self._meta = http_request, http_request.META
         self.message_id: str | int | None = None
 
@@ -118,9 +114,9 @@ class Endpoint:
         session = self._session()
         place = open_streams.enter(self._owner, conf.address_of(*self._http_request.client))
         last_event = self._meta.get("HTTP_LAST_EVENT_ID")
-        events = (
-            self._joined(_resumed(session, last_event)) if last_event else self._presence(session)
-        )
+        events = self._presence(session)
+        if last_event:
+            events = self._join(_find_request(session, last_event))
         return Response(_counted(events, place), headers=STREAM_HEADERS)
 
     async def delete(self) -> Response:
@@ -152,11 +148,18 @@ class Endpoint:
         await self._service.create(
             replace(request, user_agent=_user_agent(client, request.user_agent))
         )
-        asked = client.protocol_version
-        version = asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
-        address = (sid, self._owner, self._environment)
+        version = client.protocol_version
+        if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            version = LATEST_HANDSHAKE_VERSION
         sessions_of(self._service).open(
-            McpSession(self._service, *address, version, shows_rewards=shows_rewards)
+            McpSession(
+                self._service,
+                sid,
+                self._owner,
+                self._environment,
+                version,
+                shows_rewards=shows_rewards,
+            )
         )
         answer = result_of(message.id, introduction(self._environment, version))
         return Response(answer.body, headers=(*JSON_HEADERS, (SESSION_HEADER, sid.encode("ascii"))))
@@ -176,8 +179,7 @@ class Endpoint:
             raise McpRefusal(
                 409,
                 f"This session plays {session.environment!r}, but the address names "
-                f"{self._environment!r}; "
-                f"use /mcp/{session.environment}",
+                f"{self._environment!r}; use /mcp/{session.environment}",
             )
         self._service.ping(sid, self._owner)
         return session
@@ -195,36 +197,33 @@ class Endpoint:
             raise McpRefusal(406, "Accept must include application/json and text/event-stream")
 
     def _accepts(self, kind: str) -> bool:
-        accepted = {
+        kinds = {
             part.partition(";")[0].strip().lower()
             for part in self._meta.get("HTTP_ACCEPT", "*/*").split(",")
         }
-        return bool(accepted & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
+        return bool(kinds & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
 
     def _check_version(self) -> None:
         version = self._meta.get("HTTP_MCP_PROTOCOL_VERSION")
         if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
             return
-        supported = list(HANDSHAKE_PROTOCOL_VERSIONS)
-        quoted = shorten(version, MAX_QUOTED_CHARACTERS)
+        versions = list(HANDSHAKE_PROTOCOL_VERSIONS)
+        quotation = shorten(version, MAX_QUOTED_CHARACTERS)
         raise McpRefusal(
             400,
-            f"Unsupported protocol version {quoted!r}; this server has sessions, and supports "
-            f"{', '.join(supported)}",
+            f"Unsupported protocol version {quotation!r}; this server has sessions, and supports "
+            f"{', '.join(versions)}",
             UNSUPPORTED_PROTOCOL_VERSION,
-            {"supported": supported, "requested": quoted},
+            {"supported": versions, "requested": quotation},
         )
 
     def _message(self) -> JSONRPCMessage:
         body = self._http_request.content
         try:
-            try:
+            # lone surrogates are accepted by Python's parser only
+            with suppress(ValidationError):
                 if not may_be_infinite(body):
                     return jsonrpc_message_adapter.validate_json(body, by_name=False)
-            except (
-                ValidationError
-            ):  # or text with lone surrogates, which only Python's parser accepts
-                pass
             return jsonrpc_message_adapter.validate_python(parsed_json(body), by_name=False)
         except ValidationError as error:
             raise McpRefusal(
@@ -241,11 +240,9 @@ class Endpoint:
         """Return one body for an answer that is ready soon, and else a stream, which shows that the
         server is alive."""
         if not self._accepts("application/json"):
-            return Response(self._joined(pending), headers=STREAM_HEADERS)
-        has_left, keepalive = (
-            self._http_request.has_disconnected,
-            self._service.limits.keepalive_seconds,
-        )
+            return Response(self._join(pending), headers=STREAM_HEADERS)
+        has_left = self._http_request.has_disconnected
+        keepalive = self._service.limits.keepalive_seconds
         pending.join(has_left)
         is_done = await pending.wait(min(MAX_FAST_SECONDS, keepalive))
         if not is_done and self._accepts("text/event-stream"):
@@ -256,7 +253,7 @@ class Endpoint:
         answer = pending.answer or Answer(b"")
         return Response(answer.body, status=answer.status)
 
-    def _joined(self, pending: PendingRequest) -> AsyncGenerator[bytes, None]:
+    def _join(self, pending: PendingRequest) -> AsyncGenerator[bytes, None]:
         has_left = self._http_request.has_disconnected
         pending.join(has_left)
         return self._events(pending, has_left)
@@ -267,14 +264,14 @@ class Endpoint:
         """Yield the events of a request: its id, comments and progress while it runs, and the
         answer."""
         is_delivered = False
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             if pending.session.is_resumable:
                 yield b"id: %d-0\ndata: \n\n" % pending.number
             while not await pending.wait(self._service.limits.keepalive_seconds):
                 if has_left():
                     return
-                yield _progress(pending, time.monotonic() - started)
+                yield _progress(pending, time.monotonic() - start)
             assert pending.answer is not None
             # checked before the last event: a client may leave right after reading it
             was_there = not has_left()
@@ -314,15 +311,15 @@ async def _counted(
                 yield event
 
 
-def _resumed(session: McpSession, last_event: str) -> PendingRequest:
+def _find_request(session: McpSession, last_event: str) -> PendingRequest:
     """Return the request whose stream the event with this id belongs to. Raises: McpRefusal."""
     number = id_in(last_event.partition("-")[0])
     pending = None if number is None else session.requests.get(number)
     if pending is None:
-        quoted = shorten(last_event, MAX_QUOTED_CHARACTERS)
+        quotation = shorten(last_event, MAX_QUOTED_CHARACTERS)
         raise McpRefusal(
             400,
-            f"Last-Event-ID {quoted!r} is unknown: its request was answered, or has no result "
+            f"Last-Event-ID {quotation!r} is unknown: its request was answered, or has no result "
             "any more",
         )
     return pending
@@ -337,11 +334,8 @@ def _progress(pending: PendingRequest, seconds: float) -> bytes:
         "progress": round(seconds, 3),
         "message": f"running for {seconds:.0f} s",
     }
-    return _event(
-        value_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).encode(
-            "ascii"
-        )
-    )
+    message = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+    return _event(value_json(message).encode("ascii"))
 
 
 def _event(body: bytes) -> bytes:
@@ -353,12 +347,13 @@ def _user_agent(client: InitializeRequestParams, header: str) -> str:
     offers."""
     name = f"{client.client_info.name}/{client.client_info.version}"
     agent = header if header.startswith(name) else f"{name} {header}".rstrip()
-    return f"{agent[: MAX_USER_AGENT_CHARACTERS - 20]} MCP/{client.protocol_version}"[
-        :MAX_USER_AGENT_CHARACTERS
-    ]
+    agent = f"{agent[: MAX_USER_AGENT_CHARACTERS - 20]} MCP/{client.protocol_version}"
+    return agent[:MAX_USER_AGENT_CHARACTERS]
 
 
 def _problems(error: ValidationError) -> str:
     """Return the fields that are wrong, without their values, which may hold secrets."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)[:5]
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+    problems = error.errors(include_url=False, include_context=False, include_input=False)[:5]
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems
+    )

@@ -54,10 +54,9 @@ def introduction(environment: str, version: str) -> Json:
     """Return the result of `initialize`. `version`: of the protocol, as negotiated."""
     text = (
         f"This server is one episode of the environment {environment!r}. The prompt "
-        f"{PROMPT_NAME!r}, which is also the "
-        f"resource {content.PROMPT_URI}, says what the task is: read it first. Then solve the task "
-        "by calling this "
-        "server's tools. When the episode is over, further calls are refused."
+        f"{PROMPT_NAME!r}, which is also the resource {content.PROMPT_URI}, says what the task is: "
+        "read it first. Then solve the task by calling this server's tools. When the episode is "
+        "over, further calls are refused."
     )
     return {
         "protocolVersion": version,
@@ -76,19 +75,15 @@ def introduction(environment: str, version: str) -> Json:
 
 
 async def ping(request: PendingRequest, params: Any) -> Json:
-    """Return an empty result. Every request keeps its session from expiring, so nothing else is to
-    be done."""
+    """Return an empty result. As every request, it keeps the session from expiring."""
     return {}
 
 
 async def list_tools(request: PendingRequest, params: Any) -> Json:
     """Return the tools of the session."""
     session = request.session
-    return {
-        "tools": content.tools_of(
-            content.parse(await session.service.task_tools_json(*session.address))
-        )
-    }
+    listing = content.parse(await session.service.task_tools_json(*session.address))
+    return {"tools": content.tools_of(listing)}
 
 
 async def call_tool(request: PendingRequest, params: Any) -> Json:
@@ -168,10 +163,10 @@ async def _messages(request: PendingRequest) -> list[Json]:
     its place."""
     session = request.session
     if session.service.registry.get(session.environment).has_own_prompt:
-        return content.prompt_of(content.parse(await session.service.prompt_json(*session.address)))
-    return content.conversation_of(
-        content.parse(await session.service.messages_json(*session.address))
-    )
+        prompt = await session.service.prompt_json(*session.address)
+        return content.prompt_of(content.parse(prompt))
+    messages = await session.service.messages_json(*session.address)
+    return content.conversation_of(content.parse(messages))
 
 
 METHODS: dict[str, Callable[[PendingRequest, Any], Awaitable[Json]]] = {

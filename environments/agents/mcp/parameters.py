@@ -1,5 +1,5 @@
-"""The parameters of a request that opens a session: which episode to play, as part of the address
-or as headers.
+"""The parameters of a request that opens a session, in the address or in headers: which episode to
+play.
 
 `/mcp/math?split=test&index=3&run=eval-7`, or `/mcp/math` with the headers `X-Split: test`,
 `X-Index: 3` and so on. The address wins. Secrets only come in X-Secrets, because addresses are
@@ -66,17 +66,17 @@ def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
         raise InvalidRequest(
             "The address has parameters that are not UTF-8, or more than 100 of them"
         ) from None
-    seen = set()
+    names = set()
     for name, value in pairs:
         if name not in NAMES:
-            quoted = shorten(name, MAX_QUOTED_CHARACTERS)
+            quotation = shorten(name, MAX_QUOTED_CHARACTERS)
             raise InvalidRequest(
-                f"Unknown parameter {quoted!r} in the address; allowed are "
+                f"Unknown parameter {quotation!r} in the address; allowed are "
                 f"{', '.join(NAMES)}.{nearest(name, NAMES)}"
             )
-        if name in seen:
+        if name in names:
             raise InvalidRequest(f"The address has the parameter {name!r} more than once")
-        seen.add(name)
+        names.add(name)
         values[name] = value
     return Parameters(values)
 
@@ -86,8 +86,8 @@ async def choose_split(
 ) -> str:
     """Return the split to play. A name that does not exist is refused when the session is
     opened."""
-    if named := parameters.values.get("split"):
-        return named
+    if name := parameters.values.get("split"):
+        return name
     names = [split.name for split in await tasks.splits(environment) if key.has_split(split.name)]
     return DEFAULT_SPLIT if DEFAULT_SPLIT in names or not names else names[0]
 
@@ -108,8 +108,8 @@ async def choose_index(
         return random.randrange(count)  # nosec B311 # spreads tasks, and hides nothing
     index = whole_in(text or "0")
     if index is None:
-        quoted = shorten(text, MAX_QUOTED_CHARACTERS)
-        raise InvalidRequest(f"index is {quoted!r}; it must be a whole number or {RANDOM!r}")
+        quotation = shorten(text, MAX_QUOTED_CHARACTERS)
+        raise InvalidRequest(f"index is {quotation!r}; it must be a whole number or {RANDOM!r}")
     return index
 
 

@@ -66,9 +66,10 @@ class PendingRequest:
         call."""
         self._call = call
         self.session.service.mark_streaming(self.session.sid, call)
-        for has_left in self._readers or [_is_gone]:
+        for has_left in self._readers:
             call.join(has_left)
         if not self._readers:  # the client left before the call began, and may repeat it
+            call.join(lambda: True)
             self.session.service.leave(self.session.sid, call)
 
     def join(self, has_left: HasLeft) -> None:
@@ -107,10 +108,6 @@ class PendingRequest:
         """Answer the request as cancelled. A tool that runs goes on, and is recorded."""
         self.is_cancelled = True
         self.finish(Answer(error_json(self.message.id, REQUEST_CANCELLED, "Request cancelled")))
-
-
-def _is_gone() -> bool:
-    return True
 
 
 ResultOf = Callable[[PendingRequest], Awaitable[dict[str, Any]]]
@@ -157,7 +154,7 @@ class McpSession:
         return pending
 
     def notice(self, message: JSONRPCNotification) -> None:
-        """Process a notification of the client, of which only cancellations mean anything to an
+        """Process a notification of the client. Only a cancellation means anything to an
         episode."""
         if message.method == "notifications/cancelled":
             for pending in list(self.requests.values()):

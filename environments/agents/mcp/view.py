@@ -40,13 +40,13 @@ class McpView(ProtocolView):
     endpoint: Endpoint | None = None
 
     async def post(self) -> Response:
-        return await (await self._opened()).post()
+        return await (await self._open_endpoint()).post()
 
     async def get(self) -> Response:
-        return await (await self._opened()).get()
+        return await (await self._open_endpoint()).get()
 
     async def delete(self) -> Response:
-        return await (await self._opened()).delete()
+        return await (await self._open_endpoint()).delete()
 
     def refuse(self, error: Exception) -> Response:
         auth_header = self.authenticators[0].authenticate_header(self.request)
@@ -57,8 +57,9 @@ class McpView(ProtocolView):
         body = error_json(message_id, code, detail, data)
         return Response(body, status=status, headers=JSON_HEADERS + header_pairs(headers))
 
-    async def _opened(self) -> Endpoint:
-        """Return the handler of this request. Raises: McpRefusal."""
+    async def _open_endpoint(self) -> Endpoint:
+        """Return what answers this request. Raises: McpRefusal."""
+        global _endpoint_class
         check_origin(self.http_request.META)
         if self.path_environment is None:
             addresses = ", ".join(
@@ -68,18 +69,11 @@ class McpView(ProtocolView):
             raise McpRefusal(
                 404, f"The address names no environment; this server has {addresses or 'none'}"
             )
-        endpoint_class = await _load()
+        if _endpoint_class is None:
+            _endpoint_class = await asyncio.to_thread(_import_endpoint)
         environment = self.service.registry.get(self.path_environment).name
-        self.endpoint = endpoint_class(self.service, self.key, environment, self.http_request)
+        self.endpoint = _endpoint_class(self.service, self.key, environment, self.http_request)
         return self.endpoint
-
-
-async def _load() -> type[Endpoint]:
-    """Return the class of endpoints, imported in a thread by the first request."""
-    global _endpoint_class
-    if _endpoint_class is None:
-        _endpoint_class = await asyncio.to_thread(_import_endpoint)
-    return _endpoint_class
 
 
 def _import_endpoint() -> type[Endpoint]:

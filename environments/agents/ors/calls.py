@@ -26,13 +26,15 @@ client."""
 
 
 class WatchedCall(ProtocolView):
-    """Base of the endpoints that answer with the result of a call. Calls wait for their turn in their open stream."""
+    """Base of the endpoints that answer with the result of a call, which waits for its turn in its
+    open stream."""
 
     over_quota = "answer"
     is_of_session = True
 
     async def watch(self, sid: str, call: Call) -> Response:
-        """Return the response to a request that reads `call`: one body if it is fast and short, else a stream."""
+        """Return the response to a request that reads `call`: one body if it is fast and short, or
+        a stream."""
         has_left = self.http_request.has_disconnected
         call.join(has_left)
         limits = self.service.limits
@@ -56,7 +58,10 @@ class CallTool(WatchedCall):
             raise message
         sent_id = self.http_request.META.get(REQUEST_META, "")
         call = await self.service.call(
-            *(sid, self.owner, self.path_environment, message),
+            sid,
+            self.owner,
+            self.path_environment,
+            message,
             self.key.hidden_ids,
             sent_id=sent_id if len(sent_id) <= MAX_TASK_ID_CHARACTERS else "",
         )
@@ -70,6 +75,5 @@ class ScoreGroupView(WatchedCall):
         if isinstance(message, Unprocessable):
             self.service.check(sid, self.owner)
             raise message
-        return await self.watch(
-            sid, await self.service.score_group(sid, self.owner, self.path_environment, message)
-        )
+        call = await self.service.score_group(sid, self.owner, self.path_environment, message)
+        return await self.watch(sid, call)

@@ -21,7 +21,8 @@ from environments.wire import value_json
 
 
 class Health(ProtocolView):
-    """GET /health: the process answers. Needs no key, no database and no open service; `/ready` says more."""
+    """GET /health: the process answers. It needs no key, database or open service; `/ready` says
+    more."""
 
     authenticators = ANYBODY
     over_quota = "answer"
@@ -56,17 +57,17 @@ class DiscoveryView(ProtocolView):
 
     scopes = (PLAY, CURATE)
 
-    async def listed(self, split: str) -> ListedTasksOfKey:
+    async def tasks_of(self, split: str) -> ListedTasksOfKey:
         """Return the tasks of the split as the key may read them. Raises: Forbidden."""
         return await ListedTasksOfKey.of(self.service.tasks, self.key, self.hosted, split)
 
 
 class Tools(DiscoveryView):
     async def get(self) -> Response:
-        hosted = self.hosted
-        if not hosted.is_described:
-            hosted.check_available()
-        return text_response(hosted.tools_json)
+        environment = self.hosted
+        if not environment.is_described:
+            environment.check_available()
+        return text_response(environment.tools_json)
 
 
 class Splits(DiscoveryView):
@@ -81,8 +82,8 @@ class Tasks(DiscoveryView):
     """POST …/tasks `{split}`: all tasks of a split, in order."""
 
     async def post(self) -> Response:
-        listed = await self.listed(self.body(wire.ListTasks).split)
-        return await _task_list_response(listed.all(), self.env_name)
+        tasks = await self.tasks_of(self.body(wire.ListTasks).split)
+        return await _task_list_response(tasks.all(), self.env_name)
 
 
 class NumTasksView(DiscoveryView):
@@ -95,17 +96,18 @@ class NumTasksView(DiscoveryView):
 class GetTaskView(DiscoveryView):
     async def post(self) -> Response:
         request = self.body(wire.GetTask)
-        task = await (await self.listed(request.split)).one(request.index)
+        task = await (await self.tasks_of(request.split)).one(request.index)
         return text_response(f'{{"task":{task},"env_name":{value_json(self.env_name)}}}')
 
 
 class TaskRange(DiscoveryView):
-    """POST …/task_range `{split, start?, stop?}`: a slice of a split. A procedural class may have 10**12 tasks."""
+    """POST …/task_range `{split, start?, stop?}`: a slice of a split, which may have 10**12
+    tasks."""
 
     async def post(self) -> Response:
         request = self.body(wire.GetTaskRange)
-        listed = await self.listed(request.split)
-        return await _task_list_response(listed.range(request.start, request.stop), self.env_name)
+        tasks = await self.tasks_of(request.split)
+        return await _task_list_response(tasks.range(request.start, request.stop), self.env_name)
 
 
 async def _task_list_response(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:

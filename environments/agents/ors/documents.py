@@ -1,5 +1,4 @@
-"""GET /openapi.json and /schema.json: the protocol's own description, for people and programs that
-make clients.
+"""GET /openapi.json and /schema.json: the protocol's own description, for authors of clients.
 
 Neither needs a key, because both are the same on every server. FastAPI, and so both references, has
 its document at the same address.

@@ -27,6 +27,19 @@ EVENTS: dict[str, str] = {
     "end": "The last or only piece of the JSON text of the result. Nothing follows.",
     "error": "Why there is no result, as plain text. Nothing follows.",
 }
+EVENT_SCHEMA: Schema = {
+    "title": EVENT,
+    "description": "One event of the stream; lines that start with a colon are comments.",
+    "oneOf": [
+        {
+            "type": "object",
+            "description": text,
+            "properties": {"event": {"const": name}, "data": {"type": "string"}},
+            "required": ["event", "data"],
+        }
+        for name, text in EVENTS.items()
+    ],
+}
 
 
 class WireSchema(GenerateJsonSchema):
@@ -40,41 +53,38 @@ def message_schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
     """Return the schema of each operation's answer by its word, and all named types that they and
     requests use."""
     operations = {**ROOT_OPERATIONS, **ENVIRONMENT_OPERATIONS}
-    received: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
-        (word, "validation", TypeAdapter(one.request))
-        for word, one in operations.items()
-        if one.request
+    requests: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
+        (word, "validation", TypeAdapter(operation.request))
+        for word, operation in operations.items()
+        if operation.request
     ]
-    sent: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
-        (word, "serialization", TypeAdapter(one.answer)) for word, one in operations.items()
+    responses: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
+        (word, "serialization", TypeAdapter(operation.answer))
+        for word, operation in operations.items()
     ]
-    refusal: tuple[str, JsonSchemaMode, TypeAdapter[Any]] = (
-        "",
-        "serialization",
-        TypeAdapter(ErrorBody),
-    )
-    found, document = TypeAdapter.json_schemas(
-        [*received, *sent, refusal],
+    responses.append(("", "serialization", TypeAdapter(ErrorBody)))
+    schemas, document = TypeAdapter.json_schemas(
+        [*requests, *responses],
         ref_template=f"{COMPONENTS}{{model}}",
         schema_generator=WireSchema,
     )
     types = document["$defs"]
-    answers = {word: found[word, "serialization"] for word in operations}
-    requested = _reached([found[word, "validation"] for word, *_ in received], types)
+    answers = {word: schemas[word, "serialization"] for word in operations}
+    request_types = _reached([schemas[word, "validation"] for word, *_ in requests], types)
     for name, shape in types.items():
-        _state_presence(shape, is_only_sent=name not in requested)
-    return answers, {EVENT: _event(), **types}
+        _state_presence(shape, is_only_sent=name not in request_types)
+    return answers, {EVENT: EVENT_SCHEMA, **types}
 
 
 def _reached(schemas: list[Schema], types: dict[str, Schema]) -> set[str]:
     """Return the names of the types that `schemas` contain, directly or through other types."""
-    found = set[str]()
-    todo = list(schemas)
-    while todo:
-        names = {text.removeprefix(COMPONENTS) for text in _references(todo.pop())} - found
-        found |= names
-        todo += [types[name] for name in names]
-    return found
+    names = set[str]()
+    queue = list(schemas)
+    while queue:
+        new_names = {text.removeprefix(COMPONENTS) for text in _references(queue.pop())} - names
+        names |= new_names
+        queue += [types[name] for name in new_names]
+    return names
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -90,44 +100,27 @@ def _state_presence(shape: Schema, *, is_only_sent: bool) -> None:
     """Mark always-present fields as required: discriminators, and every field of responses."""
     shape.pop("discriminator", None)  # OpenAPI has them for texts only, and `ok` is a boolean
     properties = shape.get("properties", {})
-    required = [
+    names = [
         name
-        for name, one in properties.items()
-        if is_only_sent or "const" in one or name in shape.get("required", ())
+        for name, field in properties.items()
+        if is_only_sent or "const" in field or name in shape.get("required", ())
     ]
-    if required:
-        shape["required"] = required
-    for one in properties.values():
-        one.pop("default", None)  # openapi-typescript makes a field with a default required
-
-
-def _event() -> Schema:
-    kinds = [
-        {
-            "type": "object",
-            "description": text,
-            "properties": {"event": {"const": name}, "data": {"type": "string"}},
-            "required": ["event", "data"],
-        }
-        for name, text in EVENTS.items()
-    ]
-    return {
-        "title": EVENT,
-        "description": "One event of the stream; lines that start with a colon are comments.",
-        "oneOf": kinds,
-    }
+    if names:
+        shape["required"] = names
+    for field in properties.values():
+        field.pop("default", None)  # openapi-typescript makes a field with a default required
 
 
 def defined_types() -> dict[str, Schema]:
     """Return all named types, as the `$defs` of a JSON Schema."""
-    moved: dict[str, Schema] = _moved(message_schemas()[1])
-    return moved
+    types: dict[str, Schema] = _with_local_references(message_schemas()[1])
+    return types
 
 
-def _moved(value: Any) -> Any:
+def _with_local_references(value: Any) -> Any:
     """Return a copy whose references lead to `$defs`."""
     if isinstance(value, dict):
-        return {key: _moved(member) for key, member in value.items()}
+        return {key: _with_local_references(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_moved(member) for member in value]
+        return [_with_local_references(member) for member in value]
     return value.replace(COMPONENTS, "#/$defs/") if isinstance(value, str) else value

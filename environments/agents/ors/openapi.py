@@ -1,8 +1,8 @@
-"""The protocol as an OpenAPI 3.1 document and as JSON Schema, made from `operations.py` and the
+"""The protocol as an OpenAPI 3.1 document and as JSON Schema, built from `operations.py` and the
 types of `wire.py`.
 
 Both documents describe the protocol, not one server: they contain no names of environments, and of
-the settings only the path below which the server is (ORSWEB_PATH_PREFIX). They are made at the
+the settings only the path below which the server is (ORSWEB_PATH_PREFIX). They are built at the
 first request (20 ms) and kept as text.
 
 OpenAPI 3.1 has no words for event streams. Here the schema of `text/event-stream` is a string;
@@ -170,12 +170,13 @@ def openapi() -> Schema:
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}, {}],
         "paths": {
-            path: {one.method: _described(path, one, answers)} for path, one in paths().items()
+            path: {operation.method: _described(path, operation, answers)}
+            for path, operation in paths().items()
         },
         "components": {
             "schemas": types,
             "responses": {
-                name: _refusal(text, headers) for name, text, headers in REFUSALS.values()
+                name: _error_response(text, headers) for name, text, headers in REFUSALS.values()
             },
             "securitySchemes": {
                 "key": {
@@ -204,11 +205,8 @@ def paths() -> dict[str, ProtocolOperation]:
     """Return the operation of each path; first those with an environment's name, then the same
     without it."""
     root = {f"/{word}": operation for word, operation in ROOT_OPERATIONS.items()}
-    named = {
-        f"/{{env_name}}/{word}": operation for word, operation in ENVIRONMENT_OPERATIONS.items()
-    }
     bare = {f"/{word}": operation for word, operation in ENVIRONMENT_OPERATIONS.items()}
-    return {**root, **named, **bare}
+    return {**root, **{f"/{{env_name}}{path}": bare[path] for path in bare}, **bare}
 
 
 # --- operations -----------------------------------------------------------------------------------
@@ -217,25 +215,25 @@ def paths() -> dict[str, ProtocolOperation]:
 def _described(path: str, operation: ProtocolOperation, answers: dict[str, Schema]) -> Schema:
     word = path.rpartition("/")[2]
     is_bare = word in ENVIRONMENT_OPERATIONS and path == f"/{word}"
-    described: Schema = {
+    description: Schema = {
         "operationId": f"bare_{word}" if is_bare else word,
         "tags": [operation.tag],
         "summary": operation.summary,
     }
     if text := _text(operation, is_bare):
-        described["description"] = text
+        description["description"] = text
     if parameters := list(_parameters(path, operation)):
-        described["parameters"] = parameters
+        description["parameters"] = parameters
     if operation.request is not None:
         schema = {"$ref": f"{COMPONENTS}{operation.request.__name__}"}
-        described["requestBody"] = {
+        description["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
-    described["responses"] = _responses(path, operation, answers[word])
+    description["responses"] = _responses(path, operation, answers[word])
     if path == "/health":
-        described["security"] = []
-    return described
+        description["security"] = []
+    return description
 
 
 def _text(operation: ProtocolOperation, is_bare: bool) -> str:
@@ -262,10 +260,10 @@ def _parameters(path: str, operation: ProtocolOperation) -> Iterator[Schema]:
             "description": text,
             "schema": {"type": "string"},
         }
-    takes_deployment = path == "/create" or (
-        path[1:] in ENVIRONMENT_OPERATIONS and not operation.headers
-    )
-    for name in (*operation.headers, *(["X-Deployment"] if takes_deployment else [])):
+    names = list(operation.headers)
+    if path == "/create" or (path[1:] in ENVIRONMENT_OPERATIONS and not names):
+        names.append("X-Deployment")
+    for name in names:
         yield {"name": name, "in": "header", **HEADERS[name]}
 
 
@@ -275,26 +273,26 @@ def _responses(path: str, operation: ProtocolOperation, answer: Schema) -> Schem
         statuses |= {401, 403, 429, 503}
     if operation.method == "post":
         statuses |= {413, 415}
-    refused = {
+    refusals = {
         str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"}
         for status in sorted(statuses)
     }
-    return {"200": {"description": "Success.", "content": _content(operation, answer)}, **refused}
+    content: Schema = {}
+    if operation.stream != "always":
+        content["application/json"] = {"schema": answer}
+    if operation.stream:
+        content["text/event-stream"] = {
+            "schema": {"type": "string", "description": f"Server-sent events, each a `{EVENT}`."},
+            "x-itemSchema": {"$ref": f"{COMPONENTS}{EVENT}"},
+            "x-resultSchema": answer,
+        }
+    return {"200": {"description": "Success.", "content": content}, **refusals}
 
 
-def _content(operation: ProtocolOperation, answer: Schema) -> Schema:
-    events = {
-        "schema": {"type": "string", "description": f"Server-sent events, each a `{EVENT}`."},
-        "x-itemSchema": {"$ref": f"{COMPONENTS}{EVENT}"},
-        "x-resultSchema": answer,
-    }
-    if operation.stream == "always":
-        return {"text/event-stream": events}
-    whole = {"application/json": {"schema": answer}}
-    return {**whole, "text/event-stream": events} if operation.stream else whole
-
-
-def _refusal(text: str, headers: tuple[str, ...]) -> Schema:
-    content = {"application/json": {"schema": {"$ref": f"{COMPONENTS}{ErrorBody.__name__}"}}}
-    described = {"headers": {name: RESPONSE_HEADERS[name] for name in headers}} if headers else {}
-    return {"description": text, **described, "content": content}
+def _error_response(text: str, headers: tuple[str, ...]) -> Schema:
+    response: Schema = {"description": text}
+    if headers:
+        response["headers"] = {name: RESPONSE_HEADERS[name] for name in headers}
+    body = {"$ref": f"{COMPONENTS}{ErrorBody.__name__}"}
+    response["content"] = {"application/json": {"schema": body}}
+    return response

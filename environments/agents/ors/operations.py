@@ -1,10 +1,9 @@
 """The operations of the protocol, as its OpenAPI document describes them, and the types of their
 answers.
 
-`openapi.py` makes the document of these. The requests are types of `wire.py`; the answers here are
-those that the endpoints put together as text, so that nothing but the document uses their types. A
-test compares the operations with `urls.py`, and every answer in the tests of the protocol with its
-type.
+`openapi.py` builds the document from these. The requests are types of `wire.py`; the answers here
+are those that the endpoints write as text, so only the document uses their types. A test compares
+the operations with `urls.py`, and every answer in the tests of the protocol with its type.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ IN_SESSION = (400, 404, 409, 410, 500, 503)
 
 _DESCRIBED_STREAM = (
     "The result is an event stream. Join the data of all `chunk` events and of the `end` event, in "
-    "order, and parse it "
-    "as JSON; a stream that ends with `error` has no result."
+    "order, and parse it as JSON; a stream that ends with `error` has no result."
 )
 
 _DELETE = ProtocolOperation(
@@ -114,8 +112,7 @@ _DELETE = ProtocolOperation(
     (400, 404, 503),
     headers=SESSION,
     description="Answers when the environment has been torn down and the end is recorded, and for "
-    "unknown ids too. "
-    "A 404 means that the session is another key's.",
+    "unknown ids too. A 404 means that the session is another key's.",
 )
 
 ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
@@ -143,8 +140,8 @@ ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
         wire.CreateSession,
         (*SESSION, "X-Secrets", "X-Run", "X-Step", "X-Model"),
         "Answers when the environment's object exists, without waiting for its setup. Give "
-        "`env_name`: without it, and "
-        "without X-Deployment, the first path of the session that names an environment decides.",
+        "`env_name`: without it, and without X-Deployment, the first path of the session that names "
+        "an environment decides.",
     ),
     "ping": ProtocolOperation(
         "post",
@@ -228,8 +225,7 @@ ENVIRONMENT_OPERATIONS: dict[str, ProtocolOperation] = {
         wire.ToolCall,
         SESSION,
         f"{_DESCRIBED_STREAM} A request that names the `task_id` of an earlier call of the session "
-        "gets the "
-        "result of that call; the tool doesn't run again.",
+        "gets the result of that call; the tool doesn't run again.",
         stream="always",
     ),
     "score_group": ProtocolOperation(

@@ -67,7 +67,9 @@ class Create(ProtocolView):
             sid=sid,
             owner=self.owner,
             environment=self._environment(message),
-            allowed_environments=self._allowed,
+            allowed_environments=frozenset(self.key.among(self.service.registry.names))
+            if self.key.hidden
+            else self.key.environments,
             spec=message.task_spec,
             split=message.split,
             index=message.index,
@@ -83,38 +85,25 @@ class Create(ProtocolView):
         )
 
     def _check_task(self, request: SessionRequest) -> None:
-        """Raises: Forbidden unless the key may play the task."""
+        """Check that the key may play the task. Raises: Forbidden."""
         if request.split is not None:
             self.key.check_split(request.split)
         elif self.key.splits is not None:
             raise Forbidden(
                 f"The API key {self.owner!r} may use some splits only, so it opens tasks by split "
-                "and index, not by "
-                "task_spec"
+                "and index, not by task_spec"
             )
 
     def _environment(self, message: wire.CreateSession) -> str | None:
-        """Return the environment to play; None if several are hosted and the session's first path has to name one."""
+        """Return the environment to play; None if several are hosted, so that the session's first
+        path has to name one."""
         default = self.default
         if message.env_name is not None:
             return self.named(message.env_name).name
         if self.deployment is not None:
             return self.deployment.name
-        return None if message.task_spec is None and self._has_several else default.name
-
-    @property
-    def _has_several(self) -> bool:
-        """Whether several environments are hosted, as far as the key may know."""
-        return sum(hosted.name not in self.key.hidden for hosted in self.service.registry) > 1
-
-    @property
-    def _allowed(self) -> frozenset[str] | None:
-        """Names of the environments that a path may bind the session to; None: all."""
-        return (
-            frozenset(self.key.among(self.service.registry.names))
-            if self.key.hidden
-            else self.key.environments
-        )
+        names = [name for name in self.service.registry.names if name not in self.key.hidden]
+        return None if message.task_spec is None and len(names) > 1 else default.name
 
 
 class Ping(ProtocolView):
@@ -126,7 +115,7 @@ class Ping(ProtocolView):
 
 
 class Delete(ProtocolView):
-    """POST /delete and /delete_session: end the episode. The response is the same for unknown ids."""
+    """POST /delete and /delete_session: end the episode. Unknown ids get the same response."""
 
     over_quota = "answer"
 

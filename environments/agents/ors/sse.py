@@ -19,7 +19,7 @@ from functools import cache
 
 from django_eventstream.utils import add_default_headers, sse_encode_event
 
-from environments.agents.http.response import Headers, Response
+from environments.agents.http.response import Headers, Response, header_pairs
 from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
 
@@ -32,11 +32,11 @@ _LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def event(kind: str, data: str) -> bytes:
-    """Return one encoded event. Data of one line, as all data except errors is, goes into a cached
-    template."""
+    """Return one encoded event. Data of one line goes into a cached template; only errors have more
+    lines."""
     if "\n" in data or "\r" in data:
-        encoded: str = sse_encode_event(kind, data)
-        return encoded.encode("utf-8", "replace")
+        text: str = sse_encode_event(kind, data)
+        return text.encode("utf-8", "replace")
     before, after = _template(kind)
     return b"%b%b%b" % (before, data.encode("utf-8", "replace"), after)
 
@@ -72,22 +72,24 @@ def events(result: CallResult, most: int = 1) -> list[bytes]:
     before, after = _template("chunk")
     between = (after + before).decode()
     groups = [first[start : start + most] for start in range(0, len(first), most)]
-    encoded = [
+    parts = [
         b"%b%b%b" % (before, between.join(group).encode("utf-8", "replace"), after)
         for group in groups
     ]
     if len(groups[-1]) < most:
-        encoded[-1] += event("end", last)
+        parts[-1] += event("end", last)
     else:
-        encoded.append(event("end", last))
-    return encoded
+        parts.append(event("end", last))
+    return parts
 
 
 def pieces(text: str) -> list[str]:
-    """Split `text` (compact ASCII JSON) into pieces of at most 4096 characters that neither start nor end with a space.
+    """Split `text` (compact ASCII JSON) into pieces of at most 4096 characters that neither start
+    nor end with a space.
 
-    The joined pieces are the same JSON. The text may differ where it was cut: a space there may have become its escape
-    `\\u0020`, which is safe because compact JSON has spaces only inside strings, and never within an escape.
+    The joined pieces are the same JSON. A space where the text was cut may have become its escape
+    `\\u0020`, which is safe because compact JSON has spaces only inside strings, and never within
+    an escape.
     """
     if len(text) <= MAX_PIECE_CHARACTERS:
         return [text]
@@ -112,8 +114,8 @@ def pieces(text: str) -> list[str]:
 def whole(call: Call) -> bytes:
     """Return all events of a finished call."""
     assert call.result is not None
-    encoded = events(call.result, EVENTS_PER_WRITE)
-    return b"".join([first_event(call), *encoded] if call.task_id else encoded)
+    parts = events(call.result, EVENTS_PER_WRITE)
+    return b"".join([first_event(call), *parts] if call.task_id else parts)
 
 
 async def stream(
@@ -162,11 +164,11 @@ def _headers() -> Headers:
     CORS headers."""
     defaults: dict[str, str] = {}
     add_default_headers(defaults, None)
-    kept = {
-        "Cache-Control": defaults["Cache-Control"],
-        "X-Accel-Buffering": defaults["X-Accel-Buffering"],
-    }
-    pairs = {"Content-Type": "text/event-stream; charset=utf-8", **kept, "Connection": "keep-alive"}
-    return tuple(
-        (name.lower().encode("ascii"), value.encode("ascii")) for name, value in pairs.items()
+    return header_pairs(
+        {
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": defaults["Cache-Control"],
+            "X-Accel-Buffering": defaults["X-Accel-Buffering"],
+            "Connection": "keep-alive",
+        }
     )

@@ -26,7 +26,7 @@ class ListedTasksOfKey:
 
     source: TaskSource
     key: AgentKey
-    hosted: HostedEnvironment
+    environment: HostedEnvironment
     split: str
     is_sealed: bool
     is_readable: bool
@@ -34,13 +34,13 @@ class ListedTasksOfKey:
 
     @classmethod
     async def of(
-        cls, source: TaskSource, key: AgentKey, hosted: HostedEnvironment, split: str
+        cls, source: TaskSource, key: AgentKey, environment: HostedEnvironment, split: str
     ) -> ListedTasksOfKey:
         """Return the tasks. Raises: Forbidden if the key may not use the split."""
         key.check_split(split)
-        is_readable = await may_read_all(key, hosted, source)
-        is_sealed = not is_readable and await source.is_sealed(hosted.name, split)
-        return cls(source, key, hosted, split, is_sealed, is_readable)
+        is_readable = await may_read_all(key, environment, source)
+        is_sealed = not is_readable and await source.is_sealed(environment.name, split)
+        return cls(source, key, environment, split, is_sealed, is_readable)
 
     @property
     def _is_plain(self) -> bool:
@@ -48,53 +48,52 @@ class ListedTasksOfKey:
 
     async def one(self, index: int) -> str:
         """Return the JSON of one task."""
-        text = await self.source.get(self.hosted.name, self.split, index)
+        text = await self.source.get(self.environment.name, self.split, index)
         if self._is_plain:
             return text
-        count = await self.source.count(self.hosted.name, self.split) if index < 0 else 0
-        return self._shown(text, index + count)
+        count = await self.source.count(self.environment.name, self.split) if index < 0 else 0
+        return self._readable(text, index + count)
 
     async def all(self) -> Chunks:
         """Yield the JSON of all tasks in chunks."""
-        async for chunk in self._converted(self.source.tasks(self.hosted.name, self.split), 0):
+        async for chunk in self._converted(self.source.tasks(self.environment.name, self.split), 0):
             yield chunk
 
     async def range(self, start: int | None, stop: int | None) -> Chunks:
         """Yield the JSON of some tasks in chunks."""
-        chunks, first = self.source.range(self.hosted.name, self.split, start, stop), 0
+        chunks, first = self.source.range(self.environment.name, self.split, start, stop), 0
         if not self._is_plain:
-            first = slice(start, stop).indices(
-                await self.source.count(self.hosted.name, self.split)
-            )[0]
+            count = await self.source.count(self.environment.name, self.split)
+            first = slice(start, stop).indices(count)[0]
         async for chunk in self._converted(chunks, first):
             yield chunk
 
     async def _converted(self, chunks: Chunks, first: int) -> Chunks:
         async for chunk in chunks:
-            yield (
-                chunk
-                if self._is_plain
-                else await asyncio.to_thread(self._shown_chunk, chunk, first)
-            )
+            if self._is_plain:
+                yield chunk
+                continue
+            yield await asyncio.to_thread(self._readable_chunk, chunk, first)
             first += len(chunk)
 
-    def _shown_chunk(self, chunk: Sequence[str], first: int) -> list[str]:
-        return [self._shown(text, index) for index, text in enumerate(chunk, first)]
+    def _readable_chunk(self, chunk: Sequence[str], first: int) -> list[str]:
+        return [self._readable(text, index) for index, text in enumerate(chunk, first)]
 
-    def _shown(self, text: str, index: int) -> str:
+    def _readable(self, text: str, index: int) -> str:
         """Return what the key may read of a task, with a reference: its content alone would not be
         this task."""
-        shown = text
+        spec = text
         if not self.is_readable:
-            shown = visible_spec(text, self.hosted.hidden_fields, is_sealed=self.is_sealed)
-        return TaskReference(self.split, index, public_hash(content_hash(text))).added_to(shown)
+            spec = visible_spec(text, self.environment.hidden_fields, is_sealed=self.is_sealed)
+        return TaskReference(self.split, index, public_hash(content_hash(text))).added_to(spec)
 
 
-async def may_read_all(key: AgentKey, hosted: HostedEnvironment, source: TaskSource) -> bool:
+async def may_read_all(key: AgentKey, environment: HostedEnvironment, source: TaskSource) -> bool:
     """Return whether the key may read all tasks of the environment: none has hidden fields or is in
     a sealed split."""
     return key.may(CURATE) or (
-        hosted.hidden_fields == frozenset() and not await source.has_sealed_split(hosted.name)
+        environment.hidden_fields == frozenset()
+        and not await source.has_sealed_split(environment.name)
     )
 
 
@@ -113,12 +112,10 @@ async def resolved(
     if request.environment is None or request.spec is None:
         return request
     if reference is None:
-        reads_all = key.may(CURATE) or await may_read_all(
-            key, registry.get(request.environment), source
-        )
-        return request if reads_all else replace(request, is_sent=True)
+        if await may_read_all(key, registry.get(request.environment), source):
+            return request
+        return replace(request, is_sent=True)
     key.check_split(reference.split)
-    reference.check(
-        content_hash(await source.get(request.environment, reference.split, reference.index))
-    )
+    spec = await source.get(request.environment, reference.split, reference.index)
+    reference.check(content_hash(spec))
     return replace(request, spec=None, split=reference.split, index=reference.index)

@@ -3,7 +3,7 @@ segment."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern, path
+from django.urls import path
 
 from environments.agents.http.view import ProtocolView
 from environments.agents.ors import calls, discovery, documents, sessions
@@ -41,15 +41,10 @@ DOCUMENT_PATHS: dict[str, type[ProtocolView]] = {
 }
 
 
-def _paths() -> list[URLPattern]:
-    described = [path(file, view.as_view()) for file, view in DOCUMENT_PATHS.items()]
-    bare = [
-        path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()
-    ]
-    named = [
-        path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()
-    ]
-    return [*bare, *named, *described]
-
-
-urlpatterns = _paths()
+_PATHS = {
+    **ROOT_PATHS,
+    **ENVIRONMENT_PATHS,
+    **{f"<str:env_name>/{word}": view for word, view in ENVIRONMENT_PATHS.items()},
+    **DOCUMENT_PATHS,
+}
+urlpatterns = [path(route, view.as_view()) for route, view in _PATHS.items()]
