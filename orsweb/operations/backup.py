@@ -1,10 +1,9 @@
 """Backups of the database, taken while servers play, and restored into an empty place.
 
 SQLite: a copy by its online backup API within one read transaction, so that it holds one moment and
-writers go on. PostgreSQL: `pg_dump` and `pg_restore`, which are kept in step with every version of
-the database; nothing of our own would be. A backup has the same suffix as its kind, is complete or
-does not exist, and only its owner can read it. It is read once before it gets its name, so that a
-damaged one never takes the place of a good one.
+writers go on. PostgreSQL: `pg_dump` and `pg_restore`, which follow every version of the database. A
+backup is complete or does not exist, and only its owner can read it. It is read once before it gets
+its name, so that a damaged one never takes the place of a good one.
 """
 
 from __future__ import annotations
@@ -65,17 +64,15 @@ def backup(target: Path, progress: Progress) -> int:
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
     try:
-        is_sqlite = connection.vendor == "sqlite"
-        (_backup_sqlite if is_sqlite else _backup_postgresql)(partial, progress)
+        _database().back_up(partial, progress)
         _flush(partial)
-        (_check_sqlite if is_sqlite else _check_postgresql)(partial)
+        _database().check(partial)
         partial.rename(target)
         _flush(target.parent)
     except Damaged as damage:
         raise BackupRefused(
             f"The copy is damaged, so there is no backup: {damage}. Keep those that you have. If "
-            "the database itself "
-            "is damaged, which doctor says, restore the latest."
+            "the database itself is damaged, which doctor says, restore the latest."
         ) from damage
     finally:
         partial.unlink(missing_ok=True)
@@ -83,10 +80,10 @@ def backup(target: Path, progress: Progress) -> int:
 
 
 def restore(source: Path, *, replaces: bool) -> Path | None:
-    """Make the database what `source` says. The caller holds the lock of the database.
+    """Replace the database by the backup `source`. The caller holds the lock of the database.
 
-    `replaces`: also where the database holds something already. On SQLite that is kept, in the file
-    that is returned. Raises: BackupRefused; OSError, sqlite3.Error.
+    `replaces`: even if the database is not empty. On SQLite its old file is kept and returned.
+    Raises: BackupRefused; OSError, sqlite3.Error.
     """
     _check_kind(source)
     if connection.vendor == "postgresql":
@@ -94,13 +91,13 @@ def restore(source: Path, *, replaces: bool) -> Path | None:
     if not replaces and _holds_something():
         raise BackupRefused(
             "This database holds something already. Restore into an empty one (another "
-            "ORSWEB_DATA_DIR or "
-            "DATABASE_URL), or add --replace."
+            "ORSWEB_DATA_DIR or DATABASE_URL), or add --replace."
         )
-    if connection.vendor == "sqlite":
-        return _restore_sqlite(source)
-    _restore_postgresql(source)
-    return None
+    return _database().restore(source)
+
+
+def _database() -> _Sqlite | _Postgresql:
+    return _Sqlite() if connection.vendor == "sqlite" else _Postgresql()
 
 
 def _check_kind(source: Path) -> None:
@@ -117,8 +114,7 @@ def _check_kind(source: Path) -> None:
     if log.exists() and log.stat().st_size:
         raise BackupRefused(
             f"{source} is a part of a database, whose other part is {log}: nothing that backup has "
-            "written. Join them "
-            f"first: sqlite3 {source} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+            f"written. Join them first: sqlite3 {source} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         )
 
 
@@ -143,16 +139,14 @@ def _holds_something() -> bool:
 def _check_content(copy: Path, source: Path) -> None:
     """Check what is in `source`, of which `copy` is a copy or the file itself. Raises:
     BackupRefused."""
-    is_sqlite = connection.vendor == "sqlite"
+    database = _database()
     try:
-        (_check_sqlite if is_sqlite else _check_postgresql)(copy)
+        database.check(copy)
     except Damaged as damage:
         raise BackupRefused(f"{source} is damaged: {damage}.") from damage
-    if not (_is_ours_sqlite if is_sqlite else _is_ours_postgresql)(copy):
+    if not database.is_ours(copy):
         raise BackupRefused(f"{source} is not a backup of orsweb: it has no table {_OURS}.")
-    if newer := pending_migrations.newer_than_this(
-        (_migrations_sqlite if is_sqlite else _migrations_postgresql)(copy)
-    ):
+    if newer := pending_migrations.newer_than_this(database.migrations(copy)):
         raise BackupRefused(f"{source} {newer}. Restore it with that version.")
 
 
@@ -168,82 +162,82 @@ def _flush(path: Path) -> None:
 # --- SQLite ---------------------------------------------------------------------------------------
 
 
-def _backup_sqlite(partial: Path, progress: Progress) -> None:
-    """Raises: Damaged."""
-    source, copy = sqlite3.connect(_file(), isolation_level=None), sqlite3.connect(partial)
-    with _damage_noted(), closing(source), closing(copy):
-        source.execute("BEGIN")
-        # takes the snapshot; without it, writers start it over
-        source.execute("SELECT COUNT(*) FROM sqlite_master")
-        source.backup(
-            copy,
-            pages=PAGES,
-            sleep=0,
-            progress=lambda status, left, total: progress(total - left, total),
-        )
-        copy.execute("PRAGMA journal_mode = DELETE")  # the file alone is the database
+class _Sqlite:
+    """Copies and checks files of SQLite."""
 
-
-def _restore_sqlite(source: Path) -> Path | None:
-    file = _file()
-    partial, kept = file.with_name(f"{file.name}.restoring"), None
-    partial.unlink(missing_ok=True)
-    try:
-        partial.touch(mode=0o600)
-        shutil.copyfile(source, partial)
-        _check_content(partial, source)
-        _flush(partial)
-        connection.close()
-        if file.exists() and _has_tables(file):
-            kept = file.with_name(
-                f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+    def back_up(self, partial: Path, progress: Progress) -> None:
+        """Copy the database to the file `partial`. Raises: Damaged."""
+        source, copy = sqlite3.connect(_file(), isolation_level=None), sqlite3.connect(partial)
+        with _damage_noted(), closing(source), closing(copy):
+            source.execute("BEGIN")
+            # takes the snapshot; without it, writers start it over
+            source.execute("SELECT COUNT(*) FROM sqlite_master")
+            source.backup(
+                copy,
+                pages=PAGES,
+                sleep=0,
+                progress=lambda status, left, total: progress(total - left, total),
             )
-            # it may be damaged
-            with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:
-                old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            file.rename(kept)
-        for rest in ("-wal", "-shm"):
-            beside = file.with_name(f"{file.name}{rest}")
-            if kept and beside.exists():
-                beside.rename(kept.with_name(f"{kept.name}{rest}"))
-            beside.unlink(missing_ok=True)
-        partial.rename(file)
-        _flush(file.parent)
-    finally:
+            copy.execute("PRAGMA journal_mode = DELETE")  # the file alone is the database
+
+    def check(self, file: Path) -> None:
+        """Read the whole file. Raises: Damaged.
+
+        A quick_check would take a fifth of the time, but reads no index and follows no reference.
+        """
+        with _damage_noted(), _unchanged(file) as database:
+            [integrity] = database.execute("PRAGMA integrity_check(1)").fetchone()
+            orphan = database.execute("PRAGMA foreign_key_check").fetchone()
+        if integrity != "ok":
+            raise Damaged(integrity)
+        if orphan:
+            raise Damaged(f"rows of {orphan[0]} refer to rows of {orphan[2]} that are gone")
+
+    def is_ours(self, file: Path) -> bool:
+        with _unchanged(file) as database:
+            rows = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_OURS])
+            return rows.fetchone() is not None
+
+    def migrations(self, file: Path) -> set[tuple[str, str]]:
+        """Return the application and the name of each migration."""
+        with _unchanged(file) as database:
+            return set(database.execute("SELECT app, name FROM django_migrations"))
+
+    def restore(self, source: Path) -> Path | None:
+        file = _file()
+        partial, old_file = file.with_name(f"{file.name}.restoring"), None
         partial.unlink(missing_ok=True)
-    return kept
+        try:
+            partial.touch(mode=0o600)
+            shutil.copyfile(source, partial)
+            _check_content(partial, source)
+            _flush(partial)
+            connection.close()
+            if file.exists() and _has_tables(file):
+                old_file = file.with_name(
+                    f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+                )
+                # it may be damaged
+                with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:
+                    old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                file.rename(old_file)
+            for rest in ("-wal", "-shm"):
+                beside = file.with_name(f"{file.name}{rest}")
+                if old_file and beside.exists():
+                    beside.rename(old_file.with_name(f"{old_file.name}{rest}"))
+                beside.unlink(missing_ok=True)
+            partial.rename(file)
+            _flush(file.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+        return old_file
 
 
 def _has_tables(file: Path) -> bool:
     """Return whether a database holds anything, or may: opening a new one already writes a page."""
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as opened:
-        return bool(opened.execute("SELECT 1 FROM sqlite_master").fetchone())
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as database:
+        return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
     return True
-
-
-def _check_sqlite(file: Path) -> None:
-    """Raises: Damaged. A quick_check would take a fifth of the time, but reads no index and follows
-    no reference."""
-    with _damage_noted(), _unchanged(file) as opened:
-        [found] = opened.execute("PRAGMA integrity_check(1)").fetchone()
-        orphan = opened.execute("PRAGMA foreign_key_check").fetchone()
-    if found != "ok":
-        raise Damaged(found)
-    if orphan:
-        raise Damaged(f"rows of {orphan[0]} refer to rows of {orphan[2]} that are gone")
-
-
-def _is_ours_sqlite(file: Path) -> bool:
-    with _unchanged(file) as opened:
-        return bool(
-            opened.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_OURS]).fetchone()
-        )
-
-
-def _migrations_sqlite(file: Path) -> set[tuple[str, str]]:
-    """Return the application and the name of each migration."""
-    with _unchanged(file) as opened:
-        return set(opened.execute("SELECT app, name FROM django_migrations"))
 
 
 @contextmanager
@@ -268,58 +262,67 @@ def _file() -> Path:
 # --- PostgreSQL -----------------------------------------------------------------------------------
 
 
-def _backup_postgresql(partial: Path, progress: Progress) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        size = cursor.fetchone()[0]
-    command = ["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={partial}"]
-    with _running(command) as process:
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
-            progress(min(partial.stat().st_size, size), size)
+class _Postgresql:
+    """Runs the client programs of PostgreSQL."""
 
+    def back_up(self, partial: Path, progress: Progress) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_database_size(current_database())")
+            size = cursor.fetchone()[0]
+        command = [
+            "pg_dump",
+            "--format=custom",
+            "--no-owner",
+            "--no-privileges",
+            f"--file={partial}",
+        ]
+        with _running(command) as process:
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+                progress(min(partial.stat().st_size, size), size)
 
-def _check_postgresql(file: Path) -> None:
-    """Raises: Damaged. The list of what is in it is not enough: it stands at the beginning of the
-    file."""
-    try:
-        with _running(["pg_restore", f"--file={os.devnull}", str(file)]) as process:
+    def check(self, file: Path) -> None:
+        """Read the whole file, as its list of contents is only at its beginning. Raises: Damaged."""
+        try:
+            with _running(["pg_restore", f"--file={os.devnull}", str(file)]) as process:
+                process.wait()
+        except BackupRefused as refusal:
+            if shutil.which("pg_restore") is None:
+                raise
+            raise Damaged(str(refusal).rstrip(".")) from refusal
+
+    def is_ours(self, file: Path) -> bool:
+        with _running(["pg_restore", "--list", str(file)], stdout=subprocess.PIPE) as process:
+            return f" {_OURS} " in process.stdout.read()
+
+    def migrations(self, file: Path) -> set[tuple[str, str]]:
+        """Return the application and the name of each migration."""
+        command = ["pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(file)]
+        with _running(command, stdout=subprocess.PIPE) as process:
+            rows = process.stdout.read().partition("\nCOPY ")[2].partition("\n\\.\n")[0]
+        cells = [line.split("\t") for line in rows.splitlines()[1:]]
+        return {(app, name) for _, app, name, _ in cells}
+
+    def restore(self, source: Path) -> Path | None:
+        _check_content(source, source)
+        options = [
+            "--clean",
+            "--if-exists",
+            "--no-owner",
+            "--no-privileges",
+            "--single-transaction",
+            "--exit-on-error",
+        ]
+        command = [
+            "pg_restore",
+            *options,
+            f"--dbname={connection.settings_dict['NAME']}",
+            str(source),
+        ]
+        with _tables_set_aside(), _running(command) as process:
             process.wait()
-    except BackupRefused as refusal:
-        if shutil.which("pg_restore") is None:
-            raise
-        raise Damaged(str(refusal).rstrip(".")) from refusal
-
-
-def _is_ours_postgresql(file: Path) -> bool:
-    with _running(["pg_restore", "--list", str(file)], stdout=subprocess.PIPE) as process:
-        return f" {_OURS} " in process.stdout.read()
-
-
-def _migrations_postgresql(file: Path) -> set[tuple[str, str]]:
-    """Return the application and the name of each migration."""
-    command = ["pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(file)]
-    with _running(command, stdout=subprocess.PIPE) as process:
-        lines = (
-            process.stdout.read().partition("\nCOPY ")[2].partition("\n\\.\n")[0].splitlines()[1:]
-        )
-    return {(app, name) for _, app, name, _ in (line.split("\t") for line in lines)}
-
-
-def _restore_postgresql(source: Path) -> None:
-    _check_content(source, source)
-    options = [
-        "--clean",
-        "--if-exists",
-        "--no-owner",
-        "--no-privileges",
-        "--single-transaction",
-        "--exit-on-error",
-    ]
-    command = ["pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(source)]
-    with _tables_set_aside(), _running(command) as process:
-        process.wait()
+        return None
 
 
 @contextmanager
@@ -352,9 +355,8 @@ def _bring_back() -> None:
         if connection.introspection.table_names(cursor):
             raise BackupRefused(
                 "A restore was killed before it had ended: what the database held is in the "
-                f"schema {ASIDE}, and there "
-                "are other tables now. Drop what you do not need, for instance: DROP SCHEMA "
-                f"{ASIDE} CASCADE"
+                f"schema {ASIDE}, and there are other tables now. Drop what you do not need, for "
+                f"instance: DROP SCHEMA {ASIDE} CASCADE"
             )
         cursor.execute(f"SET search_path TO {ASIDE}")
     _execute(*_moves(own), f"DROP SCHEMA {ASIDE}")
@@ -395,20 +397,18 @@ def _running(command: Sequence[str], stdout: int | None = None) -> Any:
     finally:
         if process.poll() is None:
             process.kill()
-        said = process.communicate()[1]
+        output = process.communicate()[1]
     if process.returncode:
-        raise BackupRefused(f"{command[0]} failed: {' '.join(said.split())[-500:]}")
+        raise BackupRefused(f"{command[0]} failed: {' '.join(output.split())[-500:]}")
 
 
 def _variables(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return what libpq has to know, as variables: arguments of a process can be read by
-    everybody."""
-    given = {"PGHOST": config["HOST"], "PGPORT": config["PORT"], "PGUSER": config["USER"]}
-    given |= {"PGPASSWORD": config["PASSWORD"], "PGDATABASE": config["NAME"]}
+    """Return the settings of libpq as variables, because everybody can read the arguments of a
+    process."""
+    variables = {"PGHOST": config["HOST"], "PGPORT": config["PORT"], "PGUSER": config["USER"]}
+    variables |= {"PGPASSWORD": config["PASSWORD"], "PGDATABASE": config["NAME"]}
     options = config.get("OPTIONS", {})
-    given |= {
-        f"PG{name.upper()}": options[name]
-        for name in ("host", "sslmode", "sslrootcert")
-        if name in options
-    }
-    return {name: str(value) for name, value in given.items() if value}
+    for name in ("host", "sslmode", "sslrootcert"):
+        if name in options:
+            variables[f"PG{name.upper()}"] = options[name]
+    return {name: str(value) for name, value in variables.items() if value}

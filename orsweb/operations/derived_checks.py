@@ -3,7 +3,7 @@ components, search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from django.db.models import Count, Max, Sum
 
@@ -31,7 +31,7 @@ _STORED = "environments_taskstatistics"
 _KEYS = ('"by"', '"key"')
 
 
-def _task_statistics() -> Iterator[DoctorProblem]:
+def check_task_statistics() -> Iterator[DoctorProblem]:
     """Compare statistics of tasks with the record. While agents play, some may have ended between
     the two queries."""
     due = {environment.pk for environment in stale()}
@@ -43,15 +43,16 @@ def _task_statistics() -> Iterator[DoctorProblem]:
         )
     for environment in Environment.objects.exclude(pk__in=due):
         columns = ", ".join(f'"{name}"' for name in (*COLUMNS[:7], *COLUMNS[10:14]))
-        stored = f"SELECT {columns} FROM {_STORED} WHERE environment_id = %s AND (attempts > 0 OR {_KINDS})"  # nosec B608 # only our own names
-        counted = f"SELECT * FROM ({recorded_sql('e.environment_id = %s')}) AS counted"  # nosec B608 # only our own names
-        kept = {row[:4]: row[4:] for row in rows(stored, [environment.pk])}
-        found = {row[:4]: (*row[4:7], *row[10:14]) for row in rows(counted, [environment.pk])}
-        found = {key: row for key, row in found.items() if row[0] or any(row[3:])}
-        if wrong := [
-            key[0] for key in kept.keys() | found.keys() if kept.get(key) != found.get(key)
-        ]:
-            tasks = sorted({int(str(task)) for task in wrong})
+        stored_sql = f"SELECT {columns} FROM {_STORED} WHERE environment_id = %s AND (attempts > 0 OR {_KINDS})"  # nosec B608 # only our own names
+        record_sql = f"SELECT * FROM ({recorded_sql('e.environment_id = %s')}) AS counted"  # nosec B608 # only our own names
+        stored_rows = {row[:4]: row[4:] for row in rows(stored_sql, [environment.pk])}
+        record_rows = {
+            row[:4]: (*row[4:7], *row[10:14]) for row in rows(record_sql, [environment.pk])
+        }
+        record_rows = {key: row for key, row in record_rows.items() if row[0] or any(row[3:])}
+        keys = stored_rows.keys() | record_rows.keys()
+        wrong = {key[0] for key in keys if stored_rows.get(key) != record_rows.get(key)}
+        if tasks := sorted(int(str(task)) for task in wrong):
             yield DoctorProblem(
                 f"Statistics of {len(tasks):,} tasks of {environment} differ from their episodes: "
                 f"{named(tasks, len(tasks))}.",
@@ -72,7 +73,7 @@ def _followed(name: str) -> int:
     return Progress.objects.filter(name=name).aggregate(place=Max("end_number"))["place"] or 0
 
 
-def _lag() -> Iterator[DoctorProblem]:
+def check_lag() -> Iterator[DoctorProblem]:
     newest = newest_end()
     for part in make_parts():
         if newest - _followed(part.name) > MAX_LAG:
@@ -83,7 +84,7 @@ def _lag() -> Iterator[DoctorProblem]:
             )
 
 
-def _blocks() -> Iterator[DoctorProblem]:
+def check_blocks() -> Iterator[DoctorProblem]:
     """Compare the number of episodes in the blocks of each scope with the episodes up to the last
     block."""
     blocks = CurveBlock.objects.filter(level=0).order_by().values_list("scope", "scope_id")
@@ -98,15 +99,15 @@ def _blocks() -> Iterator[DoctorProblem]:
         )
 
 
-def _spans() -> Iterator[DoctorProblem]:
+def check_spans() -> Iterator[DoctorProblem]:
     place = _followed("steps")
     spans = StepSpan.objects.order_by().values_list("scope", "scope_id").annotate(n=Sum("episodes"))
     wrong = list[str]()
     for scope, pk, episodes in spans:
-        ended = Episode.objects.filter(
+        episodes_of_scope = Episode.objects.filter(
             **{scope: pk}, status="ended", end_number__lte=place, run_step__isnull=False
         )
-        if (there := ended.count()) != episodes:
+        if (there := episodes_of_scope.count()) != episodes:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
     if wrong and place == _followed("steps"):
         yield DoctorProblem(
@@ -116,15 +117,14 @@ def _spans() -> Iterator[DoctorProblem]:
         )
 
 
-def _activity() -> Iterator[DoctorProblem]:
+def check_activity() -> Iterator[DoctorProblem]:
     days = Activity.objects.filter(period=86400).order_by().values_list("environment_id")
-    counted = dict(days.annotate(n=Sum("episodes")))
-    ended = Episode.objects.filter(status="ended", end_number__lte=_followed("activity")).order_by()
-    there = dict(ended.values_list("environment_id").annotate(n=Count("pk")))
-    wrong = sorted(
-        pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0)
-    )
-    if wrong:
+    counts = dict(days.annotate(n=Sum("episodes")))
+    episodes = Episode.objects.filter(
+        status="ended", end_number__lte=_followed("activity")
+    ).order_by()
+    there = dict(episodes.values_list("environment_id").annotate(n=Count("pk")))
+    if wrong := _differences(counts, there):
         yield DoctorProblem(
             "Activity counts other episodes than there are: environment "
             f"{named(wrong, len(wrong))}.",
@@ -132,18 +132,15 @@ def _activity() -> Iterator[DoctorProblem]:
         )
 
 
-def _run_tasks() -> Iterator[DoctorProblem]:
-    counted = dict(RunTask.objects.order_by().values_list("run_id").annotate(n=Sum("attempts")))
+def check_run_tasks() -> Iterator[DoctorProblem]:
+    counts = dict(RunTask.objects.order_by().values_list("run_id").annotate(n=Sum("attempts")))
     rollouts = (
         Episode.objects.rollouts()
         .filter(run__isnull=False, end_number__lte=_followed("run_tasks"))
         .order_by()
     )
     there = dict(rollouts.values_list("run_id").annotate(n=Count("pk")))
-    wrong = sorted(
-        pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0)
-    )
-    if wrong:
+    if wrong := _differences(counts, there):
         yield DoctorProblem(
             "Comparisons of runs count other rollouts than there are: run "
             f"{named(wrong, len(wrong))}.",
@@ -151,7 +148,13 @@ def _run_tasks() -> Iterator[DoctorProblem]:
         )
 
 
-def _search() -> Iterator[DoctorProblem]:
+def _differences(counts: Mapping[int, int], others: Mapping[int, int]) -> list[int]:
+    """Return the ids whose counts differ."""
+    ids = counts.keys() | others.keys()
+    return sorted(pk for pk in ids if counts.get(pk, 0) != others.get(pk, 0))
+
+
+def check_search() -> Iterator[DoctorProblem]:
     documents, place = TranscriptText.objects.filter(part=0).count(), _followed("text")
     there = Episode.objects.filter(status="ended", end_number__lte=place).count()
     # more may wait to be indexed again
@@ -159,13 +162,13 @@ def _search() -> Iterator[DoctorProblem]:
         yield DoctorProblem(f"Search knows {documents:,} of {there:,} episodes.", REBUILD)
 
 
-def _components() -> Iterator[DoctorProblem]:
-    if gone := [pk for (pk,) in rows(_ORPHANED_COMPONENTS)]:
-        sentence = f"{len(gone):,} components of rewards belong to episodes that are gone."
+def check_components() -> Iterator[DoctorProblem]:
+    if orphans := [pk for (pk,) in rows(_ORPHANED_COMPONENTS)]:
+        sentence = f"{len(orphans):,} components of rewards belong to episodes that are gone."
         yield DoctorProblem(sentence, REBUILD)
 
 
-def _loose_blobs() -> Iterator[DoctorProblem]:
+def check_loose_blobs() -> Iterator[DoctorProblem]:
     if waiting := LooseBlob.objects.count():
         yield DoctorProblem(
             f"{waiting:,} blobs wait for a check whether anything needs them.",
@@ -175,13 +178,13 @@ def _loose_blobs() -> Iterator[DoctorProblem]:
 
 
 DERIVED_CHECKS = (
-    DoctorCheck("Everything derived has followed the record", _lag),
-    DoctorCheck("Statistics of tasks are those of their episodes", _task_statistics),
-    DoctorCheck("Curves count the episodes that there are", _blocks),
-    DoctorCheck("Curves by training step count the episodes that there are", _spans),
-    DoctorCheck("Activity counts the episodes that there are", _activity),
-    DoctorCheck("Comparisons of runs count the rollouts that there are", _run_tasks),
-    DoctorCheck("Search knows the episodes that there are", _search),
-    DoctorCheck("Components of rewards have their episodes", _components),
-    DoctorCheck("No blob waits for its deletion", _loose_blobs),
+    DoctorCheck("Everything derived has followed the record", check_lag),
+    DoctorCheck("Statistics of tasks are those of their episodes", check_task_statistics),
+    DoctorCheck("Curves count the episodes that there are", check_blocks),
+    DoctorCheck("Curves by training step count the episodes that there are", check_spans),
+    DoctorCheck("Activity counts the episodes that there are", check_activity),
+    DoctorCheck("Comparisons of runs count the rollouts that there are", check_run_tasks),
+    DoctorCheck("Search knows the episodes that there are", check_search),
+    DoctorCheck("Components of rewards have their episodes", check_components),
+    DoctorCheck("No blob waits for its deletion", check_loose_blobs),
 )

@@ -35,7 +35,8 @@ METRICS_HEADERS = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Ready(ProtocolView):
-    """GET /ready: 200 if every check is met, else 503, with the checks for those who may read them."""
+    """GET /ready: 200 if every check is met, or 503, with the checks for those who may read
+    them."""
 
     authenticators = ANYBODY
     scopes = ()
@@ -53,7 +54,8 @@ class Ready(ProtocolView):
         )
 
     def _may_read_checks(self) -> bool:
-        """Raises: AuthenticationFailed, Forbidden for a key that was sent and is not in force, or may not read them."""
+        """Return whether the sender may read the checks. Raises: AuthenticationFailed or Forbidden
+        for a key that is not in force, or that may not."""
         meta = self.http_request.META
         if conf.has_keys() and sent_key(meta):
             try:
@@ -66,7 +68,7 @@ class Ready(ProtocolView):
 
 
 class Metrics(ProtocolView):
-    """GET /metrics: the server's figures, in the text format of Prometheus; those of all servers on its port."""
+    """GET /metrics: the figures of all servers on this port, in the text format of Prometheus."""
 
     scopes = (MONITOR,)
 
@@ -75,22 +77,26 @@ class Metrics(ProtocolView):
         load = await load_of(self.service)
         text = await asyncio.to_thread(_metrics_text, load, checks)
         ownership = ownership_or_none()
-        if ownership is None or conf.processes() == 1 or self._is_asked_by(ownership.membership):
+        if ownership is None or conf.processes() == 1 or self._is_from(ownership.membership):
             return Response(text, headers=METRICS_HEADERS)
         from orsweb.operations.metrics import label_of, merged
 
         texts = {label_of(conf.cluster_address()): text.decode()}
-        beside = [peer for peer in ownership.membership.peers.values() if _is_beside(peer)]
-        answers = await asyncio.gather(*(self._ask(peer, ownership.membership) for peer in beside))
-        texts |= {
-            label_of(peer.address): found
-            for peer, found in zip(beside, answers, strict=True)
-            if found
-        }
+        # those that the same `serve` has started
+        own_parent = conf.process_directory().parent
+        peers = [
+            peer
+            for peer in ownership.membership.peers.values()
+            if peer.directory is not None and peer.directory.parent == own_parent
+        ]
+        answers = await asyncio.gather(*(self._ask(peer, ownership.membership) for peer in peers))
+        for peer, answer in zip(peers, answers, strict=True):
+            if answer:
+                texts[label_of(peer.address)] = answer
         return Response(merged(dict(sorted(texts.items()))).encode(), headers=METRICS_HEADERS)
 
-    def _is_asked_by(self, membership: Membership) -> bool:
-        """Return whether a server of the same port asks."""
+    def _is_from(self, membership: Membership) -> bool:
+        """Return whether another server of the cluster sent the request."""
         token = self.http_request.META.get("HTTP_X_ORSWEB_PEER", "")
         return hmac.compare_digest(token.encode("latin-1"), membership.token.encode())
 
@@ -104,14 +110,9 @@ class Metrics(ProtocolView):
         return ""
 
 
-def _is_beside(peer: Peer) -> bool:
-    """Return whether the same `serve` has started this server and the other one."""
-    return peer.directory is not None and peer.directory.parent == conf.process_directory().parent
-
-
 def _metrics_text(load: ServerLoad, checks: Sequence[ReadyCheck]) -> bytes:
-    """Return the text, which takes milliseconds, so it is made on a thread."""
-    # its library is loaded by the servers that are asked
+    """Return the text, which takes milliseconds, so this runs on a thread."""
+    # only servers that get such a request load its library
     from orsweb.operations.metrics import metrics_text
 
     return metrics_text(load, checks)

@@ -43,8 +43,8 @@ class DoctorCheck:
 
 def named(ids: Sequence[object], total: int) -> str:
     """Return the first of some rows, for people to look them up."""
-    more = f" and {total - MAX_NAMED:,} more" if total > MAX_NAMED else ""
-    return ", ".join(str(one) for one in ids[:MAX_NAMED]) + more
+    names = ", ".join(map(str, ids[:MAX_NAMED]))
+    return f"{names} and {total - MAX_NAMED:,} more" if total > MAX_NAMED else names
 
 
 def rows(sql: str, values: Sequence[int] = ()) -> list[tuple[object, ...]]:
@@ -55,47 +55,49 @@ def rows(sql: str, values: Sequence[int] = ()) -> list[tuple[object, ...]]:
 
 def unusable(error: DatabaseError) -> DoctorProblem:
     """Return the problem that the database cannot be read."""
-    said = " ".join(str(error).split()).rstrip(".")
-    if "no such" in said or "does not exist" in said:
+    reason = " ".join(str(error).split()).rstrip(".")
+    if "no such" in reason or "does not exist" in reason:
         remedy = (
             f"Run {command_line.command('migrate')}; if nothing was left to migrate, restore the "
             "latest backup."
         )
-    elif "malformed" in said or "not a database" in said:
+    elif "malformed" in reason or "not a database" in reason:
         remedy = (
             "The file is damaged: stop the server, restore the latest backup, and look at the disk."
         )
     else:
         remedy = "See whether it runs, can be reached, and is the one that DATABASE_URL names."
-    return DoctorProblem(f"The database cannot be used: {said}.", remedy)
+    return DoctorProblem(f"The database cannot be used: {reason}.", remedy)
 
 
-def _migrations() -> Iterator[DoctorProblem]:
+def check_migrations() -> Iterator[DoctorProblem]:
     executor = MigrationExecutor(connection)
     if newer := pending_migrations.newer_than_this(executor.loader.applied_migrations):
         yield DoctorProblem(
             f"The database {newer}.", "Install that version, or restore a backup from before."
         )
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        names = named([f"{one.app_label}.{one.name}" for one, _ in plan], len(plan))
+        names = named(
+            [f"{migration.app_label}.{migration.name}" for migration, _ in plan], len(plan)
+        )
         yield DoctorProblem(
             f"Migrations are pending: {names}.", f"Run {command_line.command('migrate')}."
         )
 
 
-def _file() -> Iterator[DoctorProblem]:
+def check_database_file() -> Iterator[DoctorProblem]:
     if connection.vendor != "sqlite":
         return
-    found = rows("PRAGMA integrity_check(5)")
-    if found != [("ok",)]:
-        said = "; ".join(str(text) for (text,) in found)
+    results = rows("PRAGMA integrity_check(5)")
+    if results != [("ok",)]:
+        damage = "; ".join(str(text) for (text,) in results)
         yield DoctorProblem(
-            f"The database file is damaged: {said}.",
+            f"The database file is damaged: {damage}.",
             "Stop the server and restore the latest backup; look at the disk.",
         )
 
 
-def _disk() -> Iterator[DoctorProblem]:
+def check_disk() -> Iterator[DoctorProblem]:
     places = {"The data directory": Path(settings.DATA_DIR)}
     if connection.vendor == "sqlite":
         places["The database"] = Path(str(connection.settings_dict["NAME"])).resolve().parent
@@ -110,7 +112,7 @@ def _disk() -> Iterator[DoctorProblem]:
             )
 
 
-def _files() -> Iterator[DoctorProblem]:
+def check_file_modes() -> Iterator[DoctorProblem]:
     secret = [Path(settings.DATA_DIR), Path(settings.DATA_DIR) / "secret_key"]
     if connection.vendor == "sqlite":
         file = Path(str(connection.settings_dict["NAME"])).resolve()
@@ -123,19 +125,18 @@ def _files() -> Iterator[DoctorProblem]:
             )
 
 
-def _settings() -> Iterator[DoctorProblem]:
-    found = run_checks(include_deployment_checks=True)
-    for message in [message for message in found if not message.is_silenced()]:
-        yield DoctorProblem(
-            f"{message.msg.rstrip('.')} ({message.id}).", message.hint or "See docs/operations.md."
-        )
+def check_settings() -> Iterator[DoctorProblem]:
+    for message in run_checks(include_deployment_checks=True):
+        if not message.is_silenced():
+            sentence = f"{message.msg.rstrip('.')} ({message.id})."
+            yield DoctorProblem(sentence, message.hint or "See docs/operations.md.")
     if settings.DEBUG:
         yield DoctorProblem(
             "ORSWEB_DEBUG is on: pages show code and settings.", "Unset ORSWEB_DEBUG."
         )
 
 
-def _proxies() -> Iterator[DoctorProblem]:
+def check_proxies() -> Iterator[DoctorProblem]:
     if "*" in str(settings.FORWARDED_ALLOW_IPS).split(","):
         yield DoctorProblem(
             "FORWARDED_ALLOW_IPS=* lets every client say which address it has.",
@@ -150,10 +151,10 @@ def _proxies() -> Iterator[DoctorProblem]:
 
 
 PLACE_CHECKS = (
-    DoctorCheck("The database has all migrations", _migrations),
-    DoctorCheck("The database file is sound", _file),
-    DoctorCheck("The disk has room", _disk),
-    DoctorCheck("Only the server's user can read its files", _files),
-    DoctorCheck("Settings are those of a server in use", _settings),
-    DoctorCheck("Proxies and host names are set", _proxies),
+    DoctorCheck("The database has all migrations", check_migrations),
+    DoctorCheck("The database file is sound", check_database_file),
+    DoctorCheck("The disk has room", check_disk),
+    DoctorCheck("Only the server's user can read its files", check_file_modes),
+    DoctorCheck("Settings are those of a server in use", check_settings),
+    DoctorCheck("Proxies and host names are set", check_proxies),
 )

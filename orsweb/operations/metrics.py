@@ -1,6 +1,6 @@
 """The server's figures in the text format of Prometheus.
 
-Everything is read when it is asked for, from numbers that the server keeps anyway. Labels are names
+Each request reads everything anew, from numbers that the server keeps anyway. Labels are names
 of environments that are served, outcomes, causes (a bounded number) and names of threads: never
 sessions, tasks or keys.
 """
@@ -22,7 +22,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from environments import conf
-from environments.cluster.cluster_load import ClusterLoad
 from environments.runtime.bucket_counts import CountedValues
 from orsweb.operations.readiness import ReadyCheck
 from orsweb.operations.server_load import ServerLoad
@@ -56,8 +55,8 @@ class _Metrics(Collector):
         yield _gauge(
             "threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads]
         )
-        met = [((check.name,), check.is_met) for check in self._checks]
-        yield _gauge("ready", "1 for each check of /ready that is met", ["check"], met)
+        checks = [((check.name,), check.is_met) for check in self._checks]
+        yield _gauge("ready", "1 for each check of /ready that is met", ["check"], checks)
         values = [((check.name,), check.value) for check in self._checks if check.value is not None]
         yield _gauge("ready_value", "Value of each check of /ready, in its unit", ["check"], values)
 
@@ -71,29 +70,33 @@ class _Metrics(Collector):
                 name,
                 text,
                 ["environment"],
-                [((one or UNBOUND,), count) for one, count in counts.items()],
+                [((environment or UNBOUND,), count) for environment, count in counts.items()],
             )
-        played = sorted(play.counts.items())
+        environments = sorted(play.counts.items())
         yield _counter(
             "calls",
             "Tool calls that were answered",
             ["environment", "outcome"],
             [
                 ((name, outcome), count)
-                for name, one in played
-                for outcome, count in one.calls.items()
+                for name, counts in environments
+                for outcome, count in counts.calls.items()
             ],
         )
         yield _histogram(
             "call_seconds",
             "Time from a call's arrival to its recorded result",
-            [(name, one.seconds) for name, one in played],
+            [(name, counts.seconds) for name, counts in environments],
         )
         yield _counter(
             "call_errors",
             "Tool calls that failed, by the reason that is recorded",
             ["environment", "cause"],
-            [((name, cause), count) for name, one in played for cause, count in one.errors.items()],
+            [
+                ((name, cause), count)
+                for name, counts in environments
+                for cause, count in counts.errors.items()
+            ],
         )
         yield _counter(
             "episodes_ended",
@@ -101,42 +104,27 @@ class _Metrics(Collector):
             ["environment", "cause"],
             [
                 ((name, cause), count)
-                for name, one in played
-                for cause, count in one.endings.items()
+                for name, counts in environments
+                for cause, count in counts.endings.items()
             ],
         )
 
     def _of_workers(self) -> Iterator[Metric]:
         workers = sorted(self._load.workers.items())
-        for name, text, counts in (
-            (
-                "worker_processes",
-                "Worker processes that run",
-                [((one,), load.processes) for one, load in workers],
-            ),
-            (
-                "worker_sessions",
-                "Sessions that worker processes play",
-                [((one,), load.sessions) for one, load in workers],
-            ),
-            (
-                "worker_machines",
-                "Machines on which they run",
-                [((one,), load.machines) for one, load in workers],
-            ),
-            (
-                "worker_lag_seconds",
-                "Longest time that a worker process takes to answer a ping while it has a call",
-                [((one,), load.lag_seconds) for one, load in workers],
-            ),
-        ):
-            yield _gauge(name, text, ["environment"], counts)
-        deaths = [((one,), load.deaths) for one, load in workers]
+        for field, text in {
+            "processes": "Worker processes that run",
+            "sessions": "Sessions that worker processes play",
+            "machines": "Machines on which they run",
+            "lag_seconds": "Longest time that a worker process takes to answer a ping while it has "
+            "a call",
+        }.items():
+            samples = [((name,), getattr(load, field)) for name, load in workers]
+            yield _gauge(f"worker_{field}", text, ["environment"], samples)
         yield _counter(
             "worker_deaths",
             "Worker processes that ended while they had sessions",
             ["environment"],
-            deaths,
+            [((name,), load.deaths) for name, load in workers],
         )
 
     def _of_recorder(self) -> Iterator[Metric]:
@@ -179,50 +167,44 @@ class _Metrics(Collector):
 
     def _of_cluster(self) -> Iterator[Metric]:
         cluster = self._load.cluster
-        yield _gauge("cluster_servers", "Servers of the database that live", [], _living(cluster))
-        leading = [((), cluster.is_leader)] if cluster else []
-        yield _gauge("cluster_leader", "1 if this server leads", [], leading)
+        living, leaders, leases = list[Sample](), list[Sample](), list[Sample]()
+        passed_on: Mapping[str, int] = {}
+        taken_over: Mapping[str, int] = {}
+        if cluster is not None:
+            servers = cluster.servers
+            living.append(((), sum(server.ended is None for server in servers)))
+            leaders.append(((), cluster.is_leader))
+            own = sum(server.sessions for server in servers if server.id == cluster.own_id)
+            dead = sum(server.sessions for server in servers if server.ended is not None)
+            leases += [(("this server",), own), (("dead servers",), dead)]
+            passed_on, taken_over = cluster.passed_on, cluster.taken_over
+        yield _gauge("cluster_servers", "Servers of the database that live", [], living)
+        yield _gauge("cluster_leader", "1 if this server leads", [], leaders)
         yield _gauge(
-            "cluster_leases",
-            "Sessions that a server has, in the database",
-            ["of"],
-            _leases(cluster),
+            "cluster_leases", "Sessions that a server has, in the database", ["of"], leases
         )
-        passed_on, taken_over = (cluster.passed_on, cluster.taken_over) if cluster else ({}, {})
-        passed = [((outcome,), passed_on.get(outcome, 0)) for outcome in PASSED_ON]
+        requests = [((outcome,), passed_on.get(outcome, 0)) for outcome in PASSED_ON]
         yield _counter(
-            "passed_on_requests", "Requests passed on to another server", ["outcome"], passed
+            "passed_on_requests", "Requests passed on to another server", ["outcome"], requests
         )
-        taken = [((outcome,), taken_over.get(outcome, 0)) for outcome in TAKEN_OVER]
+        sessions = [((outcome,), taken_over.get(outcome, 0)) for outcome in TAKEN_OVER]
         yield _counter(
-            "taken_over_sessions", "Sessions taken over from dead servers", ["outcome"], taken
+            "taken_over_sessions", "Sessions taken over from dead servers", ["outcome"], sessions
         )
 
 
-Samples = Iterable[tuple[tuple[str, ...], float]]
+Sample = tuple[tuple[str, ...], float]
 
 
-def _living(cluster: ClusterLoad | None) -> Samples:
-    return [((), sum(server.ended is None for server in cluster.servers))] if cluster else []
-
-
-def _leases(cluster: ClusterLoad | None) -> Samples:
-    if cluster is None:
-        return []
-    own = sum(server.sessions for server in cluster.servers if server.id == cluster.own_id)
-    left = sum(server.sessions for server in cluster.servers if server.ended is not None)
-    return [(("this server",), own), (("dead servers",), left)]
-
-
-def _gauge(name: str, text: str, labels: list[str], samples: Samples) -> Metric:
+def _gauge(name: str, text: str, labels: list[str], samples: Iterable[Sample]) -> Metric:
     return _filled(GaugeMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
 
 
-def _counter(name: str, text: str, labels: list[str], samples: Samples) -> Metric:
+def _counter(name: str, text: str, labels: list[str], samples: Iterable[Sample]) -> Metric:
     return _filled(CounterMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Iterable[Sample]) -> Metric:
     for values, value in samples:
         family.add_metric(values, value)
     return family
@@ -233,10 +215,10 @@ def _histogram(name: str, text: str, samples: Iterable[tuple[str, CountedValues]
     pairs = list(samples)
     labels = [] if pairs and not pairs[0][0] else ["environment"]
     family = HistogramMetricFamily(f"orsweb_{name}", text, labels=labels)
-    for environment, counted in pairs:
-        bounds = [*map(floatToGoString, counted.bounds), "+Inf"]
-        buckets = list(zip(bounds, counted.cumulated(), strict=True))
-        family.add_metric([environment] if labels else [], buckets, counted.total)
+    for environment, values in pairs:
+        bounds = [*map(floatToGoString, values.bounds), "+Inf"]
+        buckets = list(zip(bounds, values.cumulated(), strict=True))
+        family.add_metric([environment] if labels else [], buckets, values.total)
     return family
 
 
@@ -246,8 +228,8 @@ _SAMPLE_NAME = re.compile(r"(\w+)(\{?)")
 
 
 def merged(texts: Mapping[str, str]) -> str:
-    """Return one text of what servers say, with the label `server` at each sample. `texts`: by the
-    label's value."""
+    """Return the texts of several servers as one, with the label `server` at each sample. `texts`:
+    by the label's value."""
     families: dict[str, list[str]] = {}
     for server, text in texts.items():
         samples: list[str] = []
@@ -257,14 +239,10 @@ def merged(texts: Mapping[str, str]) -> str:
                 if line not in samples:
                     samples.append(line)
             else:
-                samples.append(_labelled(line, server))
+                name, brace = _SAMPLE_NAME.match(line).groups()  # type: ignore[union-attr]  # each sample begins with its name
+                rest = line[len(name) + len(brace) :]
+                samples.append(f'{name}{{server="{server}"{"," if brace else "}"}{rest}')
     return "".join(f"{line}\n" for samples in families.values() for line in samples)
-
-
-def _labelled(line: str, server: str) -> str:
-    name, brace = _SAMPLE_NAME.match(line).groups()  # type: ignore[union-attr]  # each sample begins with its name
-    rest = line[len(name) + len(brace) :]
-    return f'{name}{{server="{server}"{"," if brace else "}"}{rest}'
 
 
 def label_of(address: str) -> str:

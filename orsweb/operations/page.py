@@ -1,8 +1,8 @@
-"""The operator's page: the figures of `/metrics` and `/ready` for people, fetched again every two
+"""The operator's page: the figures of `/metrics` and `/ready` for people, refreshed every two
 seconds.
 
-It does not wait for episodes to end, as other live pages do, because it has to show above all what
-stands still.
+Other live pages are refreshed when an episode ends. This one has to show above all what stands
+still.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from django.views.decorators.http import require_safe
 
 from environments import conf
 from environments.access.privacy import hidden_names, viewer_of
-from environments.cluster.cluster_load import ClusterLoad
 from environments.display import formats
 from environments.display.addresses import cannot_be_used, takes
 from environments.errors import Draining, NotPlaying
@@ -60,7 +59,7 @@ TAKEN_OVER = {
 """What the page calls the outcomes of ClusterCounts."""
 
 WORDS: Mapping[str, Callable[[float], str]] = {"disk": filesizeformat, "queue": "{:,.0f}".format}
-"""How values of checks are written that are no durations."""
+"""How the page writes values of checks that are no durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,9 @@ def operations(request: HttpRequest) -> HttpResponse:
     return render(request, template, _state(hidden_names(viewer_of(request.user))))
 
 
-def _state(hidden: frozenset[str]) -> dict[str, Any]:
-    """Return the template variables. `hidden`: names of the environments that do not exist for the
-    person."""
+def _state(private_names: frozenset[str]) -> dict[str, Any]:
+    """Return the template variables. `private_names`: of the environments that do not exist for
+    the person."""
     try:
         load, checks = ask_service(_read, MAX_WAIT_SECONDS)
     except (NotPlaying, Draining) as error:
@@ -109,17 +108,27 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
         return {"problem": HELD}
     supervisor = state_of_supervisor()
     refusal = supervisor.problem if supervisor else ""
-    recorder, rows = load.recorder, [row for row in _environments(load) if row.name not in hidden]
+    recorder = load.recorder
+    rows = [row for row in _environments(load) if row.name not in private_names]
+    between_servers = list[tuple[str, int]]()
+    if cluster := load.cluster:
+        between_servers += [(PASSED_ON[key], cluster.passed_on.get(key, 0)) for key in PASSED_ON]
+        between_servers += [(TAKEN_OVER[key], cluster.taken_over.get(key, 0)) for key in TAKEN_OVER]
     return {
         # it may name what is hidden
-        "refusal": "The log says why." if refusal and hidden else refusal,
+        "refusal": "The log says why." if refusal and private_names else refusal,
         "is_ready": all(check.is_met for check in checks),
         "checks": [_check_row(check) for check in checks],
         "environments": rows,
         "live": sum(row.live for row in rows) + load.play.live.get("", 0),
         "running": sum(row.running for row in rows),
         "errors": sorted(
-            (error for error in _errors(load) if error[0] not in hidden),
+            (
+                (name, cause, count)
+                for name, counts in load.play.counts.items()
+                for cause, count in counts.errors.items()
+                if name not in private_names
+            ),
             key=lambda error: -error[2],
         ),
         "recorder": recorder,
@@ -127,12 +136,14 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
         "commits": _commit_figures(load),
         "behind": sorted(recorder.behind.items()),
         "load": load,
-        "workers": sorted((name, one) for name, one in load.workers.items() if name not in hidden),
+        "workers": sorted(
+            (name, workers) for name, workers in load.workers.items() if name not in private_names
+        ),
         "threads": sorted(load.threads.items(), key=lambda pair: (-pair[1], pair[0])),
         "thread_count": sum(load.threads.values()),
         "version": conf.version(),
         "cluster": load.cluster,
-        "between_servers": _between_servers(load.cluster) if load.cluster else [],
+        "between_servers": between_servers,
     }
 
 
@@ -144,23 +155,18 @@ def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:
     play = load.play
     nothing = PlayedOfEnvironment({}, CountedValues((), (0,), 0.0), {}, {})
     for name in filter(None, play.live):
-        played = play.counts.get(name, nothing)
+        counts = play.counts.get(name, nothing)
         yield EnvironmentRow(
             name=name,
             live=play.live[name],
             running=play.running[name],
-            calls=sum(played.calls.values()),
-            refused=played.calls.get("refused", 0),
-            failed=played.calls.get("failed", 0),
-            median=_bound(played.seconds, 0.5),
-            slowest=_bound(played.seconds, 0.95),
-            endings=sorted(played.endings.items(), key=lambda pair: -pair[1]),
+            calls=sum(counts.calls.values()),
+            refused=counts.calls.get("refused", 0),
+            failed=counts.calls.get("failed", 0),
+            median=_bound(counts.seconds, 0.5),
+            slowest=_bound(counts.seconds, 0.95),
+            endings=sorted(counts.endings.items(), key=lambda pair: -pair[1]),
         )
-
-
-def _errors(load: ServerLoad) -> Iterator[tuple[str, str, int]]:
-    for name, played in load.play.counts.items():
-        yield from ((name, cause, count) for cause, count in played.errors.items())
 
 
 def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
@@ -177,30 +183,20 @@ def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
     ]
 
 
-def _between_servers(cluster: ClusterLoad) -> list[tuple[str, int]]:
-    passed_on = [(label, cluster.passed_on.get(outcome, 0)) for outcome, label in PASSED_ON.items()]
-    return passed_on + [
-        (label, cluster.taken_over.get(outcome, 0)) for outcome, label in TAKEN_OVER.items()
-    ]
-
-
 def _bound(values: CountedValues, share: float) -> str:
     """Return the bound that `share` of the durations don't exceed."""
-    bound = values.quantile(share)
-    if bound is None:
+    limit = values.quantile(share)
+    if limit is None:
         return formats.NOTHING
-    return (
-        f"> {formats.seconds(values.bounds[-1])}"
-        if bound == float("inf")
-        else f"≤ {formats.seconds(bound)}"
-    )
+    if limit == float("inf"):
+        return f"> {formats.seconds(values.bounds[-1])}"
+    return f"≤ {formats.seconds(limit)}"
 
 
 def _check_row(check: ReadyCheck) -> CheckRow:
     if check.name == "stopping":
-        return CheckRow(
-            CHECKS[check.name], "yes" if check.is_met else "no, it is stopping", "", check.is_met
-        )
+        value = "yes" if check.is_met else "no, it is stopping"
+        return CheckRow(CHECKS[check.name], value, "", check.is_met)
     words = WORDS.get(check.name, formats.seconds)
     value = words(check.value) if check.value is not None else "no answer"
     if check.name == "follower":

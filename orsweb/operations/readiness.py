@@ -1,7 +1,7 @@
 """Whether the server can be used: the checks of `/ready`, each with its value and its limit.
 
-Probes may ask as often as they like: the database and the disk are looked at once a second at most,
-by one thread at a time, so a database that hangs holds one thread, however many ask.
+Probes may ask as often as they like: the database and the disk are checked at most once a second,
+by one thread at a time, so a database that hangs holds a single thread.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class _Place:
     """What a look at the database and the disk has found."""
 
     database_seconds: float | None
+    """How long the database took to accept a connection and to answer; None if it did not."""
     free_bytes: int | None
     newest_end: int | None = None
     """The number of the newest ending that figures can count; None if the database did not say."""
@@ -119,7 +120,12 @@ class Readiness:
 
     async def _look(self) -> _Place:
         loop = asyncio.get_running_loop()
-        if self._looking is None or self._is_outdated(self._looking, loop):
+        is_old = time.monotonic() - self._looked_at > MAX_AGE_SECONDS
+        if (
+            self._looking is None
+            or self._looking.get_loop() is not loop
+            or (self._looking.done() and is_old)
+        ):
             self._looked_at = time.monotonic()
             self._looking = loop.create_task(asyncio.to_thread(_look_at_place))
         done, _ = await asyncio.wait([self._looking], timeout=MAX_DATABASE_SECONDS)
@@ -128,32 +134,20 @@ class Readiness:
             self._newest_end = place.newest_end
         return place
 
-    def _is_outdated(self, looking: asyncio.Task[_Place], loop: asyncio.AbstractEventLoop) -> bool:
-        if looking.get_loop() is not loop:
-            return True
-        return looking.done() and time.monotonic() - self._looked_at > MAX_AGE_SECONDS
-
 
 READINESS = Readiness()
 
 
 def _look_at_place() -> _Place:
-    seconds, newest = _ask_database()
-    return _Place(seconds, _free_bytes(), newest)
-
-
-def _ask_database() -> tuple[float | None, int | None]:
-    """Return how long the database took to accept a connection and to answer, and `newest_end`;
-    None if it did not."""
-    began = time.monotonic()
+    free_bytes, start = _free_bytes(), time.monotonic()
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 FROM django_migrations")
             cursor.fetchone()
-        seconds = time.monotonic() - began
-        return seconds, newest_end()
+        seconds = time.monotonic() - start
+        return _Place(seconds, free_bytes, newest_end())
     except Error:
-        return None, None
+        return _Place(None, free_bytes)
     finally:
         connection.close()
 

@@ -43,13 +43,14 @@ _RETURNS = """
     )
 """
 _BLOB_COLUMNS = (
-    *(("episodes_step", f"{name}_blob_id", "episode_id") for name in ("input", "output")),
-    *(("episodes_episode", f"{name}_id", "id") for name in ("prompt", "tools")),
+    ("episodes_step", "input_blob_id", "episode_id"),
+    ("episodes_step", "output_blob_id", "episode_id"),
+    ("episodes_episode", "prompt_id", "id"),
+    ("episodes_episode", "tools_id", "id"),
     ("episodes_rollout", "event_blob_id", "id"),
-    *(
-        ("episodes_rolloutmessage", f"{name}_blob_id", "rollout_id")
-        for name in ("content", "summary", "extra")
-    ),
+    ("episodes_rolloutmessage", "content_blob_id", "rollout_id"),
+    ("episodes_rolloutmessage", "summary_blob_id", "rollout_id"),
+    ("episodes_rolloutmessage", "extra_blob_id", "rollout_id"),
 )
 _MISSING = """
     SELECT DISTINCT t.{owner} FROM {table} AS t LEFT JOIN episodes_blob AS b ON b.digest = t.{column}
@@ -65,29 +66,17 @@ RESTORE = (
 
 
 def _episodes(sql: str, words: str, remedy: str) -> Iterator[DoctorProblem]:
-    if found := [pk for (pk,) in rows(sql)]:
-        yield DoctorProblem(f"{len(found):,} {words}: {named(found, len(found))}.", remedy)
+    if ids := [pk for (pk,) in rows(sql)]:
+        yield DoctorProblem(f"{len(ids):,} {words}: {named(ids, len(ids))}.", remedy)
 
 
-def _gaps() -> Iterator[DoctorProblem]:
-    yield from _episodes(_GAPS, "episodes lack steps", RESTORE)
-
-
-def _counts() -> Iterator[DoctorProblem]:
-    yield from _episodes(_COUNTS, "episodes have another number of steps than they say", RESTORE)
-
-
-def _returns() -> Iterator[DoctorProblem]:
-    yield from _episodes(_RETURNS, "episodes have another return than their steps", RESTORE)
-
-
-def _blobs_are_there() -> Iterator[DoctorProblem]:
+def check_blobs_exist() -> Iterator[DoctorProblem]:
     for table, column, owner in _BLOB_COLUMNS:
         sql = _MISSING.format(table=table, column=column, owner=owner)
         yield from _episodes(sql, f"rows of {table} refer to a missing blob ({column})", RESTORE)
 
 
-def _blobs_are_right() -> Iterator[DoctorProblem]:
+def check_blob_hashes() -> Iterator[DoctorProblem]:
     """Compare blobs with their hashes. A redaction keeps the hash of a text that it has replaced by
     stars."""
     wrong, is_redacted = list[str](), Redaction.objects.exists()
@@ -106,26 +95,37 @@ def _blobs_are_right() -> Iterator[DoctorProblem]:
         yield DoctorProblem(sentence, "The disk or its memory is faulty. " + RESTORE)
 
 
-def _rollouts() -> Iterator[DoctorProblem]:
-    remedy = "Run rebuild_statistics, which finds their episodes again."
-    yield from _episodes(_OWNERLESS, "uploaded rollouts belong to episodes that are gone", remedy)
-
-
-def _constraints() -> Iterator[DoctorProblem]:
-    if connection.vendor == "sqlite" and (found := rows("PRAGMA foreign_key_check")):
-        tables = sorted({str(row[0]) for row in found})
+def check_constraints() -> Iterator[DoctorProblem]:
+    if connection.vendor == "sqlite" and (orphans := rows("PRAGMA foreign_key_check")):
+        tables = sorted({str(row[0]) for row in orphans})
         yield DoctorProblem(
-            f"{len(found):,} rows refer to rows that are gone, in {named(tables, len(tables))}.",
+            f"{len(orphans):,} rows refer to rows that are gone, in {named(tables, len(tables))}.",
             RESTORE,
         )
 
 
 RECORD_CHECKS = (
-    DoctorCheck("Rows refer to rows that are there", _constraints),
-    DoctorCheck("Steps of episodes have no gaps", _gaps),
-    DoctorCheck("Episodes have as many steps as they say", _counts),
-    DoctorCheck("Returns are those of the steps", _returns),
-    DoctorCheck("Blobs are there", _blobs_are_there),
-    DoctorCheck("Blobs are what their hashes say", _blobs_are_right),
-    DoctorCheck("Uploaded rollouts have their episodes", _rollouts),
+    DoctorCheck("Rows refer to rows that are there", check_constraints),
+    DoctorCheck(
+        "Steps of episodes have no gaps",
+        lambda: _episodes(_GAPS, "episodes lack steps", RESTORE),
+    ),
+    DoctorCheck(
+        "Episodes have as many steps as they say",
+        lambda: _episodes(_COUNTS, "episodes have another number of steps than they say", RESTORE),
+    ),
+    DoctorCheck(
+        "Returns are those of the steps",
+        lambda: _episodes(_RETURNS, "episodes have another return than their steps", RESTORE),
+    ),
+    DoctorCheck("Blobs are there", check_blobs_exist),
+    DoctorCheck("Blobs are what their hashes say", check_blob_hashes),
+    DoctorCheck(
+        "Uploaded rollouts have their episodes",
+        lambda: _episodes(
+            _OWNERLESS,
+            "uploaded rollouts belong to episodes that are gone",
+            "Run rebuild_statistics, which finds their episodes again.",
+        ),
+    ),
 )

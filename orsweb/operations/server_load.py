@@ -1,4 +1,4 @@
-"""How busy this process is: what is played, what waits to be recorded, threads and memory."""
+"""How busy this process is: sessions, the queue of the recorder, threads and memory."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Traces for OpenTelemetry: imported only if a collector is configured (`ORSWEB_TRACES`), so others
-pay nothing.
+"""Traces for OpenTelemetry: imported only if a collector is configured (`ORSWEB_TRACES`), so other
+servers pay nothing.
 
 `watch_requests` makes a span of each agent's request, which continues the trace that its header
-`traceparent` names, puts the trace's id into the log and into the header `X-Trace-Id` of the
-response. `TracedRecorder` adds spans for
-tool calls and commits, which it sees as rows; it runs in the context of the request.
-OpenTelemetry's own variables
-say what is sent where. Spans hold no inputs, outputs or prompts.
+`traceparent` names, and puts the trace's id into the log and into the header `X-Trace-Id` of the
+response. `TracedRecorder` adds spans for tool calls and commits, which it sees as rows; it runs in
+the context of the request. OpenTelemetry's own variables say what is sent where. Spans hold no
+inputs, outputs or prompts.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ def provider() -> TracerProvider:
     """Return the provider of this process; its thread sends spans in batches, and drops them if it
     can't keep up."""
     os.environ.setdefault("OTEL_SERVICE_NAME", "orsweb")
-    made = TracerProvider(resource=Resource.create({SERVICE_VERSION: conf.version()}))
-    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return made
+    tracer_provider = TracerProvider(resource=Resource.create({SERVICE_VERSION: conf.version()}))
+    tracer_provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return tracer_provider
 
 
 @cache
@@ -88,10 +87,10 @@ def _span_name(request: HttpRequest) -> str:
     segments = request.path.strip("/").split("/")
     if segments[-1] == "create":
         return "session start"
-    word = next(
-        (one for one in (segments[0], segments[-1]) if one in PROTOCOL_WORDS | OTHER_PROTOCOLS), ""
-    )
-    return f"{request.method} /{word}" if word else request.method
+    for word in (segments[0], segments[-1]):
+        if word in PROTOCOL_WORDS | OTHER_PROTOCOLS:
+            return f"{request.method} /{word}"
+    return request.method
 
 
 # --- the record -----------------------------------------------------------------------------------
@@ -108,8 +107,10 @@ class TracedRecorder(Recorder):
         self._environments: dict[int, str] = {}  # of live episodes
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        traced = tuple(_labelled(row) if isinstance(row, EpisodeStarted) else row for row in rows)
-        for row in traced:
+        labelled_rows = tuple(
+            _labelled(row) if isinstance(row, EpisodeStarted) else row for row in rows
+        )
+        for row in labelled_rows:
             if isinstance(row, EpisodeStarted):
                 self._environments[row.episode] = row.environment
                 trace.get_current_span().set_attributes(self._attributes(row.episode))
@@ -117,9 +118,9 @@ class TracedRecorder(Recorder):
                 self._end_call(row)
             elif isinstance(row, EpisodeEnded):
                 self._environments.pop(row.episode, None)
-        super().record(*traced, committed=self._spanned(rows[0].episode, committed))
+        super().record(*labelled_rows, committed=self._with_span(rows[0].episode, committed))
 
-    def _spanned(
+    def _with_span(
         self, episode: int, committed: Callable[[], None] | None
     ) -> Callable[[], None] | None:
         """Return `committed` with the end of a span that starts now, if somebody waits for the
@@ -151,9 +152,9 @@ class TracedRecorder(Recorder):
         }
 
     async def stop(self, timeout_seconds: float) -> int:
-        lost = await super().stop(timeout_seconds)
+        lost_count = await super().stop(timeout_seconds)
         await asyncio.to_thread(provider().force_flush, MAX_FLUSH_MS)
-        return lost
+        return lost_count
 
 
 def _labelled(row: EpisodeStarted) -> EpisodeStarted:
@@ -162,8 +163,6 @@ def _labelled(row: EpisodeStarted) -> EpisodeStarted:
     context = trace.get_current_span().get_span_context()
     if not context.is_valid:
         return row
-    labels = {
-        TRACE_LABEL: trace.format_trace_id(context.trace_id),
-        **json.loads(row.run.labels_json or "{}"),
-    }
+    labels = {TRACE_LABEL: trace.format_trace_id(context.trace_id)}
+    labels |= json.loads(row.run.labels_json or "{}")
     return replace(row, run=replace(row.run, labels_json=json.dumps(labels)))
