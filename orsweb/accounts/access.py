@@ -1,4 +1,4 @@
-"""Access to the pages and websockets of this server: middleware that decides who may see them.
+"""Middleware that decides who may see the pages and websockets of this server.
 
 Without API keys the server listens on loopback only, and everyone who reaches it acts as its
 operator. With keys, people have to log in.
@@ -35,8 +35,8 @@ Next = Callable[[HttpRequest], HttpResponse]
 
 
 class LocalOperatorMiddleware:
-    """On a server without keys, makes every request from this machine one of the local operator, a
-    superuser.
+    """Logs the local operator, a superuser, in for every request from this machine to a server
+    without keys.
 
     `serve` and `runserver` listen on loopback only if there are no keys. The client's address is
     checked nevertheless, because the application may run under another server.
@@ -66,8 +66,8 @@ class LocalOperatorSockets:
 
 
 class OwnPagesOnly:
-    """Refuses websockets that were not opened by a page of this server: those with a foreign Host
-    or another Origin.
+    """Refuses websockets that no page of this server has opened: those with a foreign Host or
+    another Origin.
 
     The ports have to match too, as in the CSRF check for pages, because servers on other ports of
     this machine get the same cookies.
@@ -82,23 +82,21 @@ class OwnPagesOnly:
         origin = urlsplit(headers.get(b"origin", b"").decode("latin-1").lower())
         is_own = bool(host) and origin.scheme in ("http", "https") and origin.netloc == host
         is_known = validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
-        if not (is_own and is_known):
-            address, _ = scope.get("client") or ("", 0)
-            address = conf.address_of(
-                address, headers.get(b"x-forwarded-for", b"").decode("latin-1")
-            )
-            kind, what = "host_refused", host
-            detail = ""
-            if is_known:
-                kind, what = "request_refused", f"websocket {scope['path']}"
-                detail = f"403 Opened by a page of {origin.netloc or 'no site'}"
-            security_log.note(kind, what, who="", address=address, detail=detail)
-        await (self._app if is_own and is_known else WebsocketDenier())(scope, receive, send)
+        if is_own and is_known:
+            await self._app(scope, receive, send)
+            return
+        address, _ = scope.get("client") or ("", 0)
+        address = conf.address_of(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+        kind, what, detail = "host_refused", host, ""
+        if is_known:
+            kind, what = "request_refused", f"websocket {scope['path']}"
+            detail = f"403 Opened by a page of {origin.netloc or 'no site'}"
+        security_log.note(kind, what, who="", address=address, detail=detail)
+        await WebsocketDenier()(scope, receive, send)
 
 
 class ActorMiddleware:
-    """Notes what a request changes, exports or deletes under the visitor's name and address, in the
-    security log."""
+    """Sets the visitor's name and address for what the security log notes of a request."""
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
@@ -112,8 +110,8 @@ class ActorMiddleware:
 
 
 class PagesNeedLoginMiddleware:
-    """Shows people who are not logged in nothing but the login page, and others the pages that they
-    may see.
+    """Shows people who are not logged in only the login page, and others the pages that they may
+    see.
 
     Has an effect only on a server with keys: without, everybody is the operator. `page_rules.py`
     says which permission a page needs. Guests opened an invite and may see the player's pages,
@@ -128,8 +126,7 @@ class PagesNeedLoginMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         api = reverse("api")
         is_login = request.path in (reverse("login"), *sign_on_paths())
-        checks_itself = is_login or (request.path.startswith(api) and request.path != api)
-        if checks_itself:
+        if is_login or (request.path.startswith(api) and request.path != api):
             return self.get_response(request)
         if request.user.is_authenticated:
             if permission := missing(request):
@@ -140,21 +137,19 @@ class PagesNeedLoginMiddleware:
         # reload the page, or the login page would replace a part of it
         if request.headers.get("HX-Request"):
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
-        return redirect_to_login(_page_after_login(request))
+        # the page after the login is never the target of a form, nor the admin's own login page
+        page = reverse("overview")
+        if request.path == reverse("admin:login"):
+            page = request.GET.get("next", reverse("admin:index"))
+        elif request.method in ("GET", "HEAD"):
+            page = request.get_full_path()
+        return redirect_to_login(page)
 
 
 def sign_on_paths() -> tuple[str, ...]:
     """Return the paths of single sign-on, which people open to log in; none if it is not
     configured."""
     return (reverse("sign_on"), reverse("sign_on_callback")) if settings.ORSWEB_OIDC_ISSUER else ()
-
-
-def _page_after_login(request: HttpRequest) -> str:
-    """Return the address to open after the login: never the target of a form, nor the admin's own
-    login page."""
-    if request.path == reverse("admin:login"):
-        return request.GET.get("next", reverse("admin:index"))
-    return request.get_full_path() if request.method in ("GET", "HEAD") else reverse("overview")
 
 
 def _is_for_guests(request: HttpRequest) -> bool:

@@ -1,5 +1,4 @@
-"""The admin pages of users and groups, which `urls.py` registers. Accounts matter once the server
-has keys."""
+"""The admin pages of users and groups, which `urls.py` registers."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from environments.admin import StrictList
 
 
-class Ticked:
-    """Groups and permissions are ticked: Django's two lists side by side have names that no screen
-    reader is told."""
+class Checkboxes:
+    """Shows groups and permissions as checkboxes: Django's two lists side by side have names that
+    screen readers do not get."""
 
     filter_horizontal = ()
 
@@ -29,7 +28,7 @@ class Ticked:
         return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
 
 
-class LoginAdmin(StrictList, Ticked, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+class LoginAdmin(StrictList, Checkboxes, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -55,7 +54,7 @@ class LoginAdmin(StrictList, Ticked, UserAdmin, ModelAdmin):  # type: ignore[mis
         return ", ".join(group.name for group in user.groups.all())
 
 
-class LoginGroupAdmin(StrictList, Ticked, GroupAdmin, ModelAdmin):  # type: ignore[misc]
+class LoginGroupAdmin(StrictList, Checkboxes, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     pass
 
 

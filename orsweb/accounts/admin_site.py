@@ -20,9 +20,9 @@ _LIST = "_changelist_filters"
 """The list from which a person came to a page of the admin."""
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     "changelist_view": (PARSED,),
-    **dict.fromkeys(
-        ("add_view", "change_view", "delete_view"), (IS_POPUP_VAR, TO_FIELD_VAR, _LIST)
-    ),
+    "add_view": (IS_POPUP_VAR, TO_FIELD_VAR, _LIST),
+    "change_view": (IS_POPUP_VAR, TO_FIELD_VAR, _LIST),
+    "delete_view": (IS_POPUP_VAR, TO_FIELD_VAR, _LIST),
     "history_view": (PAGE_VAR,),
     "autocomplete_view": ("app_label", "model_name", "field_name", "term", "page"),
     "search": ("s", "extended", "page"),
@@ -35,17 +35,17 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         return may_open_admin(request.user)
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Return the view for people who may open the admin. It refuses parameters that it does not
-        have.
+        """Return the view for people who may open the admin, which refuses unknown parameters.
 
-        Views with parameters of their own say so with `takes`, pages of rows by `page_parameters`.
+        Views with parameters of their own name them with `takes`, pages of rows in
+        `page_parameters`.
         """
         names = _PARAMETERS.get(view.__name__, ())
         if view.__name__ == "change_view":
             names += getattr(view.__self__, "page_parameters", ())
-        return super().admin_view(
-            view if hasattr(view, "takes") else takes(*names)(view), cacheable
-        )
+        if not hasattr(view, "takes"):
+            view = takes(*names)(view)
+        return super().admin_view(view, cacheable)
 
     def search(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -62,21 +62,21 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         """Return the groups of the sidebar with the links that the person may open, for
         `unfold/helpers/app_list.html`.
 
-        Each page makes it. The original does five times the work: it copies settings, and expects
+        Each page builds it. The original does five times the work: it copies settings, and expects
         callables anywhere.
         """
         sidebar: Any = settings.UNFOLD["SIDEBAR"]
-        found = []
+        groups = []
         for group in sidebar["navigation"](request):
-            links = [
-                (one, str(one["link"])) for one in group["items"] if one["permission"](request)
-            ]
-            items = [
-                {**one, "link": link, "active": request.path.startswith(link)}
-                for one, link in links
-            ]
-            found += [{"title": group.get("title"), "items": items}] if items else []
-        return found
+            items = []
+            for item in group["items"]:
+                if item["permission"](request):
+                    link = str(item["link"])
+                    is_active = request.path.startswith(link)
+                    items.append({**item, "link": link, "active": is_active})
+            if items:
+                groups.append({"title": group.get("title"), "items": items})
+        return groups
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
         """Return the models that the person may see, which are looked up when a page shows them:
@@ -84,9 +84,6 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         return SimpleLazyObject(lambda: super(AdminSite, self).get_app_list(request, app_label))
 
     def get_urls(self) -> list[Any]:
-        """Return the addresses without the one that redirects to the page of any row.
-
-        No row has such a page, and its answer would say which rows exist that are hidden from the
-        person.
-        """
+        """Return the addresses without the one that redirects to the page of any row: no row has
+        such a page, and its answer would tell which hidden rows exist."""
         return [url for url in super().get_urls() if getattr(url, "name", "") != "view_on_site"]

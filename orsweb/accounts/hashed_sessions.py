@@ -58,12 +58,12 @@ class SessionStore(db.SessionStore):
         now = connection.ops.adapt_datetimefield_value(timezone.now())
         with connection.cursor() as cursor:
             cursor.execute(_READ, [stored_key(self.session_key or ""), now])
-            found = cursor.fetchone()
-        if found is None:
+            row = cursor.fetchone()
+        if row is None:
             self._session_key = None
             return {}
-        held: dict[str, Any] = self.decode(found[0])
-        return held
+        values: dict[str, Any] = self.decode(row[0])
+        return values
 
     async def aload(self) -> dict[str, Any]:
         return await sync_to_async(self.load)()

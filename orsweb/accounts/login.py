@@ -24,8 +24,7 @@ from environments.display.addresses import takes
 
 INVALID_LOGIN = (
     "Wrong user name or password. Both are case-sensitive. A superuser can set a new password, or "
-    "activate the "
-    "account, in the admin under Users."
+    "activate the account, in the admin under Users."
 )
 
 

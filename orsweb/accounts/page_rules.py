@@ -1,4 +1,4 @@
-"""The permission that each page asks for: the one place where pages and permissions meet.
+"""The permission that each page requires: the one place where pages and permissions meet.
 
 `access.py` checks it before a view runs, links to pages that a visitor may not open are left out
 (`orsweb/templatetags/frame.py`), and the page of an error 403 names what is missing
@@ -57,7 +57,7 @@ VERBS = {
     "change": "view",
     "history": "view",
 }
-"""Permission that a page of the admin asks for, by the last part of its URL's name; pages of our
+"""Permission that a page of the admin requires, by the last part of its URL's name; pages of our
 own change rows."""
 
 
@@ -81,8 +81,7 @@ def may_open(user: Any, permission: str) -> bool:
 
 
 def missing(request: HttpRequest) -> str:
-    """Return the permission that the sender of a request lacks for its page; empty if none, or if
-    there is no page."""
+    """Return the permission that the sender of a request lacks for its page; empty if none."""
     if request.user.is_superuser:
         return ""
     try:
@@ -94,19 +93,15 @@ def missing(request: HttpRequest) -> str:
 
 
 def missing_in_admin(request: HttpRequest) -> str:
-    """Return the permission that the sender of a refused request for a page of the admin lacks,
-    judged by its URL.
-
-    Empty if the page is not the admin's.
-    """
+    """Return the permission that the sender of a refused request lacks for the page of the admin at
+    its URL; empty for other pages."""
     match = request.resolver_match
     if match is None or "admin" not in match.namespaces:
         return ""
     app, _, rest = (match.url_name or "").partition("_")
     model, _, page = rest.partition("_")
-    wanted = (
-        [f"{app}.{verb}_{model}" for verb in (VERBS.get(page, "view"), "change", "add")]
-        if page
-        else []
-    )
-    return next((one for one in wanted if not request.user.has_perm(one)), "")
+    if page:
+        for verb in (VERBS.get(page, "view"), "change", "add"):
+            if not request.user.has_perm(permission := f"{app}.{verb}_{model}"):
+                return permission
+    return ""

@@ -23,7 +23,7 @@ MAX_WAITING = 3
 """Hashes that wait or run. Each keeps one of the threads for pages, so some of these have to stay
 free."""
 RETRY_AFTER_SECONDS = 2
-"""Time after which a login that found no place is asked to come back."""
+"""Time after which a login that was turned away may try again."""
 
 LOW_PRIORITY = 10
 """Niceness: on a busy machine its share is a tenth of the event loop's."""
@@ -42,17 +42,13 @@ def _give_way() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
 
 
-# One for the process: the passwords of pages and of the admin are checked in the same turn.
+# one for the process: the passwords of pages and of the admin share it
 _thread = ThreadPoolExecutor(1, "passwords", initializer=_give_way)
 _places = threading.BoundedSemaphore(MAX_WAITING)
 
 
 class QueuedHasher(PBKDF2PasswordHasher):
-    """Django's hasher, whose hashes are made in turn. What it stored and what Django's stores are
-    the same.
-
-    Raises: HashingBusy.
-    """
+    """Django's hasher, one hash at a time; the hashes are the same. Raises: HashingBusy."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         if not _places.acquire(blocking=False):

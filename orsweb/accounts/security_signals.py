@@ -1,5 +1,5 @@
-"""Tells the security log of logins, and of changes of accounts, groups, environments' access and
-retention periods.
+"""Notes logins, and changes of accounts, groups, access to environments and retention periods, in
+the security log.
 
 Django's signals show them wherever they come from: a page, the admin, a command, or a script.
 """
@@ -41,124 +41,113 @@ MAX_LISTED = 10
 
 def connect() -> None:
     """Connect all of them; called once, when the models are loaded."""
-    auth.user_logged_in.connect(_logged_in)
-    auth.user_logged_out.connect(_logged_out)
-    auth.user_login_failed.connect(_login_failed)
+    auth.user_logged_in.connect(note_login)
+    auth.user_logged_out.connect(note_logout)
+    auth.user_login_failed.connect(note_failed_login)
     for model in WATCHED:
-        pre_save.connect(_remember, sender=model)
-        post_save.connect(_saved, sender=model)
+        pre_save.connect(remember_values, sender=model)
+        post_save.connect(note_saved, sender=model)
         if model is not Split:
-            post_delete.connect(_deleted, sender=model)
-    of_environments = (Environment.members.through, Environment.member_groups.through)
-    for many in (
+            post_delete.connect(note_deleted, sender=model)
+    for relation in (
         User.groups.through,
         User.user_permissions.through,
         Group.permissions.through,
-        *of_environments,
+        Environment.members.through,
+        Environment.member_groups.through,
     ):
-        m2m_changed.connect(_related, sender=many)
+        m2m_changed.connect(note_relation, sender=relation)
 
 
 def _address_of(request: HttpRequest | None) -> str:
     return str(request.META.get("REMOTE_ADDR", "")) if request is not None else ""
 
 
-def _logged_in(sender: Any, request: HttpRequest | None, user: User, **more: Any) -> None:
+def note_login(sender: Any, request: HttpRequest | None, user: User, **more: Any) -> None:
     note("login", who=user.get_username(), address=_address_of(request))
 
 
-def _logged_out(sender: Any, request: HttpRequest | None, user: User | None, **more: Any) -> None:
+def note_logout(sender: Any, request: HttpRequest | None, user: User | None, **more: Any) -> None:
     if user is not None:
         note("logout", who=user.get_username(), address=_address_of(request))
 
 
-def _login_failed(
+def note_failed_login(
     sender: Any, credentials: Mapping[str, Any], request: HttpRequest | None = None, **more: Any
 ) -> None:
     """Note the name only of an account that exists: people type passwords into the field of the
     name."""
     name = str(credentials.get("username") or "").replace("\0", "")
-    known = name if name and User.objects.filter(username=name).exists() else ""
-    what = (
-        "single sign-on" if "code_verifier" in credentials else "" if known else "no such account"
-    )
+    username = name if name and User.objects.filter(username=name).exists() else ""
+    what = "" if username else "no such account"
+    if "code_verifier" in credentials:
+        what = "single sign-on"
     detail = getattr(request, "sign_on_problem", "")
-    note("login_failed", what, who=known, address=_address_of(request), detail=detail)
+    note("login_failed", what, who=username, address=_address_of(request), detail=detail)
 
 
-def _remember(
+def remember_values(
     sender: type[Model], instance: Any, raw: bool = False, update_fields: Any = None, **more: Any
 ) -> None:
-    """Keep the values of before, for `_saved`."""
+    """Keep the values of before, for `note_saved`."""
     instance._security_log_before = None
     names = WATCHED[sender][1]
-    saved = set(names if update_fields is None else update_fields)
-    if raw or saved == BY_LOGIN or saved.isdisjoint(names):
+    field_names = set(names if update_fields is None else update_fields)
+    if raw or field_names == BY_LOGIN or field_names.isdisjoint(names):
         return
-    before = (
-        sender._default_manager.filter(pk=instance.pk).values(*names).first()
-        if instance.pk
-        else None
-    )
+    rows = sender._default_manager.filter(pk=instance.pk).values(*names)
+    before = rows.first() if instance.pk else None
     instance._security_log_before = before or {}
 
 
-def _saved(sender: type[Model], instance: Any, created: bool, **more: Any) -> None:
+def note_saved(sender: type[Model], instance: Any, created: bool, **more: Any) -> None:
     kind, names = WATCHED[sender]
     before = instance.__dict__.pop("_security_log_before", None)
     if before is None:
         return
     if created:
         if sender not in MADE_BY_STARTS and str(instance) != OPERATOR:
-            note(
-                kind, _name_of(instance), detail=_rights_of(instance) if sender is User else "made"
-            )
+            rights = [
+                name for name in ("is_staff", "is_superuser") if getattr(instance, name, False)
+            ]
+            detail = f"made with {_words(' and '.join(rights))} status" if rights else "made"
+            note(kind, _name_of(instance), detail=detail)
         return
-    changed = [_change(name, before.get(name), getattr(instance, name)) for name in names]
-    if words := [change for change in changed if change]:
-        note(kind, _name_of(instance), detail="; ".join(words))
-
-
-def _change(name: str, before: Any, after: Any) -> str:
-    if before == after:
-        return ""
-    if isinstance(after, bool):
-        return _words(name) if after else f"not {_words(name)}"
-    return "password changed" if name == "password" else f"{_words(name)} {before!r} -> {after!r}"
+    changes = list[str]()
+    for name in names:
+        old, new = before.get(name), getattr(instance, name)
+        if old == new:
+            continue
+        if isinstance(new, bool):
+            changes.append(_words(name) if new else f"not {_words(name)}")
+        elif name == "password":
+            changes.append("password changed")
+        else:
+            changes.append(f"{_words(name)} {old!r} -> {new!r}")
+    if changes:
+        note(kind, _name_of(instance), detail="; ".join(changes))
 
 
 def _words(name: str) -> str:
     return name.replace("is_", "").removesuffix("_id").replace("_", " ")
 
 
-def _rights_of(user: User) -> str:
-    rights = [name for name in ("is_staff", "is_superuser") if getattr(user, name)]
-    return f"made with {_words(' and '.join(rights))} status" if rights else "made"
-
-
-def _deleted(sender: type[Model], instance: Any, **more: Any) -> None:
+def note_deleted(sender: type[Model], instance: Any, **more: Any) -> None:
     note(WATCHED[sender][0], _name_of(instance), detail="deleted")
 
 
-def _related(
+def note_relation(
     sender: Any, instance: Any, action: str, model: Any, pk_set: Any, reverse: bool, **more: Any
 ) -> None:
-    """Note which groups or permissions a user or group got or lost, which users a group, and an
-    environment's members.
-
-    The relations of users to groups are also changed from the group's side, with `reverse`.
-    """
+    """Note which groups, permissions, users or members a row got or lost."""
     verb = {"post_add": "added", "post_remove": "removed", "pre_clear": "removed all"}.get(action)
     if verb is None or (action != "pre_clear" and not pk_set):
         return
     rows = model._default_manager.filter(pk__in=sorted(pk_set or ())[:MAX_LISTED])
-    listed = ", ".join(getattr(row, "codename", str(row)) for row in rows)
+    names = ", ".join(getattr(row, "codename", str(row)) for row in rows)
     kind = next(kind for model, (kind, _) in WATCHED.items() if isinstance(instance, model))
-    note(
-        kind,
-        _name_of(instance),
-        detail=f"{model._meta.verbose_name_plural} {verb}{': ' if listed else ''}{listed}",
-    )
+    detail = f"{model._meta.verbose_name_plural} {verb}"
+    note(kind, _name_of(instance), detail=f"{detail}: {names}" if names else detail)
 
 
 def _name_of(row: Model) -> str:

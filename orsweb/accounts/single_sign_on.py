@@ -46,19 +46,19 @@ _UNUSUAL = re.compile(r"[^\w.@+-]+")
 
 @cache
 def provider() -> Mapping[str, Any]:
-    """Return what the provider publishes about itself; asked once. Raises: SignOnFailed."""
+    """Return what the provider publishes about itself, read once. Raises: SignOnFailed."""
     address = f"{settings.ORSWEB_OIDC_ISSUER}/.well-known/openid-configuration"
     try:
         response = requests.get(address, timeout=TIMEOUT_SECONDS)
         response.raise_for_status()
-        found: dict[str, Any] = response.json()
+        document: dict[str, Any] = response.json()
     except (requests.RequestException, ValueError) as error:
         raise SignOnFailed(f"the provider does not answer ({type(error).__name__})") from error
-    if str(found.get("issuer", "")).rstrip("/") != settings.ORSWEB_OIDC_ISSUER:
+    if str(document.get("issuer", "")).rstrip("/") != settings.ORSWEB_OIDC_ISSUER:
         raise SignOnFailed(
-            f"the provider calls itself {str(found.get('issuer'))[:200]}, not ORSWEB_OIDC_ISSUER"
+            f"the provider calls itself {str(document.get('issuer'))[:200]}, not ORSWEB_OIDC_ISSUER"
         )
-    return found
+    return document
 
 
 class SignOnFailed(SuspiciousOperation):
@@ -67,7 +67,7 @@ class SignOnFailed(SuspiciousOperation):
 
 def _setting(name: str, *default: Any) -> Any:
     """Return a setting of the library."""
-    fixed = {
+    values = {
         "OIDC_RP_CLIENT_ID": settings.ORSWEB_OIDC_CLIENT_ID,
         "OIDC_RP_CLIENT_SECRET": settings.ORSWEB_OIDC_CLIENT_SECRET,
         "OIDC_RP_SCOPES": settings.ORSWEB_OIDC_SCOPES,
@@ -77,19 +77,19 @@ def _setting(name: str, *default: Any) -> Any:
         "LOGIN_REDIRECT_URL_FAILURE": f"{reverse('login')}?sign_on={FAILED}",
         "LOGIN_REDIRECT_URL": reverse("overview"),
     }
-    published = {
+    endpoints = {
         "OIDC_OP_AUTHORIZATION_ENDPOINT": "authorization_endpoint",
         "OIDC_OP_TOKEN_ENDPOINT": "token_endpoint",  # nosec B105 # the name of an address
         "OIDC_OP_USER_ENDPOINT": "userinfo_endpoint",
         "OIDC_OP_JWKS_ENDPOINT": "jwks_uri",
     }
-    if name in fixed:
-        return fixed[name]
-    if name in published:
-        return provider().get(published[name], "")
+    if name in values:
+        return values[name]
+    if name in endpoints:
+        return provider().get(endpoints[name], "")
     if name == "OIDC_RP_SIGN_ALGO":
-        offered = provider().get("id_token_signing_alg_values_supported") or ALGORITHMS
-        return next((algorithm for algorithm in ALGORITHMS if algorithm in offered), ALGORITHMS[0])
+        algorithms = provider().get("id_token_signing_alg_values_supported") or ALGORITHMS
+        return next((name for name in ALGORITHMS if name in algorithms), ALGORITHMS[0])
     return import_from_settings(name, *default)
 
 
@@ -149,44 +149,38 @@ class SignOnBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # the lib
 
 
 def _account_of(claims: Mapping[str, Any]) -> User:
-    """Return the account of the subject, made if this is its first login."""
-    issuer, subject = settings.ORSWEB_OIDC_ISSUER, str(claims["sub"])
+    """Return the account of the subject, created at its first login."""
+    identity = {"issuer": settings.ORSWEB_OIDC_ISSUER, "subject": str(claims["sub"])}
     with transaction.atomic():
-        known = (
-            SignOnAccount.objects.select_related("user")
-            .filter(issuer=issuer, subject=subject)
-            .first()
-        )
-        if known is not None:
-            return known.user
-        user = User.objects.create_user(
-            _free_name(claims), email=str(claims.get("email") or "")[:254]
-        )
-        SignOnAccount.objects.create(user=user, issuer=issuer, subject=subject)
+        accounts = SignOnAccount.objects.select_related("user").filter(**identity)
+        if (account := accounts.first()) is not None:
+            return account.user
+        email = str(claims.get("email") or "")
+        text = str(claims.get("preferred_username") or email or claims["sub"])
+        # a name that no account has: an existing account never becomes somebody else's
+        name = base = _UNUSUAL.sub("-", text).strip("-")[:140] or "person"
+        number = 1
+        while User.objects.filter(username__iexact=name).exists():
+            number += 1
+            name = f"{base}-{number}"
+        user = User.objects.create_user(name, email=email[:254])
+        SignOnAccount.objects.create(user=user, **identity)
     return user
 
 
-def _free_name(claims: Mapping[str, Any]) -> str:
-    """Return a user name that no account has: an existing account never becomes somebody else's."""
-    wanted = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
-    name = _UNUSUAL.sub("-", wanted).strip("-")[:140] or "person"
-    names = (name if number == 1 else f"{name}-{number}" for number in range(1, 10_000))
-    return next(one for one in names if not User.objects.filter(username__iexact=one).exists())
-
-
-def _join_groups(user: User, named: Any) -> None:
+def _join_groups(user: User, claim: Any) -> None:
     """Make the account a member of exactly those groups that exist here and that the provider
     names.
 
     Without the claim, memberships stay as they are.
     """
-    if not isinstance(named, str | list):
+    if not isinstance(claim, str | list):
         return
-    names = [named] if isinstance(named, str) else [name for name in named if isinstance(name, str)]
-    wanted = set(Group.objects.filter(name__in=names))
-    if wanted != set(user.groups.all()):
+    names = [claim] if isinstance(claim, str) else [name for name in claim if isinstance(name, str)]
+    groups = set(Group.objects.filter(name__in=names))
+    if groups != set(user.groups.all()):
         with security_log.acting("single sign-on", ""):
-            user.groups.set(wanted)
+            user.groups.set(groups)
 
 
 class SignOn(OIDCAuthenticationRequestView):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""How the admin looks, the setting `UNFOLD`: its colours and the links of its sidebar."""
+"""The setting `UNFOLD`: the colours of the admin and the links of its sidebar."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from environments.features import features
 
 
 def sidebar_page(title: str, icon: str, name: str) -> dict[str, Any]:
-    """Return a link of the sidebar. That of a list of rows is shown to people with the permission
-    to view them."""
+    """Return a link of the sidebar. Only people who may view the rows of a list get its link."""
     link = {"title": title, "icon": icon, "link": reverse_lazy(name)}
     if not name.startswith("admin:"):
         return link

@@ -8,6 +8,7 @@ view is called are answered here.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 from django.core.exceptions import DisallowedHost
@@ -81,9 +82,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"detail": detail}, status=503, headers={"Retry-After": "2"})
     sentence = (
         "This page failed; the reason is in the server's log. Nothing that was recorded is lost, "
-        "and agents can "
-        "continue to play. Reload the page. If it keeps failing, check that the database is "
-        "reachable and migrated."
+        "and agents can continue to play. Reload the page. If it keeps failing, check that the "
+        "database is reachable and migrated."
     )
     return fault_page(request, Fault(500, "Something went wrong", sentence), is_bare=True)
 
@@ -98,36 +98,21 @@ def fault_page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> 
     """Return the page about a fault; JSON for programs."""
     if _is_for_programs(request):
         return JsonResponse({"detail": fault.sentence}, status=fault.status)
+    links = list[tuple[str, str]]()
+    # the parameters may have caused the error
+    if fault.status == 400 and request.method in ("GET", "HEAD") and request.GET:
+        links.append((request.path, "This page without parameters"))
+    user = getattr(request, "user", None)
+    if is_bare or user is None or user.has_perm(SEE_PAGES):
+        for name, label in _LINKED_PAGES:
+            with suppress(NoReverseMatch):
+                links.append((reverse(name), label))
     context = {
         "title": fault.title,
         "sentence": fault.sentence,
         "status": fault.status,
-        "links": [
-            *_bare_links(request, fault),
-            *(_links() if is_bare or _sees_pages(request) else []),
-        ],
+        "links": links,
         "path": request.path,
         "is_bare": is_bare,
     }
     return render(request, "orsweb/error_page.html", context, status=fault.status)
-
-
-def _sees_pages(request: HttpRequest) -> bool:
-    user = getattr(request, "user", None)
-    return user is None or user.has_perm(SEE_PAGES)
-
-
-def _bare_links(request: HttpRequest, fault: Fault) -> list[tuple[str, str]]:
-    """Return a link to the page without its parameters, if these may have caused the error."""
-    has_parameters = fault.status == 400 and request.method in ("GET", "HEAD") and request.GET
-    return [(request.path, "This page without parameters")] if has_parameters else []
-
-
-def _links() -> list[tuple[str, str]]:
-    found = []
-    for name, label in _LINKED_PAGES:
-        try:
-            found.append((reverse(name), label))
-        except NoReverseMatch:
-            continue
-    return found

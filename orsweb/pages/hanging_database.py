@@ -3,9 +3,9 @@ Django's handler.
 
 A database that refuses connections or closes them fails a request at once. One that hangs does not:
 the machine froze, or the network loses packets. A request waits for it on its thread as long as the
-operating system does, often for minutes. After PATIENCE_SECONDS without a response, `answers` is
-asked whether the database answers at all. If it
-does not, the client gets a 503, and so do all later ones at once, until it answers again.
+operating system does, often for minutes. After PATIENCE_SECONDS without a response, this checks
+whether the database answers at all. If not, the client gets a 503, and so do all later ones at
+once, until it answers again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class HangingDatabase:
-    """`answers` returns whether the database answers, within a few seconds. It is asked often, so
+    """`answers` returns whether the database answers, within a few seconds. It is called often, so
     it should cache."""
 
     def __init__(
@@ -97,13 +97,12 @@ class _Response:
             return
         self.has_started = self.is_refused = True
         is_json = self._path.startswith(API) and self._path != API
-        body = (
-            json.dumps({"detail": _DETAIL})
-            if is_json
-            else render_to_string("orsweb/database_away.html")
-        )
-        kind = "application/json" if is_json else "text/html; charset=utf-8"
+        if is_json:
+            kind, body = "application/json", json.dumps({"detail": _DETAIL})
+        else:
+            kind = "text/html; charset=utf-8"
+            body = render_to_string("orsweb/database_away.html")
         headers = {"content-type": kind, "retry-after": "2", "cache-control": "no-store"}
-        sent = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self._send({"type": "http.response.start", "status": 503, "headers": sent})
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await self._send({"type": "http.response.start", "status": 503, "headers": pairs})
         await self._send({"type": "http.response.body", "body": body.encode()})

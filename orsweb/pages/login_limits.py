@@ -39,9 +39,9 @@ class BusyHashingMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        return (
-            _later(request, BUSY, RETRY_AFTER_SECONDS) if isinstance(error, HashingBusy) else None
-        )
+        if isinstance(error, HashingBusy):
+            return _later(request, BUSY, RETRY_AFTER_SECONDS)
+        return None
 
 
 def address_of(request: HttpRequest) -> str:
@@ -57,21 +57,18 @@ def locked_out(
     `original`."""
     name = str((credentials or {}).get("username") or request.POST.get("username", ""))
     is_concerned = Q(username=name) | Q(ip_address=address_of(request))
-    found = AccessAttempt.objects.filter(
+    attempts = AccessAttempt.objects.filter(
         is_concerned, attempt_time__gte=get_cool_off_threshold(request)
     )
-    newest = (
-        found.order_by("-attempt_time").values_list("attempt_time", flat=True).first()
-        or timezone.now()
-    )
-    seconds = max(1, round((newest + settings.AXES_COOLOFF_TIME - timezone.now()).total_seconds()))
+    times = attempts.order_by("-attempt_time").values_list("attempt_time", flat=True)
+    end = (times.first() or timezone.now()) + settings.AXES_COOLOFF_TIME
+    seconds = max(1, round((end - timezone.now()).total_seconds()))
     minutes = max(1, round(seconds / 60))
     sentence = (
         "There were too many wrong passwords for this account or from your address. You can log in "
-        "again in "
-        f"{minutes} minute{'' if minutes == 1 else 's'}; until then no password is checked. The "
-        "operator of this "
-        f"server can end the lock at once with {command('axes_reset')}."
+        f"again in {minutes} minute{'' if minutes == 1 else 's'}; until then no password is "
+        f"checked. The operator of this server can end the lock at once with "
+        f"{command('axes_reset')}."
     )
     return _later(request, Fault(429, "Too many attempts to log in", sentence), seconds)
 

@@ -1,4 +1,4 @@
-"""Django's first three middleware classes, made to run on the event loop. Named in
+"""Django's first three middleware classes, changed to run on the event loop. Named in
 settings.MIDDLEWARE.
 
 Static files are served on the event loop, so the middleware before them runs there too. None of

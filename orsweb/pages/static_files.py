@@ -43,23 +43,23 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
 
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if request.path_info.startswith(self.static_prefix) and request.path_info not in self.files:
-            await asyncio.to_thread(self._add, request.path_info)
+            await asyncio.to_thread(self._add_file, request.path_info)
         response: HttpResponseBase = await super().__call__(request)
         return response
 
     def add_files_from_finders(self) -> None:
-        """Leave that to `_add`, unless files may change while the server runs."""
+        """Leave that to `_add_file`, unless files may change while the server runs."""
         if self.autorefresh:
             super().add_files_from_finders()
 
-    def _add(self, url: str) -> None:
+    def _add_file(self, url: str) -> None:
         """Add the file of this URL, if there is one."""
-        if not self.autorefresh and (found := self._found.get(url)):
-            path, root = found
+        if not self.autorefresh and url in self._paths:
+            path, root = self._paths[url]
             self.add_file_to_dictionary(url, path, root=root)
 
     @cached_property
-    def _found(self) -> dict[str, tuple[str, str]]:
+    def _paths(self) -> dict[str, tuple[str, str]]:
         """The path and the package's directory of each file, by URL; of several with one URL the
         first is served."""
         files = dict[str, tuple[str, str]]()
@@ -76,22 +76,21 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
     async def aserve(
         self, static_file: StaticFile | Redirect, request: HttpRequest
     ) -> HttpResponseBase:
-        zipped = await self._as_zipped(static_file) if self._is_for(request) else None
+        # ranges count bytes of the plain file, and with DEBUG files may change
+        zipped = None
+        if (
+            request.method in ("GET", "HEAD")
+            and not self.autorefresh
+            and "Range" not in request.headers
+            and "gzip" in parse_accept_encoding(request.headers.get("Accept-Encoding", ""))
+        ):
+            zipped = await self._as_zipped(static_file)
         if zipped is None:
             plain: HttpResponseBase = await super().aserve(static_file, request)
             return plain
         if request.headers.get("If-None-Match") == zipped.headers["ETag"]:
             return HttpResponse(status=304, headers=zipped.not_modified)
         return HttpResponse(zipped.body, headers=zipped.headers)
-
-    def _is_for(self, request: HttpRequest) -> bool:
-        """Return whether to answer with the gzipped file.
-
-        Ranges count bytes of the plain file, and with DEBUG files may change.
-        """
-        if self.autorefresh or request.method not in ("GET", "HEAD") or "Range" in request.headers:
-            return False
-        return "gzip" in parse_accept_encoding(request.headers.get("Accept-Encoding", ""))
 
     async def _as_zipped(self, file: StaticFile | Redirect) -> _Zipped | None:
         """Return the gzipped file, or None if compressing it is not worthwhile."""
@@ -117,5 +116,5 @@ def _compress(file: StaticFile) -> _Zipped | None:
     # plain file.
     headers["ETag"] = headers["ETag"].removesuffix('"') + '-gzip"'
     headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(body))}
-    kept = ("Cache-Control", "ETag", "Vary")
-    return _Zipped(body, headers, {name: headers[name] for name in kept if name in headers})
+    names = ("Cache-Control", "ETag", "Vary")
+    return _Zipped(body, headers, {name: headers[name] for name in names if name in headers})

@@ -85,29 +85,29 @@ class BoundedUploads:
         large_path: str,
         has_key: Callable[[Message], bool],
     ) -> None:
-        self._app, self._small, self._large, self._large_path = (
-            app,
-            small_bytes,
-            large_bytes,
-            large_path,
-        )
-        self._has_key = has_key
+        self._app, self._has_key = app, has_key
+        self._small, self._large, self._large_path = small_bytes, large_bytes, large_path
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        declared = _declared_bytes(scope)
-        if declared != 0 and (problem := refusal_of_coding(_header(scope, b"content-encoding"))):
+        # None: the body is sent in chunks, without a length
+        length: int | None = 0
+        if (text := _header(scope, b"content-length")).isdigit():
+            length = int(text)
+        elif _header(scope, b"transfer-encoding"):
+            length = None
+        if length != 0 and (problem := refusal_of_coding(_header(scope, b"content-encoding"))):
             text = value_json({"detail": problem})
             await _answer(
                 receive, send, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, b"application/json", text
             )
             return
         limit = min(MAX_ANONYMOUS_BYTES, self._small)
-        if declared is None or declared > limit:
+        if length is None or length > limit:
             limit = await self._limit(scope)
-        if declared is not None and declared > limit:
+        if length is not None and length > limit:
             await self._refuse(scope, receive, send, limit)
             return
-        body = _Counted(receive, limit)
+        body = _BoundedBody(receive, limit)
         await self._app(scope, body.receive, send)
         # the handler got a disconnect instead of the body, so it has not answered
         if body.is_too_large:
@@ -141,55 +141,45 @@ class BoundedUploads:
     async def _refuse(self, scope: Message, receive: Receive, send: Send, limit: int) -> None:
         is_anonymous = limit <= MAX_ANONYMOUS_BYTES < self._small
         if scope["path"].startswith("/api/"):
-            status, kind, text = _api_refusal(limit, is_anonymous=is_anonymous)
+            kind = b"application/json"
+            if is_anonymous:
+                status = HTTPStatus.UNAUTHORIZED
+                text = (
+                    "Send X-API-Key with one of this server's keys, or log in; without, a body may "
+                    f"have {limit} bytes."
+                )
+            else:
+                status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                text = (
+                    f"The body has more than {limit} bytes, the limit set by ORSWEB_MAX_BODY_BYTES."
+                )
+            text = value_json({"detail": text})
         else:
             is_import = scope["path"] == self._large_path and limit == self._large
-            shown = {"limit_bytes": limit, "is_import": is_import, "is_anonymous": is_anonymous}
-            text = render_to_string("orsweb/upload_too_large.html", shown)
+            context = {"limit_bytes": limit, "is_import": is_import, "is_anonymous": is_anonymous}
+            text = render_to_string("orsweb/upload_too_large.html", context)
             status, kind = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"text/html; charset=utf-8"
         await _answer(receive, send, status, kind, text)
 
 
-class _Counted:
+class _BoundedBody:
     """The body of a request, replaced by a disconnect when it becomes too large."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._left = receive, limit
+        self._receive, self._remaining_bytes = receive, limit
         self.is_too_large = False
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        if self._left >= 0:
+        self._remaining_bytes -= len(message.get("body", b""))
+        if self._remaining_bytes >= 0:
             return message
         self.is_too_large = True
         return {"type": "http.disconnect"}
 
 
-def _declared_bytes(scope: Message) -> int | None:
-    """Return the length that the header declares; None if the body is sent in chunks, without a
-    length."""
-    length = _header(scope, b"content-length")
-    if length.isdigit():
-        return int(length)
-    return None if _header(scope, b"transfer-encoding") else 0
-
-
-def _header(scope: Message, wanted: bytes) -> str:
-    return next((str(value, "latin-1") for name, value in scope["headers"] if name == wanted), "")
-
-
-def _api_refusal(limit: int, *, is_anonymous: bool) -> tuple[HTTPStatus, bytes, str]:
-    if is_anonymous:
-        status = HTTPStatus.UNAUTHORIZED
-        text = (
-            "Send X-API-Key with one of this server's keys, or log in; without, a body may have "
-            f"{limit} bytes."
-        )
-    else:
-        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        text = f"The body has more than {limit} bytes, the limit set by ORSWEB_MAX_BODY_BYTES."
-    return status, b"application/json", value_json({"detail": text})
+def _header(scope: Message, key: bytes) -> str:
+    return next((str(value, "latin-1") for name, value in scope["headers"] if name == key), "")
 
 
 async def _answer(receive: Receive, send: Send, status: HTTPStatus, kind: bytes, text: str) -> None:
@@ -199,10 +189,7 @@ async def _answer(receive: Receive, send: Send, status: HTTPStatus, kind: bytes,
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(_read_on(receive), LINGER_SECONDS)
+        async with asyncio.timeout(LINGER_SECONDS):
+            while (await receive()).get("more_body"):
+                pass
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _read_on(receive: Receive) -> None:
-    while (message := await receive())["type"] == "http.request" and message.get("more_body"):
-        pass

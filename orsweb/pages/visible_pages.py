@@ -19,9 +19,9 @@ class VisiblePagesMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
-        # the steps that a replay loads are marked and compressed by then
+        # the steps that a replay loads were marked and compressed before
         if is_page and not response.streaming and "Content-Encoding" not in response.headers:
             page = response.content.decode(response.charset)
-            if (marked := visible_html(page)) != page:
-                response.content = marked
+            if (visible_page := visible_html(page)) != page:
+                response.content = visible_page
         return response
