@@ -58,13 +58,12 @@ class ClockedRecorder(Recorder):
     """The recorder, with the times of `CLOCK`."""
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        super().record(*map(_with_pretended_times, rows), committed=committed)
-
-
-def _with_pretended_times(row: Row) -> Row:
-    times: dict[str, Any] = {
-        name: CLOCK.pretended(real)
-        for name in _TIMES
-        if (real := getattr(row, name, None)) is not None
-    }
-    return replace(row, **times)
+        pretended_rows = list[Row]()
+        for row in rows:
+            times: dict[str, Any] = {
+                name: CLOCK.pretended(real)
+                for name in _TIMES
+                if (real := getattr(row, name, None)) is not None
+            }
+            pretended_rows.append(replace(row, **times))
+        super().record(*pretended_rows, committed=committed)

@@ -1,5 +1,4 @@
-"""The script of the demo: which episodes are played, in which order and how well. Determined by its
-seed and size.
+"""The script of the demo: which episodes are played, in which order and how well, by seed and size.
 
 It has two training runs, in groups of eight attempts at one task with a skill that rises from step
 to step; an evaluation of three models on the test splits; and what happens on every server:
@@ -88,11 +87,8 @@ def _training(
         environment = environments[group % min(2, len(environments))]
         index = random.randrange(counts[environment, "train"])
         skill = low + (high - low) * step / max(1, steps - 1)
-        days_ago = (
-            DAYS
-            * (1 - (step + 0.05 * (group % GROUPS_PER_STEP)) / max(1, steps))
-            * (0.9 if low > 0.05 else 0.7)
-        )
+        share = (step + 0.05 * (group % GROUPS_PER_STEP)) / max(1, steps)
+        days_ago = DAYS * (1 - share) * (0.9 if low > 0.05 else 0.7)
         for _ in range(GROUP_ATTEMPTS):
             yield ScriptPart(environment, "train", index, skill, model, run, step * 10, days_ago)
 

@@ -33,10 +33,7 @@ played."""
 
 async def play(episodes: int, seed: int, progress: Callable[[int, int], None]) -> list[ScriptPart]:
     """Play about `episodes` episodes and return the script. Calls `progress` with the numbers of
-    finished and of all.
-
-    Raises: Unhostable; django.db.Error.
-    """
+    finished and of all episodes. Raises: Unhostable; django.db.Error."""
     with _demo_settings():
         service = await open_service(recovers=True)
         try:
@@ -49,15 +46,11 @@ async def _play_all(
     service: SessionService, episodes: int, seed: int, progress: Callable[[int, int], None]
 ) -> list[ScriptPart]:
     parts = await _script(service, episodes, seed)
-    started = time.time()
+    start = time.time()
     for number, part in enumerate(parts):
         progress(number, len(parts))
-        CLOCK.start(
-            max(
-                started - part.days_ago * DAY_SECONDS,
-                CLOCK.moment + MIN_PAUSE_SECONDS if number else 0.0,
-            )
-        )
+        earliest = CLOCK.moment + MIN_PAUSE_SECONDS if number else 0.0
+        CLOCK.start(max(start - part.days_ago * DAY_SECONDS, earliest))
         await _play(service, part, Random(f"demo/{seed}/{number}"))
     progress(len(parts), len(parts))
     return parts
@@ -71,10 +64,8 @@ def _demo_settings() -> Iterator[None]:
     """
     logger = logging.getLogger("environments.runtime")
     before = settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS, logger.level
-    settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = (
-        "orsweb.demo.pretended_time.ClockedRecorder",
-        [],
-    )
+    settings.ORSWEB_RECORD = "orsweb.demo.pretended_time.ClockedRecorder"
+    settings.ORSWEB_ENVIRONMENTS = []
     logger.setLevel(logging.ERROR)
     try:
         yield
@@ -109,10 +100,7 @@ async def _play(service: SessionService, part: ScriptPart, random: Random) -> No
         await session.read()
         if part.max_calls:
             await PLAYERS[part.environment](spec, part.skill, random, session.act)
-    except (
-        Over,
-        EnvironmentFault,
-    ):  # the episode has ended, or its task fails on purpose; both are recorded
+    except (Over, EnvironmentFault):  # the end of the episode, or of a task that fails on purpose
         pass
     if not part.is_left_open:
         await session.leave()

@@ -75,11 +75,8 @@ class ScriptedSession:
         self._calls_left -= 1
         CLOCK.pass_time(self._random.uniform(0.4, 4.0))
         call = await self._service.call(self._sid, "", None, ToolCall(name=tool, input=arguments))
-        if (
-            not await call.wait(MAX_CALL_SECONDS)
-            or call.result is None
-            or call.result.event == "error"
-        ):
+        await call.wait(MAX_CALL_SECONDS)
+        if call.result is None or call.result.event == "error":
             raise Over
         result = json.loads(call.result.data)
         output = result.get("output") or {}

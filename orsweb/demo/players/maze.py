@@ -24,10 +24,10 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
             for name in DIRECTIONS
             if (after := grid.walk(now, name)) in distances and after != now
         ]
-        best = min(grid.actions(now) or [("up", now)], key=lambda one: distances.get(one[1], 10**6))
-        name, after = (
-            best if random.random() < 0.35 + 0.65 * skill or not moves else random.choice(moves)
-        )
+        actions = grid.actions(now) or [("up", now)]
+        name, after = min(actions, key=lambda action: distances.get(action[1], 10**6))
+        if random.random() >= 0.35 + 0.65 * skill and moves:
+            name, after = random.choice(moves)
         if name in DIRECTIONS:
             await act("move", direction=name)
         else:

@@ -10,15 +10,13 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, connection
-from rich.console import Console
-from rich.progress import Progress
 
 from environments import command_line
 from environments.database.storable import id_in
 from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 from orsweb.demo import script_runner
-from orsweb.demo.script import ScriptPart
+from orsweb.management.progress_bar import progress_bar
 from orsweb.server import database_lock, pending_migrations
 
 _SUMMARY = """Recorded {episodes} episodes in {environments} environments.
@@ -59,7 +57,8 @@ class Command(TerminalCommand):
                 if pending_migrations.is_behind():
                     pending_migrations.migrate()
                 connection.close()
-                parts = self._play(episodes, seed)
+                with progress_bar("Playing") as progress:
+                    parts = asyncio.run(script_runner.play(episodes, seed, progress))
         except database_lock.DatabaseInUse as error:
             raise CommandError(
                 f"{error} The demo writes to the database itself, so no server may run."
@@ -75,17 +74,6 @@ class Command(TerminalCommand):
         self.stdout.write(
             _SUMMARY.format(episodes=len(parts), environments=len(environments), serve=serve)
         )
-
-    def _play(self, episodes: int, seed: int) -> list[ScriptPart]:
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            bar = progress.add_task("Playing", total=None)
-            return asyncio.run(
-                script_runner.play(
-                    episodes,
-                    seed,
-                    lambda done, all_: progress.update(bar, completed=done, total=all_),
-                )
-            )
 
 
 def _count(text: str) -> int:

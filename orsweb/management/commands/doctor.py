@@ -1,5 +1,4 @@
-"""`manage.py doctor`: checks the database, what is derived from it, and the place in which the
-server runs."""
+"""`manage.py doctor`: checks the database, what is derived from it, and where the server runs."""
 
 from __future__ import annotations
 
@@ -20,10 +19,8 @@ PARTS = {"place": PLACE_CHECKS, "record": RECORD_CHECKS, "derived": DERIVED_CHEC
 class Command(TerminalCommand):
     help = (
         "Check that everything in the database is right, and the disk and the settings too; say "
-        "what is wrong and what "
-        "to do. Changes nothing. The server may be running; while agents play, an episode that "
-        "ends during the check "
-        "may count as a difference."
+        "what is wrong and what to do. Changes nothing. The server may be running; while agents "
+        "play, an episode that ends during the check may count as a difference."
     )
     requires_system_checks = ()  # it runs all of them itself, and says what they found
 
@@ -47,12 +44,11 @@ class Command(TerminalCommand):
 
     def _check(self, check: DoctorCheck) -> int:
         """Print what the check found, and return the number of grave problems."""
-        began = time.monotonic()
-        found = list(check.find())
-        took = f"({time.monotonic() - began:.1f} s)"
-        self.stdout.write(f"{'ok  ' if not found else 'no  '}{check.name} {took}")
-        for problem in found:
-            self.stdout.write(
-                f"    {'' if problem.is_grave else 'Note: '}{problem.sentence} {problem.remedy}"
-            )
-        return sum(problem.is_grave for problem in found)
+        start = time.monotonic()
+        problems = list(check.find())
+        seconds = time.monotonic() - start
+        self.stdout.write(f"{'no' if problems else 'ok'}  {check.name} ({seconds:.1f} s)")
+        for problem in problems:
+            mark = "" if problem.is_grave else "Note: "
+            self.stdout.write(f"    {mark}{problem.sentence} {problem.remedy}")
+        return sum(problem.is_grave for problem in problems)

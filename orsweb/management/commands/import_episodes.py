@@ -7,29 +7,19 @@ episodes and the numbers of endings in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
-from environments.database import jobs
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from episodes.transfer import importing
 from episodes.transfer.atif.foreign import ENVIRONMENT
 from episodes.transfer.atif.imported import TrialFacts
+from orsweb.management.progress_bar import progress_bar
 from orsweb.server import database_lock, pending_migrations
 
 MAX_LISTED = 20
@@ -39,9 +29,8 @@ MAX_LISTED = 20
 class Command(TerminalCommand):
     help = (
         "Import episodes from the JSONL of export_episodes, and trajectories in ATIF (Harbor's "
-        "format): as JSONL, as a "
-        "trajectory.json, or as a directory or zip of Harbor's jobs. Existing episodes are "
-        "skipped. No server may run."
+        "format): as JSONL, as a trajectory.json, or as a directory or zip of Harbor's jobs. "
+        "Existing episodes are skipped. No server may run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -85,7 +74,7 @@ class Command(TerminalCommand):
     def _import(self, files: Sequence[Path], names: TrialFacts) -> None:
         """Import the files. Raises: CommandError when lines were refused or the import was stopped;
         Unreadable."""
-        with _progress() as progress:
+        with progress_bar("Importing", is_bytes=True) as progress:
             work = importing.Import(files, progress, names)
             try:
                 work.run()
@@ -112,21 +101,3 @@ class Command(TerminalCommand):
 
 def _stopped(why: str, report: importing.EpisodeImportReport) -> str:
     return f"{why}. {report.sentence}; run the same command again to continue."
-
-
-@contextmanager
-def _progress() -> Iterator[jobs.Progress]:
-    """Show a progress bar on stderr if that is a terminal."""
-    columns = (
-        TextColumn("Importing"),
-        BarColumn(),
-        TaskProgressColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("Importing", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -31,11 +31,11 @@ class Command(migrate.Command):
         if connection.vendor != "sqlite":
             super().handle(*args, **options)
             return
-        postponed = list[Any]()
-        setattr(connection, "check_constraints", lambda *tables: postponed.append(tables))  # noqa: B010  # mypy
+        checks = list[Any]()
+        setattr(connection, "check_constraints", lambda *tables: checks.append(tables))  # noqa: B010  # mypy
         try:
             super().handle(*args, **options)
         finally:
             del connection.check_constraints
-        if postponed:
+        if checks:
             connection.check_constraints()

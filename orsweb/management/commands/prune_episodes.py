@@ -1,7 +1,7 @@
 """`manage.py prune_episodes`: removes episodes by age, size or filter.
 
 It is in `orsweb`, like `serve`, because it takes the database's lock to delete blobs: a server
-knows by heart which blobs there are. If one is running, it deletes them itself.
+keeps in memory which blobs there are. If one is running, it deletes them itself.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from __future__ import annotations
 import contextlib
 import getpass
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.db.models import QuerySet
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBar
 
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
@@ -33,21 +29,20 @@ from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
 from episodes.removal.loose_blobs import delete_loose_blobs
 from episodes.removal.plan import count_of, oldest_beyond, plan_of
 from episodes.rollups.recount import rebuild, stale
+from orsweb.management.progress_bar import progress_bar
 from orsweb.server import database_lock
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 NO_FILTER = (
     "Say which episodes to remove: --older-than 90d, --keep-size 50GB, or a filter such as "
-    "--environment NAME. "
-    "--all removes every ended episode."
+    "--environment NAME. --all removes every ended episode."
 )
 
 
 class Command(TerminalCommand):
     help = (
         "Remove ended episodes with everything that belongs to them, and take them out of all "
-        "figures. "
-        "The server may be running. --dry-run shows what would be removed."
+        "figures. The server may be running. --dry-run shows what would be removed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -74,11 +69,11 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            asked = EpisodeFilter.parse(_query(options), UNRESTRICTED)
-            asked.refuse_future()
+            filters = EpisodeFilter.parse(_query(options), UNRESTRICTED)
+            filters.refuse_future()
             if options["keep_size"] is None and not options["all"]:
-                refuse_all(asked, NO_FILTER)
-            self._prune(asked, options)
+                refuse_all(filters, NO_FILTER)
+            self._prune(filters, options)
         except OrsError as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
@@ -86,20 +81,23 @@ class Command(TerminalCommand):
                 f"The database cannot be used: {' '.join(str(error).split())}"
             ) from error
 
-    def _prune(self, asked: EpisodeFilter, options: dict[str, Any]) -> None:
-        if unknown := NamedRows.of(asked).unknown:
+    def _prune(self, filters: EpisodeFilter, options: dict[str, Any]) -> None:
+        if unknown := NamedRows.of(filters).unknown:
             raise CommandError(unknown)
         size = options["keep_size"]
-        episodes, ids = _chosen(asked, None if size is None else _size(size))
+        episodes, ids = _episodes_of(filters, None if size is None else _size(size))
         plan = plan_of(episodes)
         for sentence in plan.sentences:
             self.stdout.write(sentence)
         if options["dry_run"] or not plan.episodes or not (options["no_input"] or _is_confirmed()):
             self.stdout.write("Nothing was removed.")
             return
-        removal = new_removal(_author(), options["reason"], asked.to_query())
-        removed = self._remove(removal, ids, plan.episodes)
-        self.stdout.write(f"{count_of(removed.episodes)} with {removed.steps:,} steps removed.")
+        author = "command line"
+        with contextlib.suppress(KeyError, OSError):  # the account has no name
+            author = f"{getpass.getuser()} (command line)"
+        removal = new_removal(author, options["reason"], filters.to_query())
+        counts = self._remove(removal, ids, plan.episodes)
+        self.stdout.write(f"{count_of(counts.episodes)} with {counts.steps:,} steps removed.")
         for environment in stale():
             rebuild(environment)
         self._delete_blobs()
@@ -107,8 +105,8 @@ class Command(TerminalCommand):
     def _remove(self, removal: Removal, ids: Iterable[int], total: int) -> RemovedCount:
         """Remove the episodes. Raises: CommandError if it is interrupted."""
         try:
-            with _progress(total) as progress:
-                return remove_all(removal, ids, progress)
+            with progress_bar("Removing") as progress:
+                return remove_all(removal, ids, lambda count: progress(count, total))
         except KeyboardInterrupt:
             removal.refresh_from_db()
             words = (
@@ -120,17 +118,17 @@ class Command(TerminalCommand):
     def _delete_blobs(self) -> None:
         try:
             with database_lock.acquire():
-                deleted = delete_loose_blobs()
-                self.stdout.write(f"{deleted:,} blob{'' if deleted == 1 else 's'} deleted.")
+                count = delete_loose_blobs()
+                self.stdout.write(f"{count:,} blob{'' if count == 1 else 's'} deleted.")
         except database_lock.DatabaseInUse:
             self.stdout.write("The running server deletes the blobs that nothing needs any more.")
 
 
-def _chosen(
-    asked: EpisodeFilter, keep_bytes: int | None
+def _episodes_of(
+    filters: EpisodeFilter, keep_bytes: int | None
 ) -> tuple[QuerySet[Episode], Iterable[int]]:
     """Return the episodes to remove, and their ids in the order in which they go."""
-    episodes: QuerySet[Episode] = episodes_of(asked)
+    episodes: QuerySet[Episode] = episodes_of(filters)
     if keep_bytes is None:
         return episodes, ids_of(episodes)
     ids = oldest_beyond(episodes, keep_bytes)
@@ -151,11 +149,11 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
 
 def _size(text: str) -> int:
     """Return the number of bytes that `text` names. Raises: CommandError."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?b)?", text.strip().lower())
-    size = int(float(found[1]) * UNITS[found[2] or "b"]) if found else 0
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?b)?", text.strip().lower())
+    size = int(float(match[1]) * UNITS[match[2] or "b"]) if match else 0
     if not size:
-        allowed = "use a number of bytes above 0, or 500MB, 50GB, 1.5TB"
-        raise CommandError(f"--keep-size {text!r} is not a size; {allowed}.")
+        rule = "use a number of bytes above 0, or 500MB, 50GB, 1.5TB"
+        raise CommandError(f"--keep-size {text!r} is not a size; {rule}.")
     return size
 
 
@@ -166,21 +164,3 @@ def _is_confirmed() -> bool:
         raise CommandError(
             "Nobody can confirm; add --no-input to remove without a question."
         ) from None
-
-
-def _author() -> str:
-    with contextlib.suppress(KeyError, OSError):  # the account has no name
-        return f"{getpass.getuser()} (command line)"
-    return "command line"
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """Show a progress bar on standard error if that is a terminal."""
-    columns = (TextColumn("Removing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with ProgressBar(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("Removing", total=total)
-        yield lambda done: bar.update(task, completed=done)

@@ -28,12 +28,12 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         before = self._state()
-        asked = time.time()
+        start = time.time()
         os.kill(before.pid, RELOAD)
         limit = START_SECONDS + settings.ORSWEB_RELOAD_LIMIT
         limit += settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
         until = time.monotonic() + limit
-        while (now := self._state()).at == before.at or not now.is_outcome_of(asked):
+        while (now := self._state()).at == before.at or not now.is_outcome_of(start):
             if time.monotonic() > until:
                 raise CommandError(f"The server was not ready after {limit:g} s; see its log.")
             time.sleep(POLL_SECONDS)
@@ -48,27 +48,22 @@ class Command(TerminalCommand):
 
     def _state(self) -> ServeState:
         if (state := read_state(conf.process_directory())) is None:
-            raise CommandError(_why_none())
+            raise CommandError(_no_server())
         if not state.at:
             raise CommandError("The server is still starting. Try again when it is ready.")
         return state
 
 
-def _why_none() -> str:
-    """Return a sentence about why no server is found, and what to do."""
+def _no_server() -> str:
+    """Return why there is no server, and what to do."""
     others = others_of_database(conf.process_directory())
     if not others:
         return "No server of this database runs on this machine. Start it with `serve`."
-    own = (
-        f"with ORSWEB_CLUSTER={conf.cluster_address()}"
-        if conf.cluster_address()
-        else "without ORSWEB_CLUSTER"
-    )
-    found = " and one ".join(
-        f"with ORSWEB_CLUSTER={other.cluster}" if other.cluster else "without ORSWEB_CLUSTER"
-        for other in others
-    )
+    own, *names = [
+        f"with ORSWEB_CLUSTER={address}" if address else "without ORSWEB_CLUSTER"
+        for address in (conf.cluster_address(), *(other.cluster for other in others))
+    ]
     return (
-        f"No server of this database runs {own} on this machine, but there is one {found}. "
-        "Start this command with the same setting."
+        f"No server of this database runs {own} on this machine, but there is one "
+        f"{' and one '.join(names)}. Start this command with the same setting."
     )

@@ -1,4 +1,4 @@
-"""`manage.py restore FILE`: makes an empty database what a backup says."""
+"""`manage.py restore FILE`: restores a backup into an empty database."""
 
 from __future__ import annotations
 
@@ -32,11 +32,17 @@ class Command(TerminalCommand):
         )
 
     def handle(self, *args: Any, source: Path, replace: bool, **options: Any) -> None:
-        began = time.monotonic()
+        start = time.monotonic()
+        next_command = "doctor"
         try:
             with _lock():
-                kept = _restored(source, replaces=replace)
-                next_command = _migrated()
+                old_file = _restore(source, replaces=replace)
+                # a backup of an older version
+                try:
+                    if pending_migrations.is_behind():
+                        pending_migrations.migrate()
+                except pending_migrations.NotMigrated:
+                    next_command = "migrate, then doctor,"
         except (BackupRefused, database_lock.DatabaseInUse) as error:
             raise CommandError(str(error)) from error
         except (OSError, DatabaseError, sqlite3.Error) as error:
@@ -45,10 +51,10 @@ class Command(TerminalCommand):
             ) from error
         security_log.note("deleted", "database, replaced by a backup", detail=f"{source}")
         self.stdout.write(
-            f"{source} restored in {time.monotonic() - began:.1f} s. Run {next_command} next."
+            f"{source} restored in {time.monotonic() - start:.1f} s. Run {next_command} next."
         )
-        if kept:
-            self.stdout.write(f"What was there before is in {kept}.")
+        if old_file:
+            self.stdout.write(f"What was there before is in {old_file}.")
 
 
 def _lock() -> database_lock.Lock:
@@ -61,7 +67,7 @@ def _lock() -> database_lock.Lock:
         raise
 
 
-def _restored(source: Path, *, replaces: bool) -> Path | None:
+def _restore(source: Path, *, replaces: bool) -> Path | None:
     """Restore as `backup.restore` does; if it raises, no new file or directory is left."""
     try:
         return restore(source, replaces=replaces)
@@ -69,14 +75,3 @@ def _restored(source: Path, *, replaces: bool) -> Path | None:
         connection.close()
         remove_created()  # while nobody else can begin to use them
         raise
-
-
-def _migrated() -> str:
-    """Migrate a backup of an older version where servers do so themselves. Return what to run
-    next."""
-    try:
-        if pending_migrations.is_behind():
-            pending_migrations.migrate()
-    except pending_migrations.NotMigrated:
-        return "migrate, then doctor,"
-    return "doctor"

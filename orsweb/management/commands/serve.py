@@ -52,7 +52,7 @@ from orsweb.server import (
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
 from orsweb.server.server_process import ServerPlace, ServerProcess
-from orsweb.server.succession import Inheritance, Predecessor
+from orsweb.server.succession import Predecessor
 from orsweb.server.supervisor import Supervisor
 from orsweb.server.timed_check import go_on_watched
 
@@ -86,10 +86,8 @@ class Command(TerminalCommand):
             nargs="*",
             metavar="module:Class",
             help="classes to host, the default first, or path/to/repository, or environments of "
-            "other ORS servers as "
-            "http://host:port/environment; name=… renames one, and module:Class@python plays it "
-            "with another "
-            "interpreter (default: ORSWEB_ENVIRONMENTS)",
+            "other ORS servers as http://host:port/environment; name=… renames one, and "
+            "module:Class@python plays it with another interpreter (default: ORSWEB_ENVIRONMENTS)",
         )
         parser.add_argument(
             "--host",
@@ -119,14 +117,23 @@ class Command(TerminalCommand):
             return
         before = succession.inherited()
         listeners = before.listeners if before else listen(host, port, conf.processes())
-        # The rest of the program reads these from settings only.
+        # the rest of the program reads these from settings only
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0][0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
-        predecessors = _predecessors(before)
-        limits = settings.ORSWEB_SHUTDOWN_TIMEOUT, settings.ORSWEB_STARTING_SILENCE
-        late = settings.ORSWEB_RELOAD_LIMIT
+        # the servers that hand over to those of this program
+        predecessors = list[Predecessor]()
+        if before is not None:
+            seconds = settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
+            predecessors += [
+                Predecessor(number, pid, seconds) for number, pid in before.servers.items()
+            ]
         supervisor = Supervisor(
-            _places(listeners, predecessors), *limits, conf.process_directory(), predecessors, late
+            _places(listeners, predecessors),
+            settings.ORSWEB_SHUTDOWN_TIMEOUT,
+            settings.ORSWEB_STARTING_SILENCE,
+            conf.process_directory(),
+            predecessors,
+            settings.ORSWEB_RELOAD_LIMIT,
         )
         if before is not None or conf.processes() > 1:
             import orsweb.asgi  # noqa: F401  # once for all servers, and while those before them serve
@@ -179,19 +186,20 @@ class Command(TerminalCommand):
     def _print_banner(self) -> None:
         registry = get_service().registry
         names = registry.names
-        reasons = [(name, registry.get(name).unavailable) for name in names]
+        unavailable = "".join(
+            f"\n                {name} is unavailable: {reason}"
+            for name in names
+            if (reason := registry.get(name).unavailable)
+        )
+        count = conf.processes()
         origin = f"http://{_reachable_host()}:{settings.ORSWEB_PORT}"
         text = _BANNER.format(
             url=f"{origin}{conf.path_prefix()}",
             origin=origin,
             environments=", ".join(names),
-            unavailable="".join(
-                f"\n                {name} is unavailable: {why}" for name, why in reasons if why
-            ),
+            unavailable=unavailable,
             database=_database_name(),
-            processes=f"\n  processes     {conf.processes()}, on one port"
-            if conf.processes() > 1
-            else "",
+            processes=f"\n  processes     {count}, on one port" if count > 1 else "",
             default=names[0],
             key=', api_key="YOUR-KEY"' if conf.has_keys() else "",
         )
@@ -219,12 +227,12 @@ def _check(host: str, begin: Begin) -> None:
     begin(f"The import of {shorten(', '.join(specifications), MAX_NAMED_CHARACTERS)}")
     try:
         registry = load(specifications, conf.loading())
-        for hosted in registry:
-            if hosted.is_described:
-                check_declared(hosted)
-                schemas = hosted.tool_schemas
+        for environment in registry:
+            if environment.is_described:
+                check_declared(environment)
+                schemas = environment.tool_schemas
                 for sentence in [*uncallable_names(schemas), *unsent_schemas(schemas)]:
-                    print(f"{hosted.name}: {sentence}", file=sys.stderr)
+                    print(f"{environment.name}: {sentence}", file=sys.stderr)
         note_revisions(registry, conf.version())
         for failure in asyncio.run(_check_tasks(registry, begin)):
             print(
@@ -256,22 +264,10 @@ async def _check_tasks(registry: Registry, begin: Begin) -> list[UnlistableTasks
 def _refusal_of_processes() -> str:
     """Return the sentence that refuses several servers; empty if there is one, or the database can
     have them."""
-    number = conf.processes()
-    return (
-        database_lock.refusal_to_share(f"ORSWEB_PROCESSES={number} asks for {number} servers")
-        if number > 1
-        else ""
-    )
-
-
-def _predecessors(before: Inheritance | None) -> list[Predecessor]:
-    """Return the servers that hand over to those of this program."""
-    seconds = settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
-    return (
-        [Predecessor(number, pid, seconds) for number, pid in before.servers.items()]
-        if before
-        else []
-    )
+    count = conf.processes()
+    if count == 1:
+        return ""
+    return database_lock.refusal_to_share(f"ORSWEB_PROCESSES={count} asks for {count} servers")
 
 
 def _places(
@@ -279,19 +275,19 @@ def _places(
 ) -> list[ServerPlace]:
     """Return the places of the servers. Of several, each has another number than the one before it,
     which serves."""
-    count, taken = len(listeners), {predecessor.number for predecessor in predecessors}
-    numbers = [index + count if count > 1 and index in taken else index for index in range(count)]
-    return [_place(number, own) for number, own in zip(numbers, listeners, strict=True)]
-
-
-def _place(number: int, listeners: list[socket.socket]) -> ServerPlace:
-    address = conf.process_address(number)
-    return ServerPlace(number, listeners, address, conf.process_directory(address))
+    places = list[ServerPlace]()
+    old_numbers = {predecessor.number for predecessor in predecessors}
+    for number, sockets in enumerate(listeners):
+        if len(listeners) > 1 and number in old_numbers:
+            number += len(listeners)
+        address = conf.process_address(number)
+        places.append(ServerPlace(number, sockets, address, conf.process_directory(address)))
+    return places
 
 
 def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
-    """Bind the sockets of each server. Raises: SystemExit with a sentence that says why that is not
-    possible."""
+    """Bind the sockets of each server. Raises: SystemExit with a sentence that says why it
+    cannot."""
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
@@ -321,25 +317,18 @@ def _peer_listeners() -> Iterator[list[socket.socket]]:
     """
     address = conf.cluster_address()
     if address.startswith("/"):
-        with _listening_at(Path(address)) as listener:
+        if len(os.fsencode(address)) > MAX_SOCKET_PATH_BYTES:
+            _fail(
+                f"The path {address} is too long for a socket; set ORSWEB_CLUSTER to a shorter "
+                "one, such as /run/orsweb/one."
+            )
+        with listening.listen_at(Path(address)) as listener:
             yield [listener]
     elif address:
         host, _, port = address.rpartition(":")
         yield listen(host.strip("[]"), int(port))[0]
     else:
         yield []
-
-
-@contextlib.contextmanager
-def _listening_at(path: Path) -> Iterator[socket.socket]:
-    """Listen on a Unix socket. Raises: SystemExit."""
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
-        _fail(
-            f"The path {path} is too long for a socket; set ORSWEB_CLUSTER to a shorter one, such "
-            "as /run/orsweb/one."
-        )
-    with listening.listen_at(path) as listener:
-        yield listener
 
 
 def _database_name() -> str:
