@@ -1,9 +1,9 @@
-"""Limits of what clients may occupy: how many connections an address has, and how long a connection
-makes no progress.
+"""Limits of clients: how many connections an address has, and how long a connection makes no
+progress.
 
 A client that connects and sends nothing, sends a header or a body in drops, or does not read its
-response keeps a connection and memory for as long as it likes. `Deadlines` looks at all connections
-every second and ends those. It compares what it sees with what it saw before, so requests pay
+response keeps a connection and memory for as long as it likes. `Deadlines` checks all connections
+every second and ends those. It compares their state with that of the last check, so requests pay
 nothing for it.
 """
 
@@ -113,10 +113,8 @@ class Deadlines:
 
     async def _check(self, now: float) -> None:
         before, self._seen = self._seen, {}
-        ended = 0
-        connections = [
-            connection for connection in self._connections if hasattr(connection, "waiting")
-        ]
+        count = 0
+        connections = [item for item in self._connections if hasattr(item, "waiting")]
         for number, connection in enumerate(connections, 1):
             if number % CONNECTIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # thousands take longer than an agent should wait
@@ -126,16 +124,14 @@ class Deadlines:
             was, since = before.get(connection, (waiting, now))
             if was.request is not waiting.request or was.unread_bytes != waiting.unread_bytes:
                 since = now
-            if now - since > self._limit and _is_slow(waiting, now - since, self._limit):
+            late_seconds = now - since - self._limit
+            size = waiting.received_bytes
+            if late_seconds > 0 and (
+                size is None or size < late_seconds * MIN_BODY_BYTES_PER_SECOND
+            ):
                 connection.abort()
-                ended += 1
+                count += 1
             else:
                 self._seen[connection] = waiting, since
-        if ended:
-            log.info("slow connections ended", connections=ended, limit_seconds=self._limit)
-
-
-def _is_slow(waiting: Waiting, seconds: float, limit_seconds: float) -> bool:
-    if waiting.received_bytes is None:
-        return True
-    return waiting.received_bytes < (seconds - limit_seconds) * MIN_BODY_BYTES_PER_SECOND
+        if count:
+            log.info("slow connections ended", connections=count, limit_seconds=self._limit)

@@ -1,5 +1,5 @@
-"""uvicorn's HTTP/1.1 protocol with limits of what a client may occupy, errors in JSON, and a direct
-route for agents.
+"""uvicorn's HTTP/1.1 protocol with limits for clients, errors in JSON, and a direct route for
+agents.
 
 uvicorn's httptools protocol does not limit headers (it accepted 200 MB), answers malformed HTTP in
 plain text or not at all, and logs a line for each such request. The subclass here limits what it
@@ -38,7 +38,7 @@ UNUSED_SECONDS = 1.0
 """Time for which a server that stops waits for the first request of a connection, which may be
 under way."""
 MAX_REFUSED = 32
-"""Connections beyond those allowed that are told so; further ones are closed at once."""
+"""Connections beyond those allowed that get an answer; further ones are closed at once."""
 ENDLESS_STREAMS = re.compile(r"/events/|/api/episodes/\d+/events|/mcp/")
 """Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")
@@ -171,11 +171,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return Waiting(scope)  # the rest of a body that was refused
         if isinstance(cycle, Exchange):
             return None if cycle.has_started else Waiting(scope, cycle.size)
-        return (
-            Waiting(scope, self._body_bytes)
-            if cycle.more_body and not self.flow.read_paused
-            else None
-        )
+        if cycle.more_body and not self.flow.read_paused:
+            return Waiting(scope, self._body_bytes)
+        return None
 
     def abort(self) -> None:
         """Close the connection without waiting for the client to read what was written."""
@@ -192,7 +190,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            if self._should_upgrade():  # otherwise the request is answered as if it had not asked
+            if self._should_upgrade():  # otherwise the request is answered as an ordinary one
                 self.handle_websocket_upgrade()
         except httptools.HttpParserError as error:
             self._refuse(*(self._header_problem or self._parser_problem(error)))
@@ -224,10 +222,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _problem_of_header(self) -> tuple[HTTPStatus, str] | None:
         """Return the status and the sentence that refuse a request whose header has arrived; None
         if it is right."""
-        # Headers cannot be longer than what was received, so they are only measured if that exceeds
-        # the limit.
-        if self._received > self._limit and self._header_bytes() > self._limit:
-            return self._too_long()
+        # headers cannot be longer than what was received, so they are only measured above the limit
+        if self._received > self._limit:
+            sizes = [len(name) + len(value) + 4 for name, value in self.headers]
+            if len(self.url) + sum(sizes) > self._limit:
+                return self._too_long()
         version = self.parser.get_http_version()
         if version not in HTTP_VERSIONS:
             return _unknown_version(version)
@@ -314,8 +313,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # an Exchange replaces the cycle
 
     def shutdown(self) -> None:
-        """Close the connection after the response that is awaited, or after its first request if it
-        had none yet."""
+        """Close the connection after the response to its request, or after its first request if it
+        has had none."""
         scope = self.scope
         if self.cycle is None and not self._is_refused:
             self._is_stopping = True
@@ -332,9 +331,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _close_unused(self) -> None:
         if self.cycle is None:
             self.transport.close()
-
-    def _header_bytes(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _too_long(self) -> tuple[HTTPStatus, str]:
         text = (

@@ -1,5 +1,5 @@
-"""Finds the environments whose code killed or held the server's process, from its stacks and the
-notes of what ran.
+"""Finds the environments whose code killed or held the server's process, by its stacks and by the
+notes of running calls.
 
 The stacks are those that `faulthandler` writes in C, without the interpreter's lock.
 """
@@ -39,7 +39,7 @@ class ThreadStack:
     """The stack of one thread, innermost frame first."""
 
     thread: int
-    """Its identifier; 0: the main thread, asked for alone."""
+    """Its identifier; 0: the main thread, of which LOOP_STACK_SIGNAL asks."""
     is_current: bool
     frames: tuple[tuple[str, str, str], ...]
     """File, line and function of each frame."""
@@ -68,7 +68,7 @@ def write_stacks_into(directory: Path) -> None:
 
 def _exit_with_stacks(server: int, leave: object) -> object:
     def _exit(status: int) -> None:
-        """End the process at once, as `os._exit`; the server's own writes down who asked for it."""
+        """End the process at once, as `os._exit`; in the server, its stacks are written before."""
         if os.getpid() == server and _file is not None:
             faulthandler.dump_traceback(_file)
         leave(status)  # type: ignore[operator]
@@ -89,18 +89,17 @@ def stacks_in(text: str) -> list[ThreadStack]:
     """Return the stacks in what `faulthandler` has written."""
     stacks: list[tuple[int, bool, list[tuple[str, str, str]]]] = []
     for line in text.splitlines():
-        if found := _THREAD.match(line):
-            stacks.append((int(found[2] or "0", 16), found[1] == "Current thread", []))
-        elif stacks and (found := _FRAME.match(line)):
-            stacks[-1][2].append((found[1], found[2], found[3]))
+        if match := _THREAD.match(line):
+            stacks.append((int(match[2] or "0", 16), match[1] == "Current thread", []))
+        elif stacks and (match := _FRAME.match(line)):
+            stacks[-1][2].append((match[1], match[2], match[3]))
     return [ThreadStack(thread, is_current, tuple(frames)) for thread, is_current, frames in stacks]
 
 
 def callers(
     stack: ThreadStack, running: Sequence[NotedCall], sources: dict[str, list[str]]
 ) -> list[NotedCall]:
-    """Return which of the running calls the stack belongs to; several of one environment if that is
-    all one can tell.
+    """Return the running calls to which the stack may belong.
 
     A thread runs one call. On the event loop there may be many, so the files in the stack decide,
     then the functions.
@@ -108,9 +107,9 @@ def callers(
     if stack.thread and (own := [call for call in running if call.thread == stack.thread]):
         return own
     files, functions = {file for file, _, _ in stack.frames}, {name for _, _, name in stack.frames}
-    found = [
+    matches = [
         call
         for call in running
         if not call.thread and files.intersection(sources.get(call.environment, ()))
     ]
-    return [call for call in found if call.what in functions] or found
+    return [call for call in matches if call.what in functions] or matches

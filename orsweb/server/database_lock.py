@@ -1,4 +1,4 @@
-"""The lock that allows only one server at a time to record into a database, and that identifies its
+"""The lock with which only one server at a time records into a database, and which names its
 holder.
 
 SQLite: flock on a file next to the database file, named after it (`orsweb.sqlite3.lock`).
@@ -34,12 +34,10 @@ from environments.cluster.membership import (
 from orsweb.private_files import private_file
 from orsweb.server import forks
 
-_DESCRIBE_SESSION = (
-    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', "
-    "false), "
-    "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', "
-    "false)"
-)
+_DESCRIBE_SESSION = """
+    SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', false),
+    set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)
+"""
 """Names the holder, and sets keepalives with which PostgreSQL notices within 30 s that the holder's
 machine is gone."""
 
@@ -84,7 +82,7 @@ class Lock:
 
 class FileLock(Lock):
     def __init__(self, path: Path) -> None:
-        """Raises: DatabaseInUse."""
+        """Acquire the lock. Raises: DatabaseInUse."""
         self._file: IO[str] = private_file(path).open("a+", encoding="utf-8")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,7 +110,8 @@ class FileLock(Lock):
 
 class AdvisoryLock(Lock):
     def __init__(self, alias: str = "default") -> None:
-        """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""
+        """Acquire the lock. Raises: DatabaseInUse; django.db.Error when the database cannot be
+        reached."""
         self._connection = fresh_connection(alias)
         try:
             self._take()
@@ -132,12 +131,10 @@ class AdvisoryLock(Lock):
     def _take(self) -> None:
         holder = _holder()
         name = (
-            f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"[
-                :63
-            ]
+            f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"
         )
         with self._connection.cursor() as cursor:
-            cursor.execute(_DESCRIBE_SESSION, [name])
+            cursor.execute(_DESCRIBE_SESSION, [name[:63]])  # the longest that PostgreSQL keeps
             cursor.execute("SELECT pg_try_advisory_lock(%s)", [DATABASE_KEY])
             if cursor.fetchone() == (True,):
                 return
@@ -150,7 +147,8 @@ class SharedLock(Lock):
     check_seconds = 0.5
 
     def __init__(self) -> None:
-        """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""
+        """Acquire the lock. Raises: DatabaseInUse; django.db.Error when the database cannot be
+        reached."""
         self.membership = self._membership = Membership(
             conf.cluster_address(), conf.process_directory()
         )
@@ -182,11 +180,10 @@ def acquire_to_serve() -> Lock:
 
 def refusal_to_share(why: str) -> str:
     """Return the sentence that refuses several servers on this database; empty if it can have them.
-
-    `why`: what asks for them.
-    """
-    is_able = connections["default"].vendor == "postgresql"
-    return "" if is_able else f"{why}, but {_NEEDS_POSTGRESQL}; set DATABASE_URL to one."
+    `why`: the setting that needs them."""
+    if connections["default"].vendor == "postgresql":
+        return ""
+    return f"{why}, but {_NEEDS_POSTGRESQL}; set DATABASE_URL to one."
 
 
 def acquire() -> Lock:

@@ -1,5 +1,4 @@
-"""One HTTP exchange with an agent, a request and its response, on a connection of uvicorn without
-ASGI messages.
+"""One request of an agent and its response, on a connection of uvicorn, without ASGI messages.
 
 For every request uvicorn creates a scope and an event, and passes two receives and two sends, which
 cost more than the rest of a tool call. An Exchange replaces uvicorn's RequestResponseCycle: it has
@@ -33,7 +32,7 @@ CHUNKED = (b"transfer-encoding", b"chunked")
 
 @dataclass(frozen=True)
 class Agents:
-    """Functions that recognise and answer the requests of agents."""
+    """Functions that recognize and answer the requests of agents."""
 
     serves: Callable[[str, str], bool]
     """Whether a request with this method and path is an agent's."""
@@ -107,8 +106,7 @@ class Exchange:
         """Add a piece of the body. Returns False if the body is refused; then the exchange has to
         start."""
         self.size += len(piece)
-        # Most bodies arrive in one small piece, and are checked with the request. Others are
-        # checked before.
+        # most bodies arrive in one small piece, and are checked with the request; others before
         is_usual = self.size <= MAX_UNCHECKED_BYTES and not self._body
         if self.is_too_large or not (is_usual or self._may_send()):
             self._body.clear()
@@ -123,10 +121,10 @@ class Exchange:
     def expect(self, length: str) -> bool:
         """Returns False if a body of this Content-Length is refused; then the exchange has to
         start."""
-        if not length.isdecimal() or (announced := int(length)) <= MAX_UNCHECKED_BYTES:
+        if not length.isdecimal() or (size := int(length)) <= MAX_UNCHECKED_BYTES:
             return True
-        if announced > self._agents.max_body_bytes:
-            self.size = announced
+        if size > self._agents.max_body_bytes:
+            self.size = size
         return not self.is_too_large and self._may_send()
 
     async def run_asgi(self, app: object) -> None:

@@ -1,4 +1,4 @@
-"""The checks that a server without API keys can be reached from this machine only."""
+"""Checks that a server without API keys can be reached from this machine only."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def is_loopback(host: str) -> bool:
 
 
 class Unproxied:
-    """Refuses everything that came through a proxy while there are no keys: agents, pages, static
-    files, websockets.
+    """Refuses everything that comes through a proxy to a server without keys: requests of agents,
+    pages, static files, websockets.
 
     `connection.py` passes most requests of agents directly to their handler, which checks their
     headers itself.
@@ -56,7 +56,10 @@ class Unproxied:
         self._app = app
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        sentence = _refusal_of_request(scope)
+        sentence = ""
+        if not conf.has_keys() and scope["type"] != "lifespan":
+            names = tuple(meta_name(name) for name, _ in scope["headers"])
+            sentence = refusal_of_proxied(names, scope.get("http_version", "1.1"))
         if not sentence:
             await self._app(scope, receive, send)
             return
@@ -73,11 +76,3 @@ class Unproxied:
             ]
             await send({"type": "http.response.start", "status": 403, "headers": headers})
             await send({"type": "http.response.body", "body": body})
-
-
-def _refusal_of_request(scope: dict[str, Any]) -> str:
-    if conf.has_keys() or scope["type"] == "lifespan":
-        return ""
-    return refusal_of_proxied(
-        tuple(meta_name(name) for name, _ in scope["headers"]), scope.get("http_version", "1.1")
-    )

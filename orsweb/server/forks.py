@@ -1,5 +1,4 @@
-"""What processes that hosted code forks off the server don't get of it: its sockets, its lock, and
-its signals.
+"""Takes the server's sockets, lock and signals from the processes that hosted code forks.
 
 A forked process has every descriptor of the server, whatever their flags, and may outlive it:
 `multiprocessing` leaves such processes when the server dies. With the listening socket it would
@@ -43,7 +42,7 @@ class Descriptor(Protocol):
     def fileno(self) -> int: ...
 
 
-_kept: WeakSet[Descriptor] = WeakSet()
+_descriptors: WeakSet[Descriptor] = WeakSet()
 _addresses = set[Address]()
 _masks = threading.local()
 """Signals that each thread held back before it forked."""
@@ -57,7 +56,7 @@ def name_of(environment: str) -> str:
 
 def keep(descriptor: Descriptor) -> None:
     """Have processes that are forked from now on lose a file of this server."""
-    _kept.add(descriptor)
+    _descriptors.add(descriptor)
 
 
 def keep_all(addresses: Iterable[Address]) -> None:
@@ -89,7 +88,7 @@ def _keep_connection(connection: Any, **_: Any) -> None:
 
 
 def _leave_server(libc: ctypes.CDLL) -> None:
-    """Become a process of its own. The numbers stay in use: objects that were copied close them
+    """Become a process of its own. The descriptors stay in use: objects that were copied close them
     when they are freed."""
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
@@ -97,20 +96,16 @@ def _leave_server(libc: ctypes.CDLL) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _take_signals()
     nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in [*_numbers_of_kept(), *_sockets_of_server()]:
-        os.dup2(nothing, descriptor, inheritable=False)
+    file_numbers = _sockets_of_server()
+    for descriptor in list(_descriptors):
+        with contextlib.suppress(Exception):  # it is closed
+            file_numbers.append(descriptor.fileno())
+    for file_number in file_numbers:
+        os.dup2(nothing, file_number, inheritable=False)
     os.close(nothing)
     note = CURRENT.get()
     if call := note and note.read():
         libc.prctl(_PR_SET_NAME, name_of(call.environment).encode())
-
-
-def _numbers_of_kept() -> list[int]:
-    numbers = list[int]()
-    for descriptor in list(_kept):
-        with contextlib.suppress(Exception):  # it is closed
-            numbers.append(descriptor.fileno())
-    return numbers
 
 
 def _sockets_of_server() -> list[int]:
@@ -119,14 +114,15 @@ def _sockets_of_server() -> list[int]:
     for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         with contextlib.suppress(OSError):  # the directory's own
             if stat.S_ISSOCK(os.fstat(number).st_mode):
-                found = socket.socket(fileno=number)
-                numbers += [number] if address_of(found) in _addresses else []
-                found.detach()
+                descriptor_socket = socket.socket(fileno=number)
+                if address_of(descriptor_socket) in _addresses:
+                    numbers.append(number)
+                descriptor_socket.detach()
     return numbers
 
 
-def address_of(found: socket.socket) -> Address:
-    """Return where a socket listens, or the socket has listened to whose client it belongs. Raises:
+def address_of(listener: socket.socket) -> Address:
+    """Return where a socket listens; of a connection to a client, where its listener did. Raises:
     OSError."""
-    name: Any = found.getsockname()
-    return int(name[1]) if found.family in (socket.AF_INET, socket.AF_INET6) else str(name)
+    name: Any = listener.getsockname()
+    return int(name[1]) if listener.family in (socket.AF_INET, socket.AF_INET6) else str(name)

@@ -82,29 +82,25 @@ async def _open() -> Lock:
     return lock
 
 
-def _finish_actions(started: datetime) -> int:
-    """Finish or take back what people were changing when the last process died; see
-    `finish_interrupted`.
-
-    Returns the number of actions that another process may still be staging.
-    """
+def _finish_actions(start: datetime) -> int:
+    """Finish or undo what people were changing when the last process died (`finish_interrupted`).
+    Return the number of actions that another process may still be staging."""
     try:
-        settled, running = finish_interrupted(started)
-        if settled:
-            log.warning("actions that were interrupted are finished or taken back", actions=settled)
+        count, running = finish_interrupted(start)
+        if count:
+            log.warning("actions that were interrupted are finished or taken back", actions=count)
         return running
     finally:
         connections.close_all()
 
 
-async def _finish_late(started: datetime) -> None:
-    """Take back what nobody continues: a command may have been staging it when this server
-    started."""
+async def _finish_late(start: datetime) -> None:
+    """Undo what nobody continues: a command may have been staging it when this server started."""
     is_over = False
     while not is_over:
         await asyncio.sleep(FINISH_SECONDS)
         with contextlib.suppress(Error):  # the database cannot be reached
-            is_over = not await asyncio.to_thread(_finish_actions, started)
+            is_over = not await asyncio.to_thread(_finish_actions, start)
 
 
 async def _close(lock: Lock) -> bool:

@@ -2,8 +2,8 @@
 less.
 
 Running calls of such a key are answered at once, but a client that reads slowly would read a long
-answer to its end. The downloads and event streams of pages and of the API look themselves whether
-their readers may go on.
+answer to its end. The downloads and event streams of pages and of the API check by themselves
+whether their readers may go on.
 """
 
 from __future__ import annotations
@@ -35,14 +35,11 @@ class LostKeys:
             self._loop.call_soon_threadsafe(self._watch, owners)
 
     def _watch(self, owners: set[str]) -> None:
-        cycles = [
-            (connection, getattr(connection, "cycle", None)) for connection in self._connections
-        ]
-        answers = [
-            (one, cycle)
-            for one, cycle in cycles
-            if isinstance(cycle, Exchange) and cycle.owner in owners
-        ]
+        answers = list[tuple[Any, Exchange]]()
+        for connection in self._connections:
+            cycle = getattr(connection, "cycle", None)
+            if isinstance(cycle, Exchange) and cycle.owner in owners:
+                answers.append((connection, cycle))
         if answers:
             self._loop.call_later(LATE_SECONDS, self._end, answers)
 
@@ -53,8 +50,10 @@ class LostKeys:
                 connection.abort()
                 scope = answer.scope
                 address = conf.address_of(connection.client[0] if connection.client else "", "")
-                what, why = (
+                security_log.note(
+                    "cut_off",
                     f"{scope['method']} {scope['path'][:100]}",
-                    "The key was lost meanwhile.",
+                    who=answer.owner,
+                    address=address,
+                    detail="The key was lost meanwhile.",
                 )
-                security_log.note("cut_off", what, who=answer.owner, address=address, detail=why)

@@ -1,5 +1,4 @@
-"""Ends what hosted code has started when the server ends that it was started in, whatever ended
-that.
+"""Ends the processes that hosted code has started when their server ends, whatever ended it.
 
 The supervisor is the "subreaper" of its processes: the kernel makes it the parent of every process
 whose parent has ended. So when a server has ended, what it leaves are children of the supervisor
@@ -14,7 +13,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +46,8 @@ class Orphans:
         self._recent, self._daemons = frozenset[int](), frozenset[int]()
 
     def look(self, own: Collection[int]) -> None:
-        """Reap those that have ended. Call it again and again, after deaths of servers were seen;
-        `own`: those."""
+        """Reap those that have ended; to be called often, after the servers in `own` were
+        reaped."""
         orphans = frozenset(pid for pid in _children() if pid not in own and not _is_reaped(pid))
         # Two looks, because a server may have died between the last look at it and this one.
         self._daemons, self._recent = self._recent & orphans, orphans
@@ -56,28 +55,28 @@ class Orphans:
     def end(self, own: Collection[int], *, with_daemons: bool) -> list[LeftProcess]:
         """Kill all, but for `own`; return them, with the names of environments whose code has
         forked them."""
-        found, deadline = dict[int, LeftProcess](), time.monotonic() + END_SECONDS
-        spared = {*own} if with_daemons else {*own, *self._daemons}
-        while (left := list(_left_of_servers(spared))) and time.monotonic() < deadline:
-            for pid in left:
-                if pid not in found:
-                    found[pid] = LeftProcess(_name_of(pid), _line(pid))
+        processes, deadline = dict[int, LeftProcess](), time.monotonic() + END_SECONDS
+        pids_to_spare = {*own} if with_daemons else {*own, *self._daemons}
+        while (pids := _orphans(pids_to_spare)) and time.monotonic() < deadline:
+            for pid in pids:
+                if pid not in processes:
+                    processes[pid] = LeftProcess(_name_of(pid), _line(pid))
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(PAUSE_SECONDS)
-        return [process for process in found.values() if process.name]
+        return [process for process in processes.values() if process.name]
 
 
-def _left_of_servers(spared: Collection[int]) -> Iterator[int]:
-    """Yield the children that run and don't end by themselves."""
-    for pid in _children():
-        if (
-            pid not in spared
-            and not _is_reaped(pid)
-            and _comm(pid) != printer.NAME
-            and _SELF_ENDING not in _line(pid)
-        ):
-            yield pid
+def _orphans(pids_to_spare: Collection[int]) -> list[int]:
+    """Return the children that run and don't end by themselves."""
+    return [
+        pid
+        for pid in _children()
+        if pid not in pids_to_spare
+        and not _is_reaped(pid)
+        and _comm(pid) != printer.NAME
+        and _SELF_ENDING not in _line(pid)
+    ]
 
 
 def _children() -> list[int]:

@@ -2,11 +2,11 @@
 https://lab.example/ors/.
 
 A proxy passes the prefix on or takes it off, and probes and both SDKs ask without it, so both are
-accepted. Inside, paths have no prefix. Only Django's requests have it (`upload_limits.py`), and its
-URLs (`urls.py`), because it makes addresses from them.
+accepted. Inside, paths have no prefix. Only Django's requests (`upload_limits.py`) and URLs
+(`urls.py`) have it, because Django builds addresses from them.
 
-A proxy's header X-Forwarded-Prefix is not read. Addresses are also made where there is no request,
-and some are kept for the requests of others; and the cookies' path has to be known.
+A proxy's header X-Forwarded-Prefix is not read: addresses are also built where there is no request,
+some are kept for other requests, and the path of cookies has to be known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Detection and application of pending migrations, for the commands that need a current database.
+"""Finds and applies pending migrations, for the commands that need a current database.
 
-An embedded database (SQLite) is migrated by the command that finds it outdated; any other one by its operator.
+The command that finds an embedded database (SQLite) outdated migrates it; any other one is migrated
+by its operator.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ MAX_NAMED_CHARACTERS = 200
 
 
 class NotMigrated(Exception):
-    """The operator has to migrate the database, or to install the version that did; the message says which."""
+    """The operator has to migrate the database, or to install the version that did; the message
+    says which."""
 
 
 def is_behind() -> bool:
     """Return whether an embedded database has pending migrations.
 
-    Raises: NotMigrated if a newer version has migrated the database, or if one that is not embedded has pending
-    migrations; django.db.Error.
+    Raises: NotMigrated if a newer version has migrated the database, or if one that is not embedded
+    has pending migrations; django.db.Error.
     """
     check_version()
     if MigrationRecorder(connection).applied_migrations().keys() >= set(_on_disk()):
@@ -49,19 +51,23 @@ def is_behind() -> bool:
 
 
 def check_version() -> None:
-    """Raises: NotMigrated if a newer version has migrated the database; django.db.Error."""
+    """Check that no newer version has migrated the database. Raises: NotMigrated;
+    django.db.Error."""
     if newer := newer_than_this(MigrationRecorder(connection).applied_migrations()):
         raise NotMigrated(
             f"The database {newer}. Install that version, or restore a backup from before."
         )
 
 
-def newer_than_this(applied: Iterable[tuple[str, str]]) -> str:
-    """Return the second half of a sentence about what has these migrations; empty if this version has them all."""
-    names = ", ".join(".".join(key) for key in sorted(set(applied) - set(_on_disk())))
-    return names and (
-        f"is of a newer version of orsweb, which has migrations that version {conf.version()} does not know: "
-        f"{shorten(names, MAX_NAMED_CHARACTERS)}"
+def newer_than_this(migrations: Iterable[tuple[str, str]]) -> str:
+    """Return the second half of a sentence about what has these migrations; empty if this version
+    has them all."""
+    names = ", ".join(".".join(key) for key in sorted(set(migrations) - set(_on_disk())))
+    if not names:
+        return ""
+    return (
+        "is of a newer version of orsweb, which has migrations that version "
+        f"{conf.version()} does not know: {shorten(names, MAX_NAMED_CHARACTERS)}"
     )
 
 
@@ -71,18 +77,18 @@ def is_first_start() -> bool:
 
 
 def migrate() -> None:
-    """Say what it does, and apply all migrations. Call it only while holding the database's lock."""
+    """Print a line, and apply all migrations. Call it only while holding the database's lock."""
     print(f"{PREPARING if is_first_start() else UPGRADING} …", flush=True)
     call_command("migrate", verbosity=0)
 
 
 def _on_disk() -> Iterator[tuple[str, str]]:
-    """Yield the application and the name of each migration, and perhaps those of other files beside them."""
+    """Yield the application and the name of each migration, and perhaps of other files beside
+    them."""
     for application in apps.get_app_configs():
         package, _ = MigrationLoader.migrations_module(application.label)
         spec = find_spec(package) if package else None
         for place in (spec and spec.submodule_search_locations) or ():
-            names = {file.name.partition(".")[0] for file in Path(place).iterdir()}
-            yield from (
-                (application.label, name) for name in names if not name.startswith(("_", "~"))
-            )
+            for name in {file.name.partition(".")[0] for file in Path(place).iterdir()}:
+                if not name.startswith(("_", "~")):
+                    yield application.label, name

@@ -1,9 +1,9 @@
-"""Which environment's code has started a program, so that Incidents can name it if the program is
-left running.
+"""Notes which environment's code has started a program, so that Incidents can name it if the
+program is left running.
 
-A program has no trace of that: its name and environment variables are its own. So Python tells each
-start (an "audit hook"), and a digest of the command line is noted in a file that is mapped to
-memory and outlives the server.
+A program has no trace of that: its name and environment variables are its own. So an audit hook of
+Python notes a digest of each command line in a file that is mapped to memory and outlives the
+server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from environments.runtime.crash_notes import CURRENT
 
 PLACES = 4096
-"""Of command lines that share one, the later is known."""
+"""Of command lines that share one, the later is kept."""
 _EVENTS = frozenset({"subprocess.Popen", "os.posix_spawn"})
 _PLACE = struct.Struct("<16s8s")  # digests of the command line and of the environment's name
 
@@ -36,25 +36,19 @@ def note_starts(directory: Path) -> None:
             with suppress(Exception):  # the program's starter would get it
                 note = CURRENT.get()
                 if call := note and note.read():
-                    command = _digest(
-                        b"".join(os.fsencode(word) + b"\0" for word in details[1]), 16
-                    )
-                    _PLACE.pack_into(
-                        memory, _offset(command), command, _digest(call.environment.encode(), 8)
-                    )
+                    line = b"".join(os.fsencode(word) + b"\0" for word in details[1])
+                    command, environment = _digest(line, 16), _digest(call.environment.encode(), 8)
+                    _PLACE.pack_into(memory, _offset(command), command, environment)
 
     sys.addaudithook(look)
 
 
 def environment_of(directory: Path, command: bytes, environments: Iterable[str]) -> str:
-    """Return which of `environments` has started the program with that command line, as /proc has
-    it, last.
-
-    Empty if none of them has.
-    """
+    """Return which of `environments` was the last to start a program with that command line, as
+    /proc has it; empty if none of them has."""
     digest = _digest(command, 16)
-    known, environment = _PLACE.unpack_from(_mapped(directory), _offset(digest))
-    if known != digest:
+    noted_digest, environment = _PLACE.unpack_from(_mapped(directory), _offset(digest))
+    if noted_digest != digest:
         return ""
     return next((name for name in environments if _digest(name.encode(), 8) == environment), "")
 

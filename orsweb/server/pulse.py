@@ -1,8 +1,7 @@
-"""What the server's process and its supervisor tell each other, in memory that both share and no
-lock guards.
+"""Memory that the server's process and its supervisor share, and that no lock guards.
 
-The supervisor makes a Pulse before it forks. The server writes to it from its event loop, so a
-pulse that stands still says that the loop, or the interpreter, is held.
+The supervisor creates a Pulse before it forks. The server writes to it from its event loop, so a
+pulse that stands still shows that the loop, or the interpreter, is held.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ class Pulse:
 
     @property
     def beats(self) -> int:
-        """How often the loop has said that it turns; 0 before it has begun and after it has
-        ended."""
+        """How often the loop has beaten; 0 before it has begun and after it has ended."""
         return int(_BEATS.unpack_from(self._memory)[0])
 
     @property
@@ -41,7 +39,7 @@ class Pulse:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the server ends because it was asked to."""
+        """Whether the server ends because of a request to stop."""
         return bool(self._memory[_STOPPING])
 
     @property
@@ -65,7 +63,7 @@ class Pulse:
         self._beat(asyncio.get_running_loop(), on_mail)
 
     def stop(self) -> None:
-        """Note that the server ends because it was asked to."""
+        """Note that the server ends because of a request to stop."""
         self._memory[_STOPPING] = 1
 
     def end(self) -> None:

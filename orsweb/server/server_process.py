@@ -51,7 +51,9 @@ class ServerProcess:
         self.pulse = Pulse()
         self.starts_at = 0.0
         """Moment at which to start it, if it does not run; on the monotonic clock."""
-        self._addresses = [(one.family, one.getsockname()) for one in place.listeners]
+        self._addresses = [
+            (listener.family, listener.getsockname()) for listener in place.listeners
+        ]
         self._answers = StartingAnswers(place.listeners, silence_seconds)
         self._started = time.monotonic()
         self._deaths = 0  # since a server has lived for STABLE_SECONDS
@@ -69,18 +71,22 @@ class ServerProcess:
         self.pulse, supervisor, self._started = Pulse(), os.getpid(), time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
-            _become_server(supervisor, watched_signals)
+            # the kernel kills this process when the supervisor dies
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != supervisor:  # it died before
+                os._exit(1)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, watched_signals)
             return True
         self.watchdog = Watchdog(self.pid, self.pulse, self.place.directory)
         return False
 
     def reap(self) -> int | None:
-        """Return the exit status if the server has ended, negative: the signal that ended it; None
-        if it has not."""
+        """Return the exit status if the server has ended (negative: the signal that ended it), or
+        None."""
         if self.pid == 0:
             return None
-        done, status = os.waitpid(self.pid, os.WNOHANG)
-        if not done:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if not pid:
             return None
         self.pid = 0
         self._answers.restart()
@@ -94,11 +100,9 @@ class ServerProcess:
         self._died = time.monotonic()
         self.starts_at = self._died + seconds
         facts = {"pause_seconds": seconds}
-        return (
-            facts
-            if seconds <= MAX_WAIT_SECONDS
-            else facts | {"pause_seconds_while_clients_wait": MAX_WAIT_SECONDS}
-        )
+        if seconds > MAX_WAIT_SECONDS:
+            facts["pause_seconds_while_clients_wait"] = MAX_WAIT_SECONDS
+        return facts
 
     def succeed(self) -> None:
         """Note that the server of the program before this one has served at this place until
@@ -132,11 +136,3 @@ class ServerProcess:
         """Close this process's copies of the listening sockets."""
         for listener in self.place.listeners:
             listener.close()
-
-
-def _become_server(supervisor: int, watched_signals: Collection[signal.Signals]) -> None:
-    """Prepare the process that was just forked. The kernel kills it when the supervisor dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != supervisor:  # it died before
-        os._exit(1)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, watched_signals)

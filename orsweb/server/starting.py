@@ -1,11 +1,11 @@
-"""What clients get while no server runs: they wait in the backlog, and after a while the supervisor
+"""Answers clients while no server runs: they wait in the backlog, and after a while the supervisor
 answers them.
 
 Waiting is best for most clients. ors-sdk gives most requests up after three attempts in 3 s, and no
 client waits for ever: both SDKs give a stream up after 30 s without a byte. So when a start takes
-longer than ORSWEB_STARTING_SILENCE, every connection gets a 503 that says so, which openreward
-rides out for ten minutes. A browser gets a page that loads again. While the server prepares an
-empty database, no agent has a session to lose, and all are answered at once.
+longer than ORSWEB_STARTING_SILENCE, every connection gets a 503, which openreward retries for ten
+minutes. A browser gets a page that reloads itself. While the server prepares an empty database, no
+agent has a session to lose, and all are answered at once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SILENT_SECONDS = 2.0
 no browser."""
 _READ_BYTES = 65536
 _HEAD = (
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {type}\r\nRetry-After: "
-    "2\r\nX-Backend-State: starting\r\n"
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {type}\r\n"
+    "Retry-After: 2\r\nX-Backend-State: starting\r\n"
     "Cache-Control: no-store\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
 )
 _PAGE = """<!DOCTYPE html>
@@ -124,13 +124,11 @@ class StartingAnswers:
 
 def _answer_to(request: bytes, work: str) -> bytes:
     """Return the response: a page for a browser, else JSON. `request`: its beginning."""
-    is_browser = b"text/html" in request
-    body = (
-        _PAGE.format(work=work) if is_browser else json.dumps({"detail": f"{work}; try again."})
-    ).encode()
-    head = _HEAD.format(
-        type="text/html" if is_browser else "application/json", length=len(body)
-    ).encode()
+    if b"text/html" in request:
+        kind, body = "text/html", _PAGE.format(work=work).encode()
+    else:
+        kind, body = "application/json", json.dumps({"detail": f"{work}; try again."}).encode()
+    head = _HEAD.format(type=kind, length=len(body)).encode()
     return head if request.startswith(b"HEAD ") else head + body
 
 

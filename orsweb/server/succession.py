@@ -26,7 +26,7 @@ from django.conf import settings
 from environments import conf
 
 RELOAD = signal.SIGUSR1
-"""Asks a supervisor to reload, and a server to hand over to the next one."""
+"""Tells a supervisor to reload, and a server to hand over to the next one."""
 _INHERITED = "ORSWEB_INHERITED"
 _CHECK = "--check"
 
@@ -41,14 +41,14 @@ class Predecessor:
         self._until: float | None = None
 
     def hand_over(self) -> None:
-        """Ask it to hand over to the next server; further calls do nothing."""
+        """Tell it to hand over to the next server; further calls do nothing."""
         if self._until is None:
             self._until = time.monotonic() + self._hand_over_seconds
             os.kill(self.pid, RELOAD)
 
     @property
     def serves(self) -> bool:
-        """Whether it was not asked to hand over."""
+        """Whether it has not been told to hand over."""
         return self._until is None
 
     def enforce(self) -> None:
@@ -100,12 +100,12 @@ def become_successor(
 def installed_code() -> frozenset[tuple[str, int]]:
     """Return the files of orsweb that are installed now, each with the moment of its last
     change."""
-    found = set[tuple[str, int]]()
+    files = set[tuple[str, int]]()
     for name in ("environments", "episodes", "orsweb"):
         for file in Path(str(sys.modules[name].__file__)).parent.rglob("*.py"):
             with suppress(OSError):  # it was replaced at this moment
-                found.add((str(file), file.stat().st_mtime_ns))
-    return frozenset(found)
+                files.add((str(file), file.stat().st_mtime_ns))
+    return frozenset(files)
 
 
 class SuccessorCheck:
@@ -156,16 +156,16 @@ class ServeState:
     """When the last reload began, before or after `at`; seconds since the epoch. 0: there was
     none."""
 
-    def is_outcome_of(self, asked: float) -> bool:
-        """Return whether a reload is over that began at or after `asked`, or nobody knows when it
+    def is_outcome_of(self, moment: float) -> bool:
+        """Return whether a reload is over that began at or after `moment`, or nobody knows when it
         began."""
-        return not self.reload_began or asked <= self.reload_began < self.at
+        return not self.reload_began or moment <= self.reload_began < self.at
 
     def write(self, directory: Path) -> None:
         path = directory / "serve.json"
-        unfinished = path.with_suffix(".part")
-        unfinished.write_text(json.dumps(asdict(self)))
-        unfinished.rename(path)
+        partial = path.with_suffix(".part")
+        partial.write_text(json.dumps(asdict(self)))
+        partial.rename(path)
 
 
 def note_state(directory: Path, problem: str = "") -> None:
@@ -191,9 +191,10 @@ def _write(directory: Path, at: float, problem: str = "") -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = read_state(directory)
     began = before.reload_began if before is not None and before.pid == os.getpid() else 0.0
-    ServeState(os.getpid(), at, problem, conf.database_name(), conf.cluster_address(), began).write(
-        directory
+    state = ServeState(
+        os.getpid(), at, problem, conf.database_name(), conf.cluster_address(), began
     )
+    state.write(directory)
 
 
 def read_state(directory: Path) -> ServeState | None:
@@ -212,11 +213,8 @@ def state_of_supervisor() -> ServeState | None:
 
 
 def others_of_database(directory: Path) -> list[ServeState]:
-    """Return what other `serve`s of this database on this machine have noted, beside the one of
+    """Return what other `serve`s of this database on this machine have noted than the one of
     `directory`."""
-    places = sorted(path for path in directory.parent.glob("process-*") if path != directory)
-    return [
-        state
-        for path in places
-        if (state := read_state(path)) and state.database == conf.database_name()
-    ]
+    paths = sorted(path for path in directory.parent.glob("process-*") if path != directory)
+    states = [state for path in paths if (state := read_state(path))]
+    return [state for state in states if state.database == conf.database_name()]

@@ -137,34 +137,26 @@ class Supervisor:
 
     # --- servers ----------------------------------------------------------------------------------
 
-    def _is_checking(self, now: float) -> bool:
-        """Return whether new code is checked; clients of a server that has died wait for that
-        CHECK_SECONDS only."""
-        return self._check is not None and now - self._check.began < CHECK_SECONDS
-
     def _due(self) -> list[ServerProcess]:
         """Return the servers that have to be started now."""
         now = time.monotonic()
-        is_replaced = self._is_checking(now) or (self._predecessors and not self._is_several)
-        if self._deadline is not None or is_replaced:
+        if self._deadline is not None or (self._predecessors and not self._is_several):
             return []
-        allowed = self._servers if self._has_been_ready else self._servers[:1]
+        if self._check is not None and now - self._check.began < CHECK_SECONDS:
+            return []
+        servers = self._servers if self._has_been_ready else self._servers[:1]
         return [
-            one
-            for one in allowed
-            if not one.pid and one.starts_at <= now and not self._is_replaced(one)
+            server
+            for server in servers
+            if not server.pid and server.starts_at <= now and not self._is_replaced(server)
         ]
 
     def _predecessor_of(self, server: ServerProcess) -> Predecessor | None:
         count = len(self._servers)
-        return next(
-            (
-                predecessor
-                for predecessor in self._predecessors
-                if predecessor.number % count == server.place.number % count
-            ),
-            None,
-        )
+        for predecessor in self._predecessors:
+            if predecessor.number % count == server.place.number % count:
+                return predecessor
+        return None
 
     def _is_replaced(self, server: ServerProcess) -> bool:
         """Return whether an earlier server goes on at its place, because the reload was given
@@ -190,16 +182,22 @@ class Supervisor:
 
     def _own(self) -> list[int]:
         """Return the process ids of what this process has started."""
-        return [*self._running(), *([self._check.pid] if self._check is not None else [])]
+        pids = self._running()
+        if self._check is not None:
+            pids.append(self._check.pid)
+        return pids
 
     def _end_orphans(self, server: ServerProcess) -> None:
         """End what hosted code has started in a server at this place, which has ended."""
-        left = self._orphans.end(self._own(), with_daemons=not self._running())
-        if left:
-            names = [process.name for process in left]
+        processes = self._orphans.end(self._own(), with_daemons=not self._running())
+        if processes:
+            names = [process.name for process in processes]
             log.warning("what hosted code had started is ended with its server", processes=names)
             report = IncidentReport(
-                "left", time.time(), ", ".join(names), environment=_environment_of(left, server)
+                "left",
+                time.time(),
+                ", ".join(names),
+                environment=_environment_of(processes, server),
             )
             report.write(server.place.directory)
 
@@ -211,11 +209,8 @@ class Supervisor:
             self._begin_to_stop()
         elif not self._has_been_ready:
             if status < 0:
-                print(
-                    f"The server died {describe(status)} before it was ready.",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                sentence = f"The server died {describe(status)} before it was ready."
+                print(sentence, file=sys.stderr, flush=True)
             os._exit(abs(status) and 1)
         else:
             facts = facts_of(server.watchdog.report_death(status)) if server.pulse.is_ready else {}
@@ -235,7 +230,7 @@ class Supervisor:
             server.rests
             and is_alone
             and self._deadline is None
-            and any(one.is_ready for one in self._servers)
+            and any(other.is_ready for other in self._servers)
         ):
             server.leave_port()
 
@@ -273,9 +268,9 @@ class Supervisor:
         # A request to reload that comes too early stays pending in the kernel, also for the program
         # after this one.
         reloads = {RELOAD} if self._ends_with_terminal else {RELOAD, signal.SIGHUP}
-        awaited = _WATCHED if self._may_reload else {*_WATCHED} - reloads
-        taken = signal.sigtimedwait(awaited, self._patience)
-        number = taken.si_signo if taken is not None else 0
+        signals = _WATCHED if self._may_reload else {*_WATCHED} - reloads
+        info = signal.sigtimedwait(signals, self._patience)
+        number = info.si_signo if info is not None else 0
         if number == RELOAD or (number == signal.SIGHUP and not self._ends_with_terminal):
             self._begin_to_reload()
         elif number in (signal.SIGHUP, *_STOP):
@@ -301,9 +296,8 @@ class Supervisor:
 
     def _running(self) -> list[int]:
         """Return the process ids of servers that have not been reaped."""
-        return [server.pid for server in self._servers if server.pid] + [
-            predecessor.pid for predecessor in self._predecessors
-        ]
+        pids = [server.pid for server in self._servers if server.pid]
+        return pids + [predecessor.pid for predecessor in self._predecessors]
 
     def _enforce_stop(self, deadline: float) -> None:
         """End the supervisor, at once and without finalizing, when the servers have ended or their
@@ -357,25 +351,23 @@ class Supervisor:
         they have ended."""
         if not self._predecessors:
             return
-        for one in self._predecessors:
-            server = self._servers[one.number % len(self._servers)]
+        for predecessor in list(self._predecessors):
+            server = self._servers[predecessor.number % len(self._servers)]
             if self._deadline is None and (server.is_ready or not self._is_several):
-                one.hand_over()
-            one.enforce()
-        for one in [predecessor for predecessor in self._predecessors if predecessor.has_ended()]:
-            self._predecessors.remove(one)
-            server = self._servers[one.number % len(self._servers)]
-            server.succeed()
-            self._end_orphans(server)
+                predecessor.hand_over()
+            predecessor.enforce()
+            if predecessor.has_ended():
+                self._predecessors.remove(predecessor)
+                server.succeed()
+                self._end_orphans(server)
 
     def _consider_giving_up(self) -> None:
         """Let earlier servers go on whose successors were not ready in time."""
-        is_late = (
-            self._is_several and self._deadline is None and time.monotonic() > self._reload_until
-        )
         if (
-            not is_late
+            not self._is_several
             or self._has_given_up
+            or self._deadline is not None
+            or time.monotonic() <= self._reload_until
             or not any(predecessor.serves for predecessor in self._predecessors)
         ):
             return
@@ -392,16 +384,17 @@ class Supervisor:
         _notify_systemd("READY=1")
 
 
-def _environment_of(left: Sequence[LeftProcess], server: ServerProcess) -> str:
+def _environment_of(processes: Sequence[LeftProcess], server: ServerProcess) -> str:
     """Return the environment whose code has started these processes; empty if it is not a single
     known one."""
     directory = server.place.directory
-    forked = {forks.name_of(environment): environment for environment in read_sources(directory)}
-    environments = {
-        forked.get(process.name.rpartition(" (pid ")[0])
-        or programs.environment_of(directory, process.command, forked.values())
-        for process in left
-    }
+    names = {forks.name_of(environment): environment for environment in read_sources(directory)}
+    environments = set[str]()
+    for process in processes:
+        name = names.get(process.name.rpartition(" (pid ")[0])
+        environments.add(
+            name or programs.environment_of(directory, process.command, names.values())
+        )
     return environments.pop() if len(environments) == 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""A check of hosted code in a process of its own, which is ended if a step of it takes too long.
+"""Checks hosted code in a process of its own, which ends if a step of the check takes too long.
 
 Nothing else ends code that waits for ever, or holds the interpreter's lock. `serve --check` runs
 its check like this, and every reload runs `serve --check`.
@@ -43,23 +43,23 @@ def go_on_watched(seconds: float) -> Begin:
     sys.stdout.flush()
     sys.stderr.flush()
     stacks = tempfile.TemporaryFile("w+")  # noqa: SIM115  # the other process writes into it until it ends
-    (steps, begun), parent = os.pipe(), os.getpid()
+    (steps, begin), parent = os.pipe(), os.getpid()
     if not (pid := os.fork()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before
             os._exit(1)
         os.close(steps)
         faulthandler.enable(stacks)  # it writes them in C, at a SIGABRT, too
-        return lambda step: os.write(begun, f"{step}\n".encode())
-    os.close(begun)
+        return lambda step: os.write(begin, f"{step}\n".encode())
+    os.close(begin)
     step, has_ended = _follow(steps, process := os.pidfd_open(pid), seconds)
     if not has_ended:
         processes = with_descendants(pid)
         os.kill(pid, signal.SIGABRT)
         select.select([process], [], [], STACKS_SECONDS)
-        for one in processes:
+        for descendant in processes:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(descendant, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if has_ended and status >= 0:
         raise SystemExit(status)
@@ -74,22 +74,22 @@ def _follow(steps: int, process: int, seconds: float) -> tuple[str, bool]:
     """Wait until the process has ended or a step has taken too long; return that step, and whether
     it has ended."""
     step = "The check"
-    watched = [steps, process]
-    while ready := select.select(watched, [], [], seconds)[0]:
+    descriptors = [steps, process]
+    while ready := select.select(descriptors, [], [], seconds)[0]:
         if process in ready:
             return step, True
         if text := os.read(steps, select.PIPE_BUF).decode("utf-8", "replace"):
             step = text.splitlines()[-1]
         else:  # hosted code has closed it
-            watched.remove(steps)
+            descriptors.remove(steps)
     return step, False
 
 
 def _place(stacks: list[ThreadStack]) -> str:
     """Return the line of hosted code that ran, as the end of a sentence; empty if none did."""
     for stack in stacks:
-        hosted = list(takewhile(lambda frame: not frame[0].startswith(_CALLERS), stack.frames))
-        own = [frame for frame in hosted if not OF_A_LIBRARY.search(frame[0])]
-        if own and len(hosted) < len(stack.frames):
+        frames = list(takewhile(lambda frame: not frame[0].startswith(_CALLERS), stack.frames))
+        own = [frame for frame in frames if not OF_A_LIBRARY.search(frame[0])]
+        if own and len(frames) < len(stack.frames):
             return f" ({own[0][0]}, line {own[0][1]})"
     return ""

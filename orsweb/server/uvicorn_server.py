@@ -40,10 +40,9 @@ RESPONSES_SHARE = 1 / 6
 """Share in which further responses may end after that; `lifespan.DRAIN_SHARE` follows it."""
 HAND_OVER_SECONDS = 0.5
 """Time in which running calls may end before the next server takes over, which repeats those that
-don't: requests
-that come meanwhile are refused, and `ors-sdk` gives most of them up after 3 s."""
+don't: requests that come meanwhile are refused, and `ors-sdk` gives most of them up after 3 s."""
 FORCE_CHECK_SECONDS = 0.1
-"""Connections that the kernel keeps while the server starts, or starts again."""
+"""Time between two checks whether Ctrl-C was repeated while calls end."""
 UNRECORDED_STATUS = 1
 """Exit status of a server that could not record calls that were played. The supervisor ends with 1,
 too."""
@@ -108,7 +107,10 @@ class UvicornServer(uvicorn.Server):
             await super().shutdown(sockets)
             draining.cancel()
         self.exit_status = UNRECORDED_STATUS if self._has_unrecorded() else 0
-        _exit_soon(self.exit_status)
+        # whatever its threads do, the process ends after a moment
+        timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [self.exit_status])
+        timer.daemon = True
+        timer.start()
 
     def _has_unrecorded(self) -> bool:
         """Return whether calls were played that are not recorded: the database was away, or Ctrl-C
@@ -201,13 +203,6 @@ def raise_file_limit() -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
-
-
-def _exit_soon(status: int) -> None:
-    """End the process if it has not ended by itself after a moment, whatever its threads do."""
-    timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [status])
-    timer.daemon = True
-    timer.start()
 
 
 def _is_not_broken_off(record: logging.LogRecord) -> bool:

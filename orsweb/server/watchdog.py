@@ -2,8 +2,8 @@
 
 When the process dies, it reports which code ran and caused it. When the event loop has not turned
 for HELD_SECONDS, it finds the environment that holds the loop, or the interpreter's lock, logs it
-and reports it. What it does not find at once, because other programs keep the cores busy or the
-code sleeps, it looks for again, more and more seldom.
+and reports it. If it does not find it at once, because other programs keep the cores busy or the
+code sleeps, it tries again, more and more seldom.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class Watchdog:
         is_out_of_memory = (
             status == -signal.SIGKILL and _count_out_of_memory() > self._out_of_memory
         )
-        how = describe(status) + (
-            ", out of memory" if is_out_of_memory else reason and f", {reason}"
-        )
+        if is_out_of_memory:
+            reason = "out of memory"
+        how = f"{describe(status)}, {reason}" if reason else describe(status)
         is_kill = status == -signal.SIGKILL and not is_out_of_memory
         report = self._with_culprit(IncidentReport("died", time.time(), how), is_kill=is_kill)
         report.write(self._directory)
@@ -118,9 +118,8 @@ class Watchdog:
         running = [
             call for call in read_running_calls(self._directory) if call.environment in sources
         ]
-        stack = next(
-            (one for one in read_stacks(self._directory, self._read_to) if one.is_current), None
-        )
+        stacks = read_stacks(self._directory, self._read_to)
+        stack = next((thread_stack for thread_stack in stacks if thread_stack.is_current), None)
         if stack is not None and (suspects := callers(stack, running, sources)):
             return replace(
                 report, suspects=tuple(suspects), is_certain=_is_one(suspects), trace=stack.text
@@ -138,10 +137,13 @@ class Watchdog:
         Then code shows that slept at first, and a call that computed beside the one that has the
         lock may have ended.
         """
-        held = self._find_holder(before)
-        if self._held is None or held.suspects not in ((), self._held.suspects):
-            self._held = held
-            _log_hold(held)
+        report = self._find_holder(before)
+        if self._held is None or report.suspects not in ((), self._held.suspects):
+            self._held = report
+            if report.suspects:
+                log.warning(f"code of an environment holds {report.how}", **facts_of(report))
+            else:  # perhaps the machine has too much to do
+                log.info("the event loop does not turn", trace=report.trace or None)
         self._usage, self._decide_at = self._use(), now + (now - self._since)
 
     def _find_holder(self, before: _Usage) -> IncidentReport:
@@ -150,25 +152,22 @@ class Watchdog:
             call for call in read_running_calls(self._directory) if call.environment in sources
         ]
         stacks = self._ask_for_stacks()  # after that, the call may be over
-        stack = next((one for one in stacks if not one.thread), None)
+        stack = next((thread_stack for thread_stack in stacks if not thread_stack.thread), None)
         on_loop = callers(stack, running, sources) if stack else []
         holders = self._lock_holders(before, after)
         beside = [call for call in running if call.thread_number in holders]
-        if on_loop and not beside and self._may_wait(before, after):
+        # the main thread may have waited for the lock, on a machine too busy to say who has it
+        if on_loop and not beside and self._waits(before, after, MIN_BUSY_SWITCHES):
             beside = [call for call in running if call.thread_number]
-        # it has the lock at this moment; a call that keeps it for long may have taken it from this
-        # code
+        how, is_certain = "the event loop", False
         if on_loop:
-            how, is_certain = "the event loop", not beside
+            # it has the lock at this moment; a call that keeps it for long may have taken it from
+            # this code
+            is_certain = not beside
         elif beside:
-            how, is_certain, own = (
-                "the interpreter's lock",
-                len(holders) == 1,
-                {call.thread for call in beside},
-            )
-            stack = next((one for one in stacks if one.thread in own), None)
-        else:
-            how, is_certain = "the event loop", False
+            how, is_certain = "the interpreter's lock", len(holders) == 1
+            threads = {call.thread for call in beside}
+            stack = next((item for item in stacks if item.thread in threads), None)
         suspects = on_loop + beside
         report = IncidentReport("held", time.time(), how, trace=stack.text if stack else "")
         return replace(
@@ -187,17 +186,12 @@ class Watchdog:
         least = MIN_HOLDER_SHARE * (after.at - before.at)
         spent = _spent(before.cpu_seconds, after.cpu_seconds)
         most = max(spent.values(), default=0.0)
-        wanted = _spent(before.core_seconds, after.core_seconds)
+        core_seconds = _spent(before.core_seconds, after.core_seconds)
         return [
             thread
-            for thread, used in spent.items()
-            if used >= COMPUTING_SHARE * most and wanted[thread] >= least
+            for thread, seconds in spent.items()
+            if seconds >= COMPUTING_SHARE * most and core_seconds[thread] >= least
         ]
-
-    def _may_wait(self, before: _Usage, after: _Usage) -> bool:
-        """Return whether the main thread may have waited for the lock, on a machine too busy to say
-        who has it."""
-        return self._waits(before, after, MIN_BUSY_SWITCHES)
 
     def _waits(self, before: _Usage, after: _Usage, switches: int) -> bool:
         """Return whether the main thread wakes up at least so often a second, and another thread
@@ -224,9 +218,9 @@ class Watchdog:
 
     def _end_hold(self, now: float) -> None:
         """Leave a report for the server, which goes on, or for the next one."""
-        held, self._held = self._held, None
-        if held is not None and held.suspects:
-            replace(held, seconds=round(now - self._since, 1)).write(self._directory)
+        report, self._held = self._held, None
+        if report is not None and report.suspects:
+            replace(report, seconds=round(now - self._since, 1)).write(self._directory)
             self._pulse.leave_mail()
 
     def _use(self) -> _Usage:
@@ -235,11 +229,9 @@ class Watchdog:
         with suppress(OSError):
             for thread in tasks.iterdir():
                 with suppress(OSError):  # it has ended
-                    used, waited = _times(thread)
-                    cpu_seconds[int(thread.name)], core_seconds[int(thread.name)] = (
-                        used,
-                        used + waited,
-                    )
+                    cpu, wait = _times(thread)
+                    cpu_seconds[int(thread.name)] = cpu
+                    core_seconds[int(thread.name)] = cpu + wait
             lines = (tasks / str(self._server) / "status").read_text().splitlines()
             switches = next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
         return _Usage(time.monotonic(), cpu_seconds, core_seconds, switches)
@@ -249,11 +241,11 @@ def _times(thread: Path) -> tuple[float, float]:
     """Return the thread's CPU time, and how long it has waited for a core, if the kernel tells
     that. In seconds."""
     try:
-        used, waited, _ = (thread / "schedstat").read_text().split()
+        cpu, wait, _ = (thread / "schedstat").read_text().split()
     except OSError:
         fields = (thread / "stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS, 0.0
-    return int(used) / 1e9, int(waited) / 1e9
+    return int(cpu) / 1e9, int(wait) / 1e9
 
 
 def _spent(before: dict[int, float], after: dict[int, float]) -> dict[int, float]:
@@ -280,13 +272,6 @@ def facts_of(report: IncidentReport) -> dict[str, object]:
         "is_certain": report.is_certain,
         "trace": report.trace or None,
     }
-
-
-def _log_hold(report: IncidentReport) -> None:
-    if report.suspects:
-        log.warning(f"code of an environment holds {report.how}", **facts_of(report))
-    else:  # perhaps the machine has too much to do
-        log.info("the event loop does not turn", trace=report.trace or None)
 
 
 def _is_one(calls: list[NotedCall]) -> bool:
