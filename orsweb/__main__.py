@@ -15,7 +15,7 @@ _MISSING = re.compile(r"no such (table|column)|(relation|column) .* does not exi
 
 
 def main() -> None:
-    # starting makes 300,000 objects that stay; scanning them so often took 8 % of it
+    # a start creates 300,000 objects that stay; scanning them as often as usual took 8 % of it
     gc.set_threshold(10_000, 20, 50)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
     try:
@@ -25,9 +25,7 @@ def main() -> None:
         _execute()
     except ImproperlyConfigured as error:  # a variable with a wrong value: its sentence says all
         sys.exit(str(error))
-    except (
-        KeyboardInterrupt
-    ):  # Ctrl-C while starting or migrating; `serve` handles its own once it listens
+    except KeyboardInterrupt:  # while starting or migrating; `serve` handles it once it listens
         sys.exit(130)
 
 
@@ -35,33 +33,24 @@ def _execute() -> None:
     """Run the command. What takes long to import is imported here, because the program may just
     have started again."""
     from django.core.management import execute_from_command_line
-    from django.db import OperationalError, ProgrammingError
+    from django.db import OperationalError, ProgrammingError, connection
 
     try:
         execute_from_command_line(sys.argv)
     except (OperationalError, ProgrammingError) as error:
         if _MISSING.search(str(error)) is None:
             raise
-        sys.exit(_unmigrated(error))
+        from environments import command_line
 
-
-def _unmigrated(error: Exception) -> str:
-    from django.db import connection
-
-    from environments import command_line
-
-    database = connection.settings_dict
-    name = (
-        database["NAME"]
-        if connection.vendor == "sqlite"
-        else f"{database['HOST']}/{database['NAME']}"
-    )
-    reason = str(error).splitlines()[0]
-    return (
-        f"The database {name} has not been migrated ({reason}). See whether ORSWEB_DATA_DIR or "
-        "DATABASE_URL names the "
-        f"one that you mean; if so, run first: {command_line.command('migrate')}"
-    )
+        name = connection.settings_dict["NAME"]
+        if connection.vendor != "sqlite":
+            name = f"{connection.settings_dict['HOST']}/{name}"
+        reason = str(error).splitlines()[0]
+        sys.exit(
+            f"The database {name} has not been migrated ({reason}). See whether ORSWEB_DATA_DIR or "
+            "DATABASE_URL names the one that you mean; if so, run first: "
+            f"{command_line.command('migrate')}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""The URLs of agents: of MCP, of the platform's data API and of the Open Reward Standard, and those
-of probes.
-
-Pages have their own.
-"""
+"""The URLs of agents (MCP, the platform's data API, the Open Reward Standard) and of probes."""
 
 from __future__ import annotations
 

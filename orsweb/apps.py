@@ -1,5 +1,5 @@
-"""Measures for a quick start: no discovery of the admin, which would load the pages, no import of
-unused libraries."""
+"""The applications `orsweb` and `admin`, without what slows a start down: the discovery of the
+admin, which would load the pages, and imports of unused libraries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from django.db import connection
 
 @contextmanager
 def absent(*names: str) -> Iterator[None]:
-    """Make these packages, unless loaded yet, seem missing to a library that imports them if they
-    are there."""
+    """Make packages that are not loaded yet seem missing to libraries that import them if they
+    can."""
     missing = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]  # None: importing it is an ImportError
     try:
@@ -47,8 +47,7 @@ class OrswebConfig(AppConfig):
 class LateAdminConfig(SimpleAdminConfig):
     """The admin is that of `orsweb/accounts/admin_site.py`.
 
-    `orsweb/urls.py` discovers its models, as do the checks, which look at nothing that is not
-    registered.
+    `orsweb/urls.py` discovers its models, as do the checks, which see only registered ones.
     """
 
     default_site = "orsweb.accounts.admin_site.AdminSite"

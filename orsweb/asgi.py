@@ -59,13 +59,12 @@ SERVED_PAGES = frozenset(
 JSON.
 
 Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test
-compares both with
-the urls.
+compares both with the urls.
 """
 IMPORT_PATH = "/admin/environments/task/import/"
 """The page that takes large uploads."""
 
-# By its path: the packages that send traces are optional.
+# by its path: the packages that send traces are optional
 watch_requests = (
     import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
 )
@@ -84,7 +83,8 @@ async def no_body() -> dict[str, Any]:
 
 
 def from_peers(app: Any) -> Any:
-    """Return `app`, or what shows it requests that other servers pass on as they came to them."""
+    """Return `app`; on one of several servers with a wrapper that restores requests that others
+    have passed on."""
 
     def own_token() -> str | None:
         ownership = ownership_or_none()
@@ -95,14 +95,14 @@ def from_peers(app: Any) -> Any:
 
 # Only pages use the scheme and the client's address, so a proxy's headers are read for pages only.
 trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
-bounded: Any = BoundedUploads(
+uploads: Any = BoundedUploads(
     HangingDatabase(PageThreads(PageHandler()), READINESS.database_answers),
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
     large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,
     large_path=IMPORT_PATH,
     has_key=has_key,
 )
-pages: Any = ProxyHeadersMiddleware(from_peers(bounded), trusted_proxies)
+pages: Any = ProxyHeadersMiddleware(from_peers(uploads), trusted_proxies)
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -155,8 +155,8 @@ def player_sockets() -> Any:
 
 
 async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Pass a websocket to the player. The first may have to load the pages, which takes too long
-    for the loop."""
+    """Pass a websocket to the player. The first may have to load the pages, which would hold the
+    loop for too long."""
     handler = await asyncio.to_thread(player_sockets)
     await handler(scope, receive, send)
 
@@ -174,6 +174,6 @@ def load_pages() -> None:
     page waits."""
     reverse("overview")
     player_sockets()
-    # What was loaded stays for good, so the collector need not look at it again.
+    # what was loaded stays for good, so the collector need not scan it again
     gc.collect()
     gc.freeze()

@@ -142,8 +142,7 @@ def env_path_prefix(name: str) -> str:
     if text and not (_PATH.fullmatch(text) and {".", ".."}.isdisjoint(parts)):
         raise ImproperlyConfigured(
             f"{name}={text!r} is not a path such as /ors or /lab/ors; it begins with a slash, and "
-            "its parts have "
-            "letters, digits and . _ ~ - only."
+            "its parts have letters, digits and . _ ~ - only."
         )
     # a proxy may take the path off, so both forms are accepted
     if parts and parts[0].lower() in RESERVED_NAMES:
@@ -243,9 +242,8 @@ def env_keys(name: str) -> dict[str, str]:
     """Return the API keys by label, from `label:key,label:key`. Raises: ImproperlyConfigured,
     without showing a key."""
     keys: dict[str, str] = {}
-    for number, entry in enumerate(
-        filter(None, (e.strip() for e in env_secret(name).split(","))), start=1
-    ):
+    entries = [entry.strip() for entry in env_secret(name).split(",")]
+    for number, entry in enumerate(filter(None, entries), start=1):
         label, colon, key = (part.strip() for part in entry.partition(":"))
         if not (colon and label and key):
             raise ImproperlyConfigured(f"{name}: entry {number} does not have the form label:key.")
@@ -270,18 +268,17 @@ def env_traces() -> bool:
     Raises: ImproperlyConfigured if its packages are missing.
     """
     names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    chosen = next(filter(env_str, names), "")
+    variable = next(filter(env_str, names), "")
     is_off = env_str("OTEL_TRACES_EXPORTER") == "none" or env_bool("OTEL_SDK_DISABLED")
-    if not chosen or is_off:
+    if not variable or is_off:
         return False
     if (
         find_spec("opentelemetry") is None
         or find_spec("opentelemetry.exporter.otlp.proto.http") is None
     ):
         raise ImproperlyConfigured(
-            f"{chosen} is set, but the packages that send traces are not installed: run make "
-            "extras EXTRAS=otel, or "
-            "unset it."
+            f"{variable} is set, but the packages that send traces are not installed: run make "
+            "extras EXTRAS=otel, or unset it."
         )
     return True
 

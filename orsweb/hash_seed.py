@@ -1,9 +1,9 @@
-"""One seed of Python's hashes for every process of a data directory, over restarts, too.
+"""One seed of Python's hashes for every process of a data directory, also after a restart.
 
-Code that calls `random.seed(hash(text))`, or goes by the order of a set, then makes the same tasks
-in the server, its workers and in commands. Python reads the seed from PYTHONHASHSEED when it
-starts, so a command that was started without one starts itself again with that of the data
-directory; what it starts inherits the variable.
+Code that calls `random.seed(hash(text))`, or depends on the order of a set, then makes the same
+tasks in the server, its workers and in commands. Python reads the seed from PYTHONHASHSEED when it
+starts, so a command without one starts itself again with that of the data directory; what it starts
+inherits the variable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _of_data_directory() -> str:
     if not (text.isascii() and text.isdecimal() and int(text) < SEEDS):
         raise ImproperlyConfigured(
             f"{str(path)!r} holds {text[:40]!r}; write a whole number from 0 to {SEEDS - 1} into "
-            "it, or delete it and "
-            "get another one, with which tasks may be others that depend on hashes."
+            "it, or delete it and get another one, with which tasks may be others that depend on "
+            "hashes."
         )
     return text

@@ -56,12 +56,11 @@ class WithoutSecrets(structlog.stdlib.ProcessorFormatter):
         return playing.recent_secrets.log_line(line) if playing else line
 
 
-class NotedRefusals(logging.Filter):
+class RefusalFilter(logging.Filter):
     """Notes the requests that Django refuses (4xx) in the security log, which counts those of an
     address.
 
-    Otherwise anybody could fill the disk: Django logs a line for each, with the whole path or
-    header.
+    Django logs a line for each, with the whole path or header, so anybody could fill the disk.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -74,27 +73,19 @@ class NotedRefusals(logging.Filter):
 
             status = HTTPStatus(record.status_code)  # type: ignore[attr-defined]  # Django's own field
             detail = f"{status.value} {status.phrase}"
-            if (
-                record.name == "django.security.csrf"
-                and isinstance(record.args, tuple)
-                and record.args
-            ):
-                detail += f": {record.args[0]}"
+            reasons = record.args if record.name == "django.security.csrf" else ()
+            if isinstance(reasons, tuple) and reasons:
+                detail += f": {reasons[0]}"
             path = _SECRET.sub(r"\1…", request.path)
             address = str(request.META.get("REMOTE_ADDR", ""))
-            security_log.note(
-                "request_refused",
-                f"{request.method} {path}",
-                who="",
-                address=address,
-                detail=detail,
-            )
+            what = f"{request.method} {path}"
+            security_log.note("request_refused", what, who="", address=address, detail=detail)
         return False
 
 
 class FirstFailures(logging.Filter):
-    """Passes one traceback of a line of code a minute: while the database is away, every request
-    makes one."""
+    """Passes one traceback a minute for each line of code: while the database is away, every
+    request makes one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,10 +105,8 @@ class FirstFailures(logging.Filter):
             return False
         self._passed[place] = now
         if repeats := self._repeats.pop(place, 0):
-            record.msg, record.args = (
-                f"{record.getMessage()} (and {repeats} failures like it before)",
-                (),
-            )
+            record.msg = f"{record.getMessage()} (and {repeats} failures like it before)"
+            record.args = ()
         return True
 
 
@@ -134,7 +123,7 @@ def configure(options: dict[str, Any]) -> None:
     `options`: {"level": name, "format": "console" | "json", "security_file": path of a file, or
     empty}.
     """
-    shared: list[Any] = [
+    processors: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -143,13 +132,10 @@ def configure(options: dict[str, Any]) -> None:
     console = structlog.dev.ConsoleRenderer(
         colors=False, exception_formatter=structlog.dev.plain_traceback
     )
-    renderers = (
-        [structlog.processors.JSONRenderer()]
-        if options["format"] == "json"
-        else [_with_lines, console]
-    )
+    json_renderers = [structlog.processors.JSONRenderer()]
+    renderers = json_renderers if options["format"] == "json" else [_with_trace, console]
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
@@ -157,27 +143,24 @@ def configure(options: dict[str, Any]) -> None:
     security: dict[str, Any] = {"level": "INFO"}  # whatever the level of the others
     handlers: dict[str, Any] = {}
     if options.get("security_file"):
-        own = {
+        handlers["security"] = {
             "()": PrivateFile,
             "filename": options["security_file"],
             "formatter": "json",
             "delay": True,
         }
-        handlers, security = (
-            {"security": own},
-            {**security, "handlers": ["security"], "propagate": False},
-        )
+        security |= {"handlers": ["security"], "propagate": False}
     logging.config.dictConfig(
         {
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "structured": _formatter(renderers, shared),
-                "json": _formatter([structlog.processors.JSONRenderer()], shared),
+                "structured": _formatter(renderers, processors),
+                "json": _formatter(json_renderers, processors),
             },
             "filters": {
                 "without_invites": {"()": WithoutInvites},
-                "refusals": {"()": NotedRefusals},
+                "refusals": {"()": RefusalFilter},
                 "failures": {"()": FirstFailures},
             },
             "handlers": {
@@ -204,7 +187,7 @@ def configure(options: dict[str, Any]) -> None:
     )
 
 
-def _with_lines(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _with_trace(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Let the renderer write the traceback of an author's code below the line, as that of any
     exception."""
     if trace := event.pop("trace", None):
@@ -212,11 +195,11 @@ def _with_lines(logger: Any, method: str, event: dict[str, Any]) -> dict[str, An
     return event
 
 
-def _formatter(renderers: list[Any], shared: list[Any]) -> dict[str, Any]:
+def _formatter(renderers: list[Any], processors: list[Any]) -> dict[str, Any]:
     """Return the description of a formatter for dictConfig that ends with `renderers` and masks
     secrets."""
     return {
         "()": WithoutSecrets,
         "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
-        "foreign_pre_chain": [*shared, structlog.stdlib.add_logger_name],
+        "foreign_pre_chain": [*processors, structlog.stdlib.add_logger_name],
     }

@@ -1,4 +1,4 @@
-"""Files and directories that only the server's user may read, made for `settings.py`."""
+"""Creates files and directories that only the server's user may read, for `settings.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 package, where Django finds them."""
 SQLITE_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
 """Endings of the files that belong to a SQLite database."""
-_created: list[Path] = []
+_new_paths: list[Path] = []
 """What this process has created, in this order."""
 
 
@@ -24,37 +24,32 @@ def data_directory() -> Path:
     """Return the directory of the server's data, created if it does not exist. Raises:
     ImproperlyConfigured.
 
-    The rights of others to it are taken away if it belongs to the server's user and is not shared
-    as /tmp is.
+    Others lose their rights to it if it belongs to the server's user and is not shared as /tmp is.
     """
-    path = Path(
-        os.environ.get("ORSWEB_DATA_DIR", "").strip() or _default_data_directory()
-    ).resolve()
+    if name := os.environ.get("ORSWEB_DATA_DIR", "").strip():
+        path = Path(name)
+    elif IS_CHECKOUT:
+        path = BASE_DIR / "var"
+    else:
+        home = os.environ.get("XDG_DATA_HOME", "").strip() or "~/.local/share"
+        path = Path(home).expanduser() / "orsweb"
+    path = path.resolve()
     absent = [place for place in (path, *path.parents) if not place.exists()]
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _created.extend(reversed(absent))
-        found = path.stat()
+        _new_paths.extend(reversed(absent))
+        status = path.stat()
         if (
-            found.st_mode & 0o077
-            and found.st_uid == os.geteuid()
-            and not found.st_mode & stat.S_ISVTX
+            status.st_mode & 0o077
+            and status.st_uid == os.geteuid()
+            and not status.st_mode & stat.S_ISVTX
         ):
-            path.chmod(found.st_mode & 0o700)
+            path.chmod(status.st_mode & 0o700)
     except OSError as error:
         raise ImproperlyConfigured(
             f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}."
         ) from error
     return path
-
-
-def _default_data_directory() -> Path:
-    if IS_CHECKOUT:
-        return BASE_DIR / "var"
-    return (
-        Path(os.environ.get("XDG_DATA_HOME", "").strip() or "~/.local/share").expanduser()
-        / "orsweb"
-    )
 
 
 def private_file(path: Path, text: str = "") -> Path:
@@ -69,7 +64,7 @@ def private_file(path: Path, text: str = "") -> Path:
             open(path, "x", opener=partial(os.open, mode=0o600)) as file,
         ):
             file.write(text)
-            _created.append(path)
+            _new_paths.append(path)
         with path.open("rb"):
             return path
     except OSError as error:
@@ -91,13 +86,13 @@ def private_directory(path: Path) -> Path:
             f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}."
         ) from error
     if is_new:
-        _created.append(path)
+        _new_paths.append(path)
     return path
 
 
 def make_private(name: str) -> None:
-    """Create the file of a SQLite database if it does not exist, and take the rights of others to
-    it away.
+    """Create the file of a SQLite database if it does not exist, and take others' rights to it
+    away.
 
     SQLite creates the files beside it, which hold parts of the data, with the rights of the
     database.
@@ -116,6 +111,9 @@ def make_private(name: str) -> None:
 def remove_created() -> None:
     """Remove the files that this process has created, and its directories unless they hold
     something else."""
-    for path in reversed(_created):
+    for path in reversed(_new_paths):
         with contextlib.suppress(OSError):
-            (path.rmdir if path.is_dir() else path.unlink)()
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink()

@@ -1,5 +1,4 @@
-"""All settings, in sections. None has to be set: the defaults are SQLite in `var/`, loopback only,
-and no accounts."""
+"""All settings, in sections. The defaults are SQLite in `var/`, loopback only, and no accounts."""
 
 from __future__ import annotations
 
@@ -45,18 +44,13 @@ from orsweb.private_files import (
 # --- where data lives -----------------------------------------------------------------------------
 
 
-def _secret_key() -> str:
-    """Return the key from the environment, or one that is generated once and stored in the data
-    directory."""
-    if key := env_secret("ORSWEB_SECRET_KEY"):
-        return key
-    return private_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
-
-
 DATA_DIR = data_directory()
 # on the data's disk: /tmp may be memory
 FILE_UPLOAD_TEMP_DIR = private_directory(DATA_DIR / "uploads")
-SECRET_KEY = _secret_key()
+SECRET_KEY = env_secret("ORSWEB_SECRET_KEY")
+if not SECRET_KEY:  # it is generated once
+    _file = private_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50))
+    SECRET_KEY = _file.read_text().strip()
 
 # --- who may reach it -----------------------------------------------------------------------------
 
@@ -170,10 +164,8 @@ ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minim
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
-DATA_UPLOAD_MAX_MEMORY_SIZE = (
-    # `upload_limits` refuses more with a page; Django's default is a bare 400 at 2.5 MB
-    ORSWEB_MAX_BODY_BYTES
-)
+# `upload_limits` refuses more with a page; Django's default is a bare 400 at 2.5 MB
+DATA_UPLOAD_MAX_MEMORY_SIZE = ORSWEB_MAX_BODY_BYTES
 ORSWEB_RETURN_ERRORS = env_choice(
     "ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"]
 )
@@ -213,7 +205,7 @@ ORSWEB_READY_MIN_FREE_BYTES = env_int("ORSWEB_READY_MIN_FREE_BYTES", 256 * 1024 
 # --- database -------------------------------------------------------------------------------------
 
 
-def _parsed(url: str) -> dict[str, Any]:
+def _parse(url: str) -> dict[str, Any]:
     """Return the configuration that DATABASE_URL describes.
 
     Raises: ImproperlyConfigured, without showing the URL, which may hold a password.
@@ -223,8 +215,7 @@ def _parsed(url: str) -> dict[str, Any]:
     except ValueError:
         raise ImproperlyConfigured(
             "DATABASE_URL is not the URL of a database; use postgresql://user:password@host/name, "
-            "with special "
-            "characters of the password percent-encoded, or sqlite:////path."
+            "with special characters of the password percent-encoded, or sqlite:////path."
         ) from None
     kind = str(config["ENGINE"]).rpartition(".")[2]
     if kind not in ("postgresql", "sqlite3"):
@@ -236,7 +227,7 @@ def _parsed(url: str) -> dict[str, Any]:
 
 def _database() -> dict[str, Any]:
     if url := env_secret("DATABASE_URL"):
-        config = _parsed(url)
+        config = _parse(url)
     else:
         file = private_file(DATA_DIR / "orsweb.sqlite3")
         config = {"ENGINE": "django.db.backends.sqlite3", "NAME": file, "CONN_MAX_AGE": None}

@@ -1,5 +1,4 @@
-"""The URLs of the pages. All other paths belong to the protocol and do not get here (see
-asgi.py)."""
+"""The URLs of the pages. All other paths belong to the protocol (`asgi.py`)."""
 
 from __future__ import annotations
 
