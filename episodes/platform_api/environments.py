@@ -27,7 +27,7 @@ class OfEnvironment(PlatformView):
     @property
     def environment(self) -> HostedEnvironment:
         """The environment. Raises: UnknownEnvironment, Forbidden."""
-        return self.named(self.arguments["name"])
+        return self.find_environment(self.arguments["name"])
 
 
 class PlatformEnvironments(PlatformView):

@@ -2,9 +2,8 @@
 
 Django's own handler starts a thread for every request and runs the middleware of the pages; agents
 need neither. This handler checks the Host and the key, reads the body (up to the limit), finds the
-view by its path and sends the response. The views are DRF views of the faces for agents (`ors/` and
-`mcp/`). Unknown paths are answered
-with JSON, never with an HTML page.
+view by its path and sends the response. The views are DRF views of `ors/` and `mcp/`. Unknown paths
+are answered with JSON, never with an HTML page.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as
 one; the size of a body is limited; a `Host` that is not allowed is refused, because a foreign web
@@ -46,20 +45,16 @@ MAX_CACHED_HOSTS = 100
 
 class ProtocolHandler:
     """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its
-    `urlpatterns`.
-
-    `around`: functions that return what is called to answer a request instead of the function that
-    they are given.
-    """
+    `urlpatterns`; each of `around` wraps the function that answers a request."""
 
     def __init__(self, urls: str, *around: Callable[[Answer], Answer] | None) -> None:
         self._resolver = URLResolver(RegexPattern(r"^/"), urls)
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
         self._max_body_bytes = conf.max_body_bytes()
-        for one in around:
-            if one is not None:
-                self._answer = one(self._answer)  # type: ignore[method-assign, assignment]
+        for wrapper in around:
+            if wrapper is not None:
+                self._answer = wrapper(self._answer)  # type: ignore[method-assign, assignment]
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
@@ -77,9 +72,8 @@ class ProtocolHandler:
         return self.refuse_sender(request) or await self._answer(request)
 
     def may_send(self, request: HttpRequest) -> bool:
-        """Return whether the body of a request is worth reading: it is not refused, and its key is
-        valid if one is needed. Otherwise the response without the body says what is wrong.
-        """
+        """Return whether to read the body of a request: it is not refused, and its key is valid if
+        it needs one. Otherwise the response without the body says what is wrong."""
         if self.refuse_sender(request) is not None:
             return False
         try:
@@ -90,8 +84,7 @@ class ProtocolHandler:
 
     def refuse_sender(self, request: HttpRequest) -> Response | None:
         """Return the response to a request with a `Host` that is not allowed, or through a proxy
-        that is not; else None.
-        """
+        that is not; None for others."""
         names = tuple(request.META)
         if proxy_header(names) and not conf.has_keys():
             sentence = refusal_of_proxied(names)
@@ -113,12 +106,8 @@ class ProtocolHandler:
         return None
 
     async def _read_body(self, request: HttpRequest, receive: Receive) -> Response | None:
-        """Read the body into `request.content`. Returns a response if that fails, GONE if the
-        client left.
-
-        The body of a request without a valid key is not read, because its response does not depend
-        on it.
-        """
+        """Read the body into `request.content`. Return a response if that fails, or GONE if the
+        client has left. The body of a request without a valid key is not read."""
         if not self.may_send(request):
             return None
         limit = self._max_body_bytes
@@ -183,7 +172,7 @@ def too_large(length: str, max_bytes: int) -> Response:
 
 
 def _refusal_of_head(request: HttpRequest) -> Response | None:
-    """Return the response to HEAD of MCP, whose GET opens a stream; else None."""
+    """Return the response to HEAD of MCP, whose GET opens a stream; None for others."""
     if request.is_head and request.path.startswith(MCP_PATH):
         return refusal(405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"})
     return None

@@ -51,7 +51,6 @@ from environments.errors import (
 )
 from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
 from environments.keys.keyring import ring
-from environments.runtime.quotas import KeyUsage
 from environments.runtime.service import SessionService
 from environments.service import open_service, service_or_none
 from environments.wire import json_problem, may_be_infinite, parsed_json
@@ -82,12 +81,12 @@ class KeyAuthentication(BaseAuthentication):
         return "X-API-Key"
 
 
-def authentication_error(refused: KeyRefused) -> APIException:
+def authentication_error(refusal: KeyRefused) -> APIException:
     """Return DRF's exception for a refused key."""
-    if not refused.wait_seconds:
-        return AuthenticationFailed(str(refused))
-    error = Throttled(refused.wait_seconds)
-    error.detail = ErrorDetail(str(refused))  # without the sentence that DRF adds
+    if not refusal.wait_seconds:
+        return AuthenticationFailed(str(refusal))
+    error = Throttled(refusal.wait_seconds)
+    error.detail = ErrorDetail(str(refusal))  # without the sentence that DRF adds
     return error
 
 
@@ -100,7 +99,8 @@ ANYBODY = (
 class ProtocolView(APIView):
     """Handles one request.
 
-    `key` is its API key and `owner` the key's label, `path_environment` the environment that its path names, or None.
+    `key` is its API key and `owner` the key's label, `path_environment` the environment that its
+    path names, or None.
     """
 
     authenticators: ClassVar[tuple[Any, ...]] = (KeyAuthentication(),)
@@ -109,12 +109,14 @@ class ProtocolView(APIView):
     http_method_names = ["get", "post"]
     view_is_async = True
     over_quota: ClassVar[OverQuota] = "refuse"
-    """What becomes of a request that its key's quota of requests does not allow yet: it is refused; it waits for its
-    turn; or it is answered, because refusing it would end the client's session (docs/protocol.md, "Over quota")."""
+    """What happens to a request that its key's quota of requests does not allow yet: it is refused;
+    it waits for its turn; or it is answered, because refusing it would end the client's session
+    (docs/protocol.md, "Over quota")."""
     session_meta: ClassVar[str] = "HTTP_X_SESSION_ID"
     """Key of the header in META that names the session."""
     is_of_session: ClassVar[bool] = False
-    """Whether requests are about the session that they name, so that its key may send them as long as it is live."""
+    """Whether requests are about the session that they name, so that its key may send them as long
+    as it is live."""
 
     service: SessionService
     key: AgentKey
@@ -135,7 +137,10 @@ class ProtocolView(APIView):
             usage = key.usage
             usage.requests_left -= 1
             if usage.requests_left < 0:
-                await self._await_turn(usage)
+                if self.over_quota == "wait":
+                    await usage.wait_for_requests(self.service.limits.quota_wait_seconds)
+                elif self.over_quota == "refuse":
+                    usage.check_requests()
             if http_request.content and (
                 text := refusal_of_coding(http_request.META.get("HTTP_CONTENT_ENCODING", ""))
             ):
@@ -144,7 +149,7 @@ class ProtocolView(APIView):
             if self.path_environment is not None and not (
                 key.hidden and self._goes_on(self.path_environment)
             ):
-                self.named(self.path_environment)
+                self.find_environment(self.path_environment)
             method = http_request.method.lower()
             handler = getattr(self, method, None) if method in self.http_method_names else None
             if handler is None:
@@ -162,7 +167,8 @@ class ProtocolView(APIView):
             del self.request, self.http_request, request
 
     def _goes_on(self, environment: str) -> bool:
-        """Return whether the request belongs to a session whose environment was made private after it was opened."""
+        """Return whether the request belongs to a session whose environment became private after it
+        was opened."""
         if not self.is_of_session or environment.lower() not in self.key.hidden:
             return False
         sid = utf8(
@@ -172,73 +178,64 @@ class ProtocolView(APIView):
             return self.service.environment_of(sid, self.owner) == environment.lower()
         return False
 
-    async def _await_turn(self, usage: KeyUsage) -> None:
-        """Raises: errors.OverQuota for a request that has to be refused."""
-        if self.over_quota == "wait":
-            await usage.wait_for_requests(self.service.limits.quota_wait_seconds)
-        elif self.over_quota == "refuse":
-            usage.check_requests()
-
     def refuse(self, error: Exception) -> Response:
         """Return the response to a request that raised `error`."""
         if isinstance(error, Forbidden):
             request = self.http_request
-            where, address = (
-                f"{request.method} {request.path[:100]}",
-                conf.address_of(*request.client),
-            )
             security_log.note(
-                "key_forbidden", where, who=self.key.label, address=address, detail=str(error)
+                "key_forbidden",
+                f"{request.method} {request.path[:100]}",
+                who=self.key.label,
+                address=conf.address_of(*request.client),
+                detail=str(error),
             )
-        return respond(
-            error, self.allowed_methods, self.authenticators[0].authenticate_header(self.request)
-        )
+        auth_header = self.authenticators[0].authenticate_header(self.request)
+        return respond(error, self.allowed_methods, auth_header)
 
     # --- what requests say ------------------------------------------------------------------------
 
-    def named(self, name: str) -> HostedEnvironment:
-        """Return the hosted environment `name`. Raises: UnknownEnvironment, which lists those of the key; Forbidden."""
+    def find_environment(self, name: str) -> HostedEnvironment:
+        """Return the hosted environment `name`. Raises: UnknownEnvironment, which lists those of
+        the key; Forbidden."""
         self.key.check_environment(name)
-        hosted = self.service.registry.find(name)
-        if hosted is None or hosted.name in self.key.hidden:
+        environment = self.service.registry.find(name)
+        if environment is None or environment.name in self.key.hidden:
             raise UnknownEnvironment(name, self.key.among(self.service.registry.names))
-        return hosted
+        return environment
 
     @property
     def hosted(self) -> HostedEnvironment:
-        """The environment of a discovery request: the one in its path, the one in X-Deployment, or the default.
-
-        Raises: Forbidden when the key may not use it.
-        """
+        """The environment of a discovery request: the one in its path, the one in X-Deployment, or
+        the default. Raises: Forbidden when the key may not use it."""
         if self.path_environment is not None:
             return self.service.registry.get(self.path_environment)
         return self.deployment or self.default
 
     @property
     def default(self) -> HostedEnvironment:
-        """The default environment: the first hosted one that the key may use. Raises: Forbidden if there is none."""
-        for hosted in self.service.registry:
-            if self.key.has_environment(hosted.name):
-                return hosted
+        """The default environment: the first hosted one that the key may use. Raises: Forbidden if
+        there is none."""
+        for environment in self.service.registry:
+            if self.key.has_environment(environment.name):
+                return environment
         raise Forbidden(f"This server hosts no environment that the API key {self.owner!r} may use")
 
     @property
     def env_name(self) -> str:
-        """The environment's name as the path spells it, or as it is served; clients send it back to /create."""
+        """The environment's name as the path spells it, or as it is served; clients send it back to
+        /create."""
         return self.path_environment or self.hosted.name
 
     @property
     def deployment(self) -> HostedEnvironment | None:
-        """The hosted environment that the last path segment of X-Deployment names, or None.
-
-        Raises: Forbidden when the key may not use it.
-        """
+        """The hosted environment that the last path segment of X-Deployment names, or None. Raises:
+        Forbidden when the key may not use it."""
         name = self.http_request.META.get("HTTP_X_DEPLOYMENT")
-        hosted = self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None
-        if hosted is None or hosted.name in self.key.hidden:
+        environment = self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None
+        if environment is None or environment.name in self.key.hidden:
             return None
-        self.key.check_environment(hosted.name)
-        return hosted
+        self.key.check_environment(environment.name)
+        return environment
 
     def session_id(self) -> str:
         """Return the session id in X-Session-ID. Raises: InvalidRequest."""
@@ -255,10 +252,8 @@ class ProtocolView(APIView):
         return sid
 
     def read(self, model: type[Message]) -> Message | Unprocessable:
-        """Return the body as `model`, or the error about its fields, which the caller raises after the session check.
-
-        Raises: Unprocessable when the body is not JSON.
-        """
+        """Return the body as `model`, or the error about its fields, which the caller raises after
+        the session check. Raises: Unprocessable when the body is not JSON."""
         request = self.http_request
         content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if content_type != "application/json" and not content_type.endswith("+json"):

@@ -99,7 +99,7 @@ class Create(ProtocolView):
         path has to name one."""
         default = self.default
         if message.env_name is not None:
-            return self.named(message.env_name).name
+            return self.find_environment(message.env_name).name
         if self.deployment is not None:
             return self.deployment.name
         names = [name for name in self.service.registry.names if name not in self.key.hidden]
