@@ -12,7 +12,7 @@ KINDS = {
     "key_used": "Key used",
     "key_refused": "Key refused",
     "key_forbidden": "Key not sufficient",
-    "key_made": "Key made",
+    "key_made": "Key created",
     "key_changed": "Key changed",
     "key_revoked": "Key revoked",
     "invite_changed": "Invite changed",

@@ -38,7 +38,7 @@ def check_task_statistics() -> Iterator[DoctorProblem]:
     if due:
         yield DoctorProblem(
             f"Statistics of {len(due)} environments wait for a recount.",
-            "A running server counts them by itself; or run rebuild_statistics.",
+            "A running server recounts them; otherwise run rebuild_statistics.",
             is_grave=False,
         )
     for environment in Environment.objects.exclude(pk__in=due):
@@ -95,7 +95,7 @@ def check_blocks() -> Iterator[DoctorProblem]:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
     if wrong:
         yield DoctorProblem(
-            f"Curves count other episodes than there are: {named(wrong, len(wrong))}.", REBUILD
+            f"Curves do not match the episodes: {named(wrong, len(wrong))}.", REBUILD
         )
 
 
@@ -111,8 +111,7 @@ def check_spans() -> Iterator[DoctorProblem]:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
     if wrong and place == _followed("steps"):
         yield DoctorProblem(
-            "Curves by training step count other episodes than there are: "
-            f"{named(wrong, len(wrong))}.",
+            f"Curves by training step do not match the episodes: {named(wrong, len(wrong))}.",
             REBUILD,
         )
 
@@ -126,8 +125,7 @@ def check_activity() -> Iterator[DoctorProblem]:
     there = dict(episodes.values_list("environment_id").annotate(n=Count("pk")))
     if wrong := _differences(counts, there):
         yield DoctorProblem(
-            "Activity counts other episodes than there are: environment "
-            f"{named(wrong, len(wrong))}.",
+            f"Activity does not match the episodes: environment {named(wrong, len(wrong))}.",
             REBUILD,
         )
 
@@ -142,8 +140,7 @@ def check_run_tasks() -> Iterator[DoctorProblem]:
     there = dict(rollouts.values_list("run_id").annotate(n=Count("pk")))
     if wrong := _differences(counts, there):
         yield DoctorProblem(
-            "Comparisons of runs count other rollouts than there are: run "
-            f"{named(wrong, len(wrong))}.",
+            f"Comparisons of runs do not match the rollouts: run {named(wrong, len(wrong))}.",
             REBUILD,
         )
 
@@ -159,32 +156,32 @@ def check_search() -> Iterator[DoctorProblem]:
     there = Episode.objects.filter(status="ended", end_number__lte=place).count()
     # more may wait to be indexed again
     if documents < there or (documents > there and place >= newest_end()):
-        yield DoctorProblem(f"Search knows {documents:,} of {there:,} episodes.", REBUILD)
+        yield DoctorProblem(f"Search covers {documents:,} of {there:,} episodes.", REBUILD)
 
 
 def check_components() -> Iterator[DoctorProblem]:
     if orphans := [pk for (pk,) in rows(_ORPHANED_COMPONENTS)]:
-        sentence = f"{len(orphans):,} components of rewards belong to episodes that are gone."
+        sentence = f"{len(orphans):,} components of rewards belong to deleted episodes."
         yield DoctorProblem(sentence, REBUILD)
 
 
 def check_loose_blobs() -> Iterator[DoctorProblem]:
     if waiting := LooseBlob.objects.count():
         yield DoctorProblem(
-            f"{waiting:,} blobs wait for a check whether anything needs them.",
-            "A running server does it by itself.",
+            f"{waiting:,} blobs wait for a check whether they are still needed.",
+            "A running server checks them.",
             is_grave=False,
         )
 
 
 DERIVED_CHECKS = (
-    DoctorCheck("Everything derived has followed the record", check_lag),
-    DoctorCheck("Statistics of tasks are those of their episodes", check_task_statistics),
-    DoctorCheck("Curves count the episodes that there are", check_blocks),
-    DoctorCheck("Curves by training step count the episodes that there are", check_spans),
-    DoctorCheck("Activity counts the episodes that there are", check_activity),
-    DoctorCheck("Comparisons of runs count the rollouts that there are", check_run_tasks),
-    DoctorCheck("Search knows the episodes that there are", check_search),
-    DoctorCheck("Components of rewards have their episodes", check_components),
-    DoctorCheck("No blob waits for its deletion", check_loose_blobs),
+    DoctorCheck("Derived figures are up to date", check_lag),
+    DoctorCheck("Task statistics match their episodes", check_task_statistics),
+    DoctorCheck("Curves match the episodes", check_blocks),
+    DoctorCheck("Curves by training step match the episodes", check_spans),
+    DoctorCheck("Activity matches the episodes", check_activity),
+    DoctorCheck("Comparisons of runs match the rollouts", check_run_tasks),
+    DoctorCheck("Search covers all episodes", check_search),
+    DoctorCheck("Components of rewards belong to existing episodes", check_components),
+    DoctorCheck("No blob waits for deletion", check_loose_blobs),
 )

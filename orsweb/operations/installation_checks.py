@@ -152,9 +152,9 @@ def check_proxies() -> Iterator[DoctorProblem]:
 
 PLACE_CHECKS = (
     DoctorCheck("The database has all migrations", check_migrations),
-    DoctorCheck("The database file is sound", check_database_file),
-    DoctorCheck("The disk has room", check_disk),
+    DoctorCheck("The database file is intact", check_database_file),
+    DoctorCheck("The disk has free space", check_disk),
     DoctorCheck("Only the server's user can read its files", check_file_modes),
-    DoctorCheck("Settings are those of a server in use", check_settings),
+    DoctorCheck("Settings suit a server in production", check_settings),
     DoctorCheck("Proxies and host names are set", check_proxies),
 )

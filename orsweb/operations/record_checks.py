@@ -60,9 +60,7 @@ _OWNERLESS = """
     SELECT r.id FROM episodes_rollout AS r LEFT JOIN episodes_episode AS e ON e.id = r.episode_id
     WHERE r.episode_id IS NOT NULL AND e.id IS NULL
 """
-RESTORE = (
-    "The figures cannot be made again from the record; restore a backup if the episodes matter."
-)
+RESTORE = "The figures cannot be rebuilt from the record; restore a backup if the episodes matter."
 
 
 def _episodes(sql: str, words: str, remedy: str) -> Iterator[DoctorProblem]:
@@ -91,7 +89,7 @@ def check_blob_hashes() -> Iterator[DoctorProblem]:
         if not is_right:
             wrong.append(blob.digest)
     if wrong:
-        sentence = f"{len(wrong):,} blobs are not what their hash says: {named(wrong, len(wrong))}."
+        sentence = f"{len(wrong):,} blobs do not match their hashes: {named(wrong, len(wrong))}."
         yield DoctorProblem(sentence, "The disk or its memory is faulty. " + RESTORE)
 
 
@@ -99,32 +97,34 @@ def check_constraints() -> Iterator[DoctorProblem]:
     if connection.vendor == "sqlite" and (orphans := rows("PRAGMA foreign_key_check")):
         tables = sorted({str(row[0]) for row in orphans})
         yield DoctorProblem(
-            f"{len(orphans):,} rows refer to rows that are gone, in {named(tables, len(tables))}.",
+            f"{len(orphans):,} rows refer to deleted rows, in {named(tables, len(tables))}.",
             RESTORE,
         )
 
 
 RECORD_CHECKS = (
-    DoctorCheck("Rows refer to rows that are there", check_constraints),
+    DoctorCheck("References lead to existing rows", check_constraints),
     DoctorCheck(
-        "Steps of episodes have no gaps",
-        lambda: _episodes(_GAPS, "episodes lack steps", RESTORE),
+        "No step of an episode is missing",
+        lambda: _episodes(_GAPS, "episodes have missing steps", RESTORE),
     ),
     DoctorCheck(
-        "Episodes have as many steps as they say",
-        lambda: _episodes(_COUNTS, "episodes have another number of steps than they say", RESTORE),
+        "Step counts of episodes are right",
+        lambda: _episodes(_COUNTS, "episodes have a wrong step count", RESTORE),
     ),
     DoctorCheck(
-        "Returns are those of the steps",
-        lambda: _episodes(_RETURNS, "episodes have another return than their steps", RESTORE),
+        "Returns match the steps",
+        lambda: _episodes(
+            _RETURNS, "episodes have a return that does not match their steps", RESTORE
+        ),
     ),
-    DoctorCheck("Blobs are there", check_blobs_exist),
-    DoctorCheck("Blobs are what their hashes say", check_blob_hashes),
+    DoctorCheck("No blob is missing", check_blobs_exist),
+    DoctorCheck("Blobs match their hashes", check_blob_hashes),
     DoctorCheck(
-        "Uploaded rollouts have their episodes",
+        "Uploaded rollouts belong to existing episodes",
         lambda: _episodes(
             _OWNERLESS,
-            "uploaded rollouts belong to episodes that are gone",
+            "uploaded rollouts belong to deleted episodes",
             "Run rebuild_statistics, which finds their episodes again.",
         ),
     ),

@@ -89,20 +89,17 @@ class StartingAnswers:
             self._since = float("inf")
         elif pulse.is_first_start or now - self._since > self._silence_seconds:
             for listener in self._listeners:
-                self._accept_all(listener, now)
+                with contextlib.suppress(OSError):  # nobody waits any more, or it was closed
+                    while len(self._silent) + len(self._lingering) < MAX_LINGERING:
+                        client, _ = listener.accept()
+                        client.setblocking(False)
+                        self._silent[client] = now + SILENT_SECONDS
         for client, until in list(self._silent.items()):
             self._answer(client, now, until, pulse.work)
         for client, until in list(self._lingering.items()):
             if now > until or _has_left(client):
                 del self._lingering[client]
                 client.close()
-
-    def _accept_all(self, listener: socket.socket, now: float) -> None:
-        with contextlib.suppress(OSError):  # nobody waits any more, or the socket was closed
-            while len(self._silent) + len(self._lingering) < MAX_LINGERING:
-                client, _ = listener.accept()
-                client.setblocking(False)
-                self._silent[client] = now + SILENT_SECONDS
 
     def _answer(self, client: socket.socket, now: float, until: float, work: str) -> None:
         """Answer a client that has sent something, or nothing for too long, without waiting for

@@ -106,18 +106,16 @@ class UvicornServer(uvicorn.Server):
             )
             await super().shutdown(sockets)
             draining.cancel()
-        self.exit_status = UNRECORDED_STATUS if self._has_unrecorded() else 0
+        # calls that were played but not recorded: the database was away, or Ctrl-C was repeated
+        if service_or_none() is None:
+            has_unrecorded = bool(self.lifespan.state.get("has_unrecorded"))
+        else:
+            has_unrecorded = bool(get_record().load(0).queued)
+        self.exit_status = UNRECORDED_STATUS if has_unrecorded else 0
         # whatever its threads do, the process ends after a moment
         timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [self.exit_status])
         timer.daemon = True
         timer.start()
-
-    def _has_unrecorded(self) -> bool:
-        """Return whether calls were played that are not recorded: the database was away, or Ctrl-C
-        was repeated."""
-        if service_or_none() is None:
-            return bool(self.lifespan.state.get("has_unrecorded"))
-        return bool(get_record().load(0).queued)
 
     async def _settle(self, service: SessionService) -> None:
         """Let running calls end, unless the signal is repeated. Clients go on being answered, above

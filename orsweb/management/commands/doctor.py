@@ -34,12 +34,12 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, only: str | None, **options: Any) -> None:
         parts = [PARTS[only]] if only else PARTS.values()
         try:
-            grave = sum(self._check(check) for checks in parts for check in checks)
+            count = sum(self._check(check) for checks in parts for check in checks)
         except DatabaseError as error:
             problem = unusable(error)
             raise CommandError(f"{problem.sentence} {problem.remedy}") from error
-        if grave:
-            raise CommandError(f"{grave} problem{'' if grave == 1 else 's'} found.")
+        if count:
+            raise CommandError(f"{count} problem{'' if count == 1 else 's'} found.")
         self.stdout.write("Nothing is wrong.")
 
     def _check(self, check: DoctorCheck) -> int:

@@ -100,7 +100,12 @@ class Command(TerminalCommand):
         self.stdout.write(f"{count_of(counts.episodes)} with {counts.steps:,} steps removed.")
         for environment in stale():
             rebuild(environment)
-        self._delete_blobs()
+        try:
+            with database_lock.acquire():
+                count = delete_loose_blobs()
+                self.stdout.write(f"{count:,} blob{'' if count == 1 else 's'} deleted.")
+        except database_lock.DatabaseInUse:
+            self.stdout.write("The running server deletes the blobs that nothing needs any more.")
 
     def _remove(self, removal: Removal, ids: Iterable[int], total: int) -> RemovedCount:
         """Remove the episodes. Raises: CommandError if it is interrupted."""
@@ -114,14 +119,6 @@ class Command(TerminalCommand):
                 "continue."
             )
             raise CommandError(words, returncode=130) from None
-
-    def _delete_blobs(self) -> None:
-        try:
-            with database_lock.acquire():
-                count = delete_loose_blobs()
-                self.stdout.write(f"{count:,} blob{'' if count == 1 else 's'} deleted.")
-        except database_lock.DatabaseInUse:
-            self.stdout.write("The running server deletes the blobs that nothing needs any more.")
 
 
 def _episodes_of(

@@ -145,19 +145,16 @@ class Command(TerminalCommand):
         printer.start()
         try:
             if pending_migrations.is_behind():
-                self._migrate(server)
+                with database_lock.acquire():
+                    # meanwhile the supervisor answers clients that have waited too long
+                    server.pulse.begin_to_migrate(is_first=pending_migrations.is_first_start())
+                    pending_migrations.migrate()
             with sandboxes(conf.sandboxes()):
                 self._run(server)
         except uvicorn_server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
         except (DatabaseInUse, NotMigrated, DatabaseError, Unhostable) as error:
             _explain(error)
-
-    def _migrate(self, server: ServerProcess) -> None:
-        """Migrate; meanwhile the supervisor answers clients that have waited too long."""
-        with database_lock.acquire():
-            server.pulse.begin_to_migrate(is_first=pending_migrations.is_first_start())
-            pending_migrations.migrate()
 
     def _run(self, server: ServerProcess) -> None:
         from orsweb import asgi  # builds the handlers, which read the settings made above
@@ -191,6 +188,11 @@ class Command(TerminalCommand):
             for name in names
             if (reason := registry.get(name).unavailable)
         )
+        config = connection.settings_dict
+        database = str(config["NAME"])
+        if connection.vendor != "sqlite":
+            host = config["HOST"] or "localhost"
+            database = f"{connection.display_name} {database} on {host}"
         count = conf.processes()
         origin = f"http://{_reachable_host()}:{settings.ORSWEB_PORT}"
         text = _BANNER.format(
@@ -198,7 +200,7 @@ class Command(TerminalCommand):
             origin=origin,
             environments=", ".join(names),
             unavailable=unavailable,
-            database=_database_name(),
+            database=database,
             processes=f"\n  processes     {count}, on one port" if count > 1 else "",
             default=names[0],
             key=', api_key="YOUR-KEY"' if conf.has_keys() else "",
@@ -329,14 +331,6 @@ def _peer_listeners() -> Iterator[list[socket.socket]]:
         yield listen(host.strip("[]"), int(port))[0]
     else:
         yield []
-
-
-def _database_name() -> str:
-    """Return the database as its operator knows it, without the password."""
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return str(Path(database["NAME"]))
-    return f"{connection.display_name} {database['NAME']} on {database['HOST'] or 'localhost'}"
 
 
 def _explain(error: BaseException) -> NoReturn:
