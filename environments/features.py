@@ -73,6 +73,9 @@ class Feature:
     """Module that registers its pages of the admin; empty if there are none."""
     admin_pages: Sequence[AdminLink] = ()
     """Links of the admin's sidebar."""
+    episode_filters: str = ""
+    """Sequence of further parameters of the filter of episodes
+    (`environments/filtering/filters.py`)."""
     quotation: str = ""
     """Function that returns a sentence if the feature quotes the tasks of a split
     (`curation/quotations.py`)."""
@@ -81,6 +84,12 @@ class Feature:
 @cache
 def features() -> tuple[Feature, ...]:
     return tuple(import_string(f"{folder}.feature.FEATURE") for folder in settings.FEATURES)
+
+
+def named(field: str) -> list[Any]:
+    """Return the members of the sequences that features name in a field, `episode_filters`."""
+    paths = [getattr(feature, field) for feature in features()]
+    return [member for path in paths if path for member in import_string(path)]
 
 
 def pages() -> list[URLPattern]:

@@ -16,6 +16,7 @@ import episodes.dashboard.urls
 import orsweb.urls
 from environments.features import features
 from episodes.api import openapi
+from episodes.filtering.filters import EpisodeFilter
 from orsweb.pages.admin_look import sidebar
 from orsweb.templatetags import frame
 from tests.episodes.ended import end_episode
@@ -29,6 +30,8 @@ FEATURES = {
     "episodes.suites": ["suites/", "suites/new/", "api/suites"],
 }
 """Addresses of each feature."""
+FILTERS = {"episodes.doctor": [], "episodes.suites": ["suite"]}
+"""Parameters that each feature adds to the filter of episodes."""
 CORE = [
     "",
     "environments/",
@@ -57,6 +60,7 @@ def client(feature: str) -> Iterator[Client]:
 def _read_again() -> None:
     for reader in (
         features,
+        EpisodeFilter.parameters,
         sidebar,
         openapi.document,
         frame._menu,
@@ -83,3 +87,6 @@ def test_the_core_works_without_it(feature: str, client: Client) -> None:
         assert answer.status_code == 200, address
         assert not any(f"/{own}" in answer.content.decode() for own in FEATURES[feature]), address
     assert {client.get(f"/{own}").status_code for own in FEATURES[feature]} == {404}
+    for name in FILTERS[feature]:
+        answer = client.get(f"/api/episodes?{name}=core/v1")
+        assert "no filter has that name" in answer.json()["detail"], name

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from environments import conf
 from environments.database.storable import is_storable
-from environments.models import Split, SplitEntry, TaskFlag, TaskTag
-from environments.scoring.task_buckets import BUCKETS, tasks_in
+from environments.models import Split, SplitEntry, TaskTag
 from environments.tasks.task_places import places, places_of
 
 
@@ -34,21 +32,6 @@ def is_tagged(tag: str) -> Q:
         if not is_storable(tag)
         else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
     )
-
-
-def is_from(source: str) -> Q:
-    """Return the condition for tasks from a source (`code`, `import`, `edit`, `played`) or
-    `dropped` from the code."""
-    return Q(dropped__isnull=False) if source == "dropped" else Q(source=source)
-
-
-def is_in_bucket(bucket: str) -> Q:
-    return tasks_in(bucket, conf.thresholds()) if bucket in BUCKETS else nothing()
-
-
-def is_flagged() -> Q:
-    """Return the condition for tasks with an open flag: a person reported them as broken."""
-    return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
 
 
 def _served(found: QuerySet[SplitEntry]) -> QuerySet[SplitEntry]:

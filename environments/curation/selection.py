@@ -18,7 +18,7 @@ from typing import Any, Literal
 from django.db.models import Q, QuerySet
 
 from environments.curation.filter_conditions import is_at_a_place_of
-from environments.curation.filter_parameters import Filters
+from environments.curation.filter_parameters import TaskFilter
 from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
 from environments.database.storable import is_storable
 from environments.models import (
@@ -51,7 +51,7 @@ class Route:
         return self.candidates.size(most) if self.known_size is None else min(self.known_size, most)
 
 
-def routes_of(chosen: Filters, split: Split | None) -> list[Route]:
+def routes_of(chosen: TaskFilter, split: Split | None) -> list[Route]:
     """Return a route for each filter that is given except the search; those that mostly lead to few
     tasks come first.
 
@@ -74,7 +74,7 @@ def _has_procedural() -> bool:
     return Environment.objects.filter(is_procedural=True).exists()
 
 
-def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
+def _routes_of(chosen: TaskFilter, split: Split | None) -> Iterator[Route]:
     if chosen.tag:
         tagged = (
             TaskTag.objects.filter(name=chosen.tag)
@@ -115,7 +115,7 @@ def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
 
 
 def _places(
-    chosen: Filters, split: Split | None, tasks: Sequence[int] | None = None
+    chosen: TaskFilter, split: Split | None, tasks: Sequence[int] | None = None
 ) -> QuerySet[SplitEntry]:
     """Return the split's places that are asked for: all, or those that it serves."""
     found = places_of(split, tasks)
@@ -183,8 +183,8 @@ class Count:
         return f"{words}{self.tasks:,}"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection(Filters):
+@dataclass(frozen=True)
+class Selection(TaskFilter):
     """The tasks that satisfy the filters.
 
     Batches have the newest task first. With a split they are in its order, unless other filters

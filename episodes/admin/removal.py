@@ -22,10 +22,10 @@ from environments.admin.jobs import job_url
 from environments.database import jobs
 from environments.database.storable import id_in
 from environments.errors import OrsError
+from environments.filtering.parameters import refuse_blanks
 from environments.models import Viewer
 from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
 from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.removal.pace import MAX_EPISODES

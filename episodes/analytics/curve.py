@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
+from environments.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 from environments.scoring.convention import counts_added
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.block_queries import Axis, StoredBlock, groups_by_step
@@ -33,7 +34,6 @@ from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
 from episodes.attempts.summary import JudgedSummary
-from episodes.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 
 MAX_POINTS = 500
 MAX_SCOPES = 40

@@ -18,6 +18,7 @@ from typing import ClassVar, get_args
 from django.db.models import QuerySet
 
 from environments.database.json_rows import among
+from environments.filtering.parameters import chosen, definition_in, given, words
 from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
@@ -36,7 +37,6 @@ from episodes.analytics.leaderboard_results import (
 from episodes.analytics.players import people_in
 from episodes.analytics.run_splits import SplitChoice, are_together_in, split_named, splits_of
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
-from episodes.filtering.parameters import chosen, definition_in, given, words
 from episodes.models import Episode, Run
 
 TASKS = ("all", "shared")

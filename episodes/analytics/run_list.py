@@ -10,12 +10,7 @@ from typing import ClassVar
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from environments.models import Split, Viewer
-from environments.models.viewer import visible_environments
-from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
-from episodes.analytics.run_splits import SplitChoice, played_split
-from episodes.analytics.runs import RunLine, lines_of
-from episodes.filtering.parameters import (
+from environments.filtering.parameters import (
     BadFilter,
     chosen,
     count_in,
@@ -24,6 +19,11 @@ from episodes.filtering.parameters import (
     trimmed,
     words,
 )
+from environments.models import Split, Viewer
+from environments.models.viewer import visible_environments
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
+from episodes.analytics.run_splits import SplitChoice, played_split
+from episodes.analytics.runs import RunLine, lines_of
 from episodes.models import Run
 from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES

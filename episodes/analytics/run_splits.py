@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from django.db.models import Exists, Min, OuterRef, QuerySet
 
 from environments.database.json_rows import rows_among
+from environments.filtering.parameters import LEGAL, BadFilter, chosen, given, words
 from environments.models import Environment, Split
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import LEGAL, BadFilter, chosen, given, words
 from episodes.models import Episode
 from episodes.models.privacy import played_with
 
@@ -177,7 +177,7 @@ def labelled(splits: Sequence[Split], *, has_several: bool = False) -> list[tupl
 def pools_splits(asked: EpisodeFilter) -> bool:
     """Return whether the filter may find episodes of several splits, and its sender has not said of
     which."""
-    return asked.split is None and asked.task is None and asked.suite is None
+    return asked.split is None and not asked.is_of_tasks
 
 
 def within(splits: Sequence[Split], asked: EpisodeFilter) -> list[Split]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from django.db.models import Count, Max, OuterRef, Subquery
 
+from environments.filtering.filters import query_string
 from environments.models import Environment, Split
 from environments.scoring.definition import (
     NOTHING_ASKED,
@@ -26,7 +27,6 @@ from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
 from episodes.analytics.run_splits import SplitChoice, in_split, labelled, splits_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
-from episodes.filtering.filters import episodes_query
 from episodes.models import Episode, Run
 from episodes.models.privacy import played_with
 from episodes.rollups.scopes import Place
@@ -80,12 +80,12 @@ class RunLine:
     @property
     def query(self) -> str:
         """Query string of the Episodes page that lists the run's episodes."""
-        return episodes_query(**in_split(self.split), run=self.run.name)
+        return query_string(**in_split(self.split), run=self.run.name)
 
     @property
     def attempts_query(self) -> str:
         """Query string of the Episodes page that lists the rollouts that the figures count."""
-        return f"{self.query}&{episodes_query(ending='attempt', **self.asked.convention_parts)}"
+        return f"{self.query}&{query_string(ending='attempt', **self.asked.convention_parts)}"
 
 
 def lines_of(
@@ -206,7 +206,7 @@ def _judged_part(line: RunLine, environment: Environment, split: Split | None) -
     )
     blocks = [(environment.pk, one.parts[place]) for one in line.read.blocks if place in one.parts]
     rows = [row for row in line.read.rows if (row[-1], row[-2] or 0) == place]
-    query = episodes_query(
+    query = query_string(
         environment=environment.name, split=split.name if split else None, run=line.run.name
     )
     return JudgedPart(
@@ -215,7 +215,7 @@ def _judged_part(line: RunLine, environment: Environment, split: Split | None) -
         definition,
         ScopeFigures(judged(blocks, rows, definition)),
         query,
-        f"{query}&{episodes_query(ending='attempt', **line.asked.convention_parts)}",
+        f"{query}&{query_string(ending='attempt', **line.asked.convention_parts)}",
     )
 
 

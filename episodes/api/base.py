@@ -24,12 +24,19 @@ from rest_framework.views import APIView
 from environments import security_log
 from environments.database.storable import MAX_BIGINT
 from environments.errors import Forbidden, OrsError, OverQuota
+from environments.filtering.parameters import (
+    LEGAL,
+    BadFilter,
+    chosen,
+    given,
+    unknown_name,
+    whole_from,
+)
+from environments.filtering.parameters import real as parse_real
 from environments.keys.agent_key import READ, RECORD
 from environments.runtime.quotas import KeyUsage
 from episodes.api.auth import SAFE_METHODS, IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
-from episodes.filtering.parameters import LEGAL, BadFilter, chosen, given, unknown_name, whole_from
-from episodes.filtering.parameters import real as parse_real
 from episodes.runs.trainer_updates import RunConflict, RunNotFound
 from episodes.visibility import TaskGuard
 

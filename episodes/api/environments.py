@@ -10,6 +10,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.filtering.parameters import definition_in
 from environments.models import Environment
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.unknown_environment import unknown_environment
@@ -18,7 +19,6 @@ from episodes.api.auth import Reader
 from episodes.api.base import ApiView
 from episodes.api.openapi import DEFINITION, documented
 from episodes.api.serializers_figures import EnvironmentResultsSerializer, Results
-from episodes.filtering.parameters import definition_in
 
 
 class EnvironmentsView(ApiView):

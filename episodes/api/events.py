@@ -31,6 +31,7 @@ from rest_framework.request import Request
 from environments.access.logins import recently_logged_in
 from environments.access.permissions import SEE_PAGES
 from environments.database.storable import index_in
+from environments.filtering.parameters import BadFilter
 from environments.keys.agent_key import ADMIN, READ
 from environments.keys.keyring import ring
 from environments.keys.open_streams import OpenStream, open_streams
@@ -41,7 +42,6 @@ from episodes.api.exact_json import exact_json
 from episodes.api.openapi import documented
 from episodes.api.serializers import EpisodeDetailSerializer, StepSerializer
 from episodes.api.steps import steps_after
-from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.recording.listening import Listening, stream_readers, turns_of
 from episodes.recording.live import announcement

@@ -23,12 +23,12 @@ from rest_framework.request import Request
 
 from environments import conf
 from environments.display.addresses import takes
+from environments.filtering.filters import Parameter
 from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.returns import RETURNS
 from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of
 from episodes.api.openapi_page import reference_of
 from episodes.api.serializers import ErrorSerializer
-from episodes.filtering.filters import ENDINGS, PARAMETERS, PLAYER_CHOICES
+from episodes.filtering.filters import EpisodeFilter
 
 FORMATS = ("yaml", "json")
 
@@ -87,73 +87,35 @@ def _drop(value: Any, name: str) -> None:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TEXTS = {
-    "environment": "Name of an environment",
-    "split": "Name of one of its splits; needs `environment`",
-    "task": "Number of a task",
-    "suite": "Version of a suite, such as `core/v2`, or one of its members, such as `core/v2/1`: "
-    "episodes of its tasks",
-    "run": "Name of a run",
-    "step": "Training step, such as `7`, or several, such as `7..9`",
-    "model": "Name of a model",
-    "revision": "Revision of the environment's code: eight or more digits of its `code`",
-    "label": "A label and its value, or several, such as `seed=3,4;arm=b`",
-    "ending": "`running`, a cause, `failure` (an infrastructure failure), `probe`, `continued` (a "
-    "person's repeat, or"
-    " from another episode), or `attempt` (what statistics count)",
-    "player": "Kind of player",
-    "who": "The person who played, such as `@alice`",
-    "study": "Name of a study, whose people played",
-    "return": "Definition of the return for `return_from`, `return_to` and sorting; "
-    "default: that of the environment, else the sum",
-    "no_call": "How agents' rollouts without a tool call count; default: as the environment "
-    "declares, else `zero`",
-    "expired": "How expired rollouts count; default: as the environment declares, else `keep`",
-    "interrupted": "How interrupted rollouts count; default: as the environment declares, else "
-    "`out`",
-    "env_error": "How rollouts with a failed environment count; default: as the environment "
-    "declares, else `out`",
-    "return_from": "Minimum return",
-    "return_to": "Maximum return",
-    "steps_from": "Minimum number of steps",
-    "steps_to": "Maximum number of steps",
-    "error": "Whether a call was refused or failed",
-    "since": "Started at this time or later: an ISO date or time, or a span before now such as "
-    "`24h` or `7d`",
-    "until": "Started before this time, in the same format as `since`",
-    "text": 'Words, "words in a row" and prefix* in the transcript; finds the newest 50,000 '
-    "episodes",
-    "ends_from": "Minimum `end_number`",
-    "ends_to": "Maximum `end_number`",
-    "ends": "Ranges of `end_number`, both ends included, such as `3..5,9`",
     "after": "Cursor of a page; take it from `next` or `previous`",
     "limit": f"Maximum number of results, up to {MAX_PAGE}; default {PAGE}",
     "sort": "`time`, `return`, `steps` or `duration`, with `-` the largest first; default `-time`",
 }
-_ENUMS: dict[str, Collection[str]] = {
-    "ending": ENDINGS,
-    "player": tuple(PLAYER_CHOICES),
-    "return": RETURNS,
-    "error": ("yes", "no"),
-    **CONVENTION_PARTS,
+_KINDS: dict[type, Any] = {
+    str: OpenApiTypes.STR,
+    int: OpenApiTypes.INT,
+    float: OpenApiTypes.DOUBLE,
 }
-_TYPES: dict[str, Any] = {
-    **dict.fromkeys(
-        ("task", "steps_from", "steps_to", "ends_from", "ends_to", "limit"), OpenApiTypes.INT
-    ),
-    **dict.fromkeys(("return_from", "return_to"), OpenApiTypes.DOUBLE),
-}
-FILTERS = tuple(PARAMETERS)
+FILTERS = tuple(EpisodeFilter.parameters())
 
 
 def parameter(
     name: str, text: str = "", *, enum: Collection[str] = (), kind: Any = None
 ) -> OpenApiParameter:
+    """Return a parameter of an address. Those of the filter of episodes are described there."""
+    known = None if name in _TEXTS else EpisodeFilter.parameters().get(name)
+    if known is not None:
+        text, enum = text or known.text, enum or known.choices
+        kind = kind or _KINDS[known.kind]
+    usual = OpenApiTypes.INT if name == "limit" else OpenApiTypes.STR
     return OpenApiParameter(
-        name,
-        kind or _TYPES.get(name, OpenApiTypes.STR),
-        description=text or _TEXTS[name],
-        enum=list(enum or _ENUMS.get(name, ())) or None,
+        name, kind or usual, description=text or _TEXTS[name], enum=list(enum) or None
     )
+
+
+def described(known: Parameter) -> OpenApiParameter:
+    """Return the description of a parameter of a filter."""
+    return parameter(known.name, known.text, enum=tuple(known.choices), kind=known.kind)
 
 
 DEFINITION: tuple[str | OpenApiParameter, ...] = (
@@ -175,13 +137,13 @@ def documented(
 ) -> Callable[[F], F]:
     """Return a decorator that describes a `get`. `may_miss`: a 404 is possible, because the address
     names something."""
-    described = [parameter(one) if isinstance(one, str) else one for one in parameters]
+    parts = [parameter(part) if isinstance(part, str) else part for part in parameters]
     errors: dict[int, Any] = dict.fromkeys((401, 403, 429, 503), ErrorSerializer)
-    if described:
+    if parts:
         errors[400] = ErrorSerializer
     if may_miss:
         errors[404] = ErrorSerializer
     success = shape if isinstance(shape, dict) else {200: shape}
     return extend_schema(
-        operation_id=operation, tags=[tag], parameters=described, responses={**success, **errors}
+        operation_id=operation, tags=[tag], parameters=parts, responses={**success, **errors}
     )

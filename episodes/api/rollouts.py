@@ -16,14 +16,14 @@ from rest_framework.response import Response
 from environments.models.viewer import visible_environments
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page, whole
-from episodes.api.openapi import documented, parameter
+from episodes.api.openapi import described, documented, parameter
 from episodes.api.serializers import page_serializer
 from episodes.api.serializers_rollouts import (
     RolloutDetailSerializer,
     RolloutMessageSerializer,
     RolloutSerializer,
 )
-from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
+from episodes.filtering.rollouts import RolloutFilter, rollouts_page
 from episodes.models import Rollout, RolloutMessage
 from episodes.models.privacy import own_records, visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
@@ -43,18 +43,14 @@ _NOTE = serializers.CharField(
 class RolloutListView(ApiView):
     """Rollouts that clients uploaded, newest first; for a key, those that were uploaded with it."""
 
-    parameters = (*NAMES, "limit", "after")
+    parameters = (*RolloutFilter.parameters(), "limit", "after")
 
     @documented(
         "rollouts",
         "rollouts",
         page_serializer(RolloutSerializer, "RolloutPage", note=_NOTE),
         *("environment", "run", "model"),
-        parameter(
-            "joined", "With an episode here, with one that is a guess, or without one", enum=JOINED
-        ),
-        parameter("episode", "Number of the episode that they belong to", kind=int),
-        parameter("text", 'Words, "words in a row" and prefix* in the messages'),
+        *(described(RolloutFilter.parameters()[name]) for name in ("joined", "episode", "text")),
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`"),
     )

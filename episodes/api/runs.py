@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.access.permissions import DESCRIBE_RUNS, refusal
+from environments.filtering.parameters import BadFilter, definition_in
 from environments.keys.agent_key import sent_key
 from environments.runtime.secrets_mask import mask_of
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -39,7 +40,6 @@ from episodes.api.serializers_figures import (
     RunDetailResultsSerializer,
     RunResultsSerializer,
 )
-from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
 from episodes.runs.trainer_updates import etag_of, run_by_name, steer

@@ -18,6 +18,7 @@ from rest_framework.response import Response
 
 from environments.curation.filter_parameters import SERVED
 from environments.curation.task_states import with_states
+from environments.filtering.parameters import BadFilter
 from environments.keys.agent_key import CURATE, READ
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.models.viewer import visible_tasks
@@ -34,7 +35,6 @@ from episodes.api.openapi import documented, parameter
 from episodes.api.serializers import RevisionSerializer, page_serializer
 from episodes.api.serializers_tasks import TaskDetailSerializer, TaskSerializer
 from episodes.filtering.filters import SPLIT_NEEDS_ENVIRONMENT
-from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.models.privacy import played_with
 from episodes.visibility import blind_episode, blind_tasks, task_sentence

@@ -25,9 +25,10 @@ from django.db.models import BooleanField, F, FloatField, Func, QuerySet, Value
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.database.storable import MAX_BIGINT
+from environments.filtering.parameters import BadFilter
 from environments.scoring.returns import Return
 from episodes.attempts.rule import ENDED
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 
 SORTS = ("time", "return", "steps", "duration")
@@ -233,7 +234,10 @@ class _Beyond(Func):
 def has_index(parts: frozenset[str]) -> bool:
     """Return whether an index alone gives what a filter about `parts` finds, and no other episode
     has to be read."""
-    return len(parts) <= 1 and not parts & {"step", "suite", "label"}
+    parameters = EpisodeFilter.parameters()
+    return len(parts) <= 1 and all(
+        parameters[part].is_indexed for part in parts if part in parameters
+    )
 
 
 def read(

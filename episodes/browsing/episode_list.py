@@ -18,6 +18,7 @@ from django.db.models.functions import Left
 
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.display.visible import visible
+from environments.filtering.parameters import BadFilter, trimmed, words
 from environments.models import Viewer
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import Return
@@ -34,7 +35,6 @@ from episodes.browsing.running_episodes import SoFar, so_far
 from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import BadFilter, trimmed, words
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
 from episodes.rollups.search_note import search_note

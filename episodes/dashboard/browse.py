@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
 from episodes.browsing.episode_list import (
     EpisodeList,
@@ -26,9 +27,8 @@ from episodes.browsing.episode_list import (
 )
 from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
-from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
+from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, name_tasks, people, runs, studies
-from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, Run, SavedView
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
@@ -135,6 +135,7 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     is_of_people = filter_.who is not None or filter_.player == "human"
     return {
         "values": filter_.values(),
+        "further": [(known, filter_.text_of(known.name)) for known in filter_.of_features()],
         "chips": filter_.chips(),
         "sort": query.sort,
         "environments": [row.name for row in environments],
@@ -142,7 +143,7 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
         "runs": runs(viewer),
         "namesakes": Run.objects.seen_by(viewer).namesakes(filter_.run) if filter_.run else [],
         "models": models(viewer),
-        "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
+        "endings": ENDINGS.items(),
         "players": PLAYER_CHOICES.items(),
         "people": people(viewer) if is_of_people else (),
         "studies": studies(viewer),

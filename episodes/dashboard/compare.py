@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.database.storable import id_in
 from environments.display.addresses import refuse_others, takes
+from environments.filtering.parameters import BadFilter, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
 from episodes.browsing.episode_list import for_rows, summary_of
@@ -21,7 +22,6 @@ from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import BadFilter, trimmed
 from episodes.models import Episode
 from episodes.transcript.comparison import comparison_of
 from episodes.transcript.peers import pairs_to_compare

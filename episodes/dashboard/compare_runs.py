@@ -12,6 +12,8 @@ from django.urls import reverse
 
 from environments.access.privacy import viewer_of
 from environments.display.task_line import summary, summary_field
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import BadFilter, definition_in
 from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
 from environments.service import hidden_fields
@@ -31,8 +33,7 @@ from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import definitions_context, revision_asked
-from episodes.filtering.filters import EpisodeFilter, episodes_query
-from episodes.filtering.parameters import BadFilter, definition_in
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Run
 
 SHOWN_TASKS = 50
@@ -63,7 +64,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "pairing": pairing,
         "has_mixed_conventions": pairing.definition.convention is None,
         "revision": name,
-        "of_part": "&" + episodes_query(**in_split(split), revision=name) if name or split else "",
+        "of_part": "&" + query_string(**in_split(split), revision=name) if name or split else "",
         "splits": labelled(splits),
         "split": split,
         "are_together": asked.are_together,

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
 from environments.display.numbers import digits_of
+from environments.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
 from environments.models import Viewer
 from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
@@ -21,7 +22,6 @@ from episodes.dashboard.figure_menu import FIGURES, Figure
 from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
 from episodes.models import Run
 
 AXES: tuple[Axis, ...] = get_args(Axis)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle
 
+from environments.filtering.parameters import WholeRange
 from environments.models import Environment, Split
 from environments.scoring.convention import Coverage
 from environments.scoring.definition import (
@@ -51,7 +52,6 @@ from episodes.dashboard.figure_menu import (
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import WholeRange
 from episodes.rendering.run_hues import hue_of_run
 
 HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)

@@ -24,6 +24,7 @@ from environments.display.addresses import takes
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.filtering.parameters import BadFilter, definition_in
 from environments.models import Environment, Split, Task, TaskStatistics, Viewer
 from environments.models.tasks import EnvironmentQuerySet
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
@@ -48,7 +49,6 @@ from episodes.dashboard.view_parameters import (
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Rollout
 from episodes.rollups.tools import ToolsPart
 

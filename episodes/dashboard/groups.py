@@ -13,6 +13,8 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import WholeRange, definition_in, given, whole
 from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
@@ -20,8 +22,6 @@ from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
 from episodes.dashboard.view_parameters import definitions_context
-from episodes.filtering.filters import episodes_query
-from episodes.filtering.parameters import WholeRange, definition_in, given, whole
 from episodes.models import Run
 
 SHOWN_GROUPS = 500
@@ -78,7 +78,7 @@ def _rows(
             "task": tasks[line.task],
             "name": names[line.task],
             "summary": _summary(tasks[line.task]),
-            "query": episodes_query(task=line.task, run=run.name, step=steps),
+            "query": query_string(task=line.task, run=run.name, step=steps),
         }
         for line in lines
         if line.task in tasks

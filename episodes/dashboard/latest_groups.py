@@ -10,14 +10,14 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import WholeRange, definition_in
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.latest_groups import MAX_READ, latest_groups
 from episodes.dashboard.view_parameters import asked_context
-from episodes.filtering.filters import episodes_query
-from episodes.filtering.parameters import WholeRange, definition_in
 
 
 @require_safe
@@ -34,7 +34,7 @@ def groups(request: HttpRequest) -> HttpResponse:
             "group": one,
             "name": names[one.task.pk],
             "summary": _summary(one.task),
-            "query": episodes_query(
+            "query": query_string(
                 task=one.task.pk, run=one.run.name, step=WholeRange(one.run_step, one.run_step)
             ),
         }

@@ -13,14 +13,14 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import chosen, given
 from episodes.analytics.leaderboard import Leaderboard, LeaderboardQuery, LeaderboardRow
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
-from episodes.filtering.filters import episodes_query
-from episodes.filtering.parameters import chosen, given
 from episodes.models import Run
 from episodes.transfer.csv_lines import (
     COVERAGE_COLUMNS,
@@ -111,7 +111,7 @@ def _query(leaderboard: Leaderboard, row: LeaderboardRow, ending: str | None = N
     by = "player" if row.is_human else leaderboard.by
     names = {"split": leaderboard.split.name if leaderboard.split else None, by: row.key}
     parts = parts_in_address(leaderboard.definition.convention, leaderboard.environment)
-    return episodes_query(environment=leaderboard.environment.name, **names, ending=ending, **parts)
+    return query_string(environment=leaderboard.environment.name, **names, ending=ending, **parts)
 
 
 def _whisker(row: LeaderboardRow) -> dict[str, float] | None:

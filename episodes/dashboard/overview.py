@@ -24,6 +24,7 @@ from environments import conf
 from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
+from environments.filtering.parameters import definition_in
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
@@ -41,7 +42,6 @@ from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.shared_parts import shared_part
 from episodes.dashboard.view_parameters import asked_context
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import definition_in
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of

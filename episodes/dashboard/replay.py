@@ -19,6 +19,7 @@ from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
 from environments.display.visible import visible_html
+from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
@@ -27,7 +28,6 @@ from episodes.dashboard.guards import refused
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import count_in, definition_in, given
 from episodes.models import Episode, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
 from episodes.transcript.find_text import MAX_FOUND, steps_with

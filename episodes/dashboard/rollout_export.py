@@ -9,8 +9,8 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.files.streaming import StreamedFile, download_of
+from environments.filtering.parameters import refuse_blanks
 from episodes.dashboard.guards import as_download, refused
-from episodes.filtering.parameters import refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout
 from episodes.transfer.exporting import MEDIA_TYPES, exported_rollouts

@@ -13,13 +13,13 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.database.storable import storable
 from environments.display.addresses import takes
+from environments.filtering.parameters import given, whole
 from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.filtering.names import models_of_rollouts, name_tasks_of_rollouts, runs
-from episodes.filtering.parameters import given, whole
-from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
+from episodes.filtering.rollouts import JOINED, RolloutFilter, rollouts_page
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
@@ -42,7 +42,7 @@ JOINED_LABELS = {
 
 @require_safe
 @never_cache
-@takes(*NAMES, "after")
+@takes(*RolloutFilter.parameters(), "after")
 def rollouts(request: HttpRequest) -> HttpResponse:
     """Return the list, newest first. `after` is the id of the last rollout of the previous page.
     Raises: BadRequest."""

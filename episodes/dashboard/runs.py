@@ -15,6 +15,8 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import chosen, given, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.run_list import MAX_SEARCHED, RunListQuery
@@ -35,9 +37,8 @@ from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.view_parameters import asked_context, definitions_context
-from episodes.filtering.filters import EpisodeFilter, episodes_query
+from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import chosen, given, trimmed
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.config_values import ConfigCondition, Scalar, config_values, value_text
 from episodes.runs.description import STATES
@@ -210,8 +211,8 @@ def _environments(row: Run, places: RunPlaces, axis: str) -> list[dict[str, Any]
             "environment__name": name,
             "count": count,
             "last": last,
-            "query": episodes_query(environment=name, run=row.name),
-            "curve_query": episodes_query(environment=name, run=row.name, x=axis),
+            "query": query_string(environment=name, run=row.name),
+            "curve_query": query_string(environment=name, run=row.name, x=axis),
         }
         for name, count, last in places.environments
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from episodes.filtering.parameters import BadFilter, given, real, whole
+from environments.filtering.parameters import BadFilter, given, real, whole
 
 MAX_STRENGTH = 0.99
 """Highest strength of the exponential average; at 1 a curve would stay at its first value."""

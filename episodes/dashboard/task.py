@@ -18,6 +18,8 @@ from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
+from environments.filtering.filters import query_string
+from environments.filtering.parameters import BadFilter, definition_in, given, whole
 from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.service import hidden_fields
@@ -32,8 +34,6 @@ from episodes.dashboard.view_parameters import (
     definition_context,
     revision_asked,
 )
-from episodes.filtering.filters import episodes_query
-from episodes.filtering.parameters import BadFilter, definition_in, given, whole
 from episodes.models import Episode, Run
 from episodes.transcript.cards import MessageCard, message_cards
 from episodes.visibility import TaskGuard, content_of
@@ -75,8 +75,8 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "players": [] if revisions else at_task(found, definition, viewer_of(request.user)),
         "revision": name,
         "pooled": pooled_in([scope_of(found)]),
-        "task_query": episodes_query(task=found.pk, revision=name),
-        "agents_query": episodes_query(task=found.pk, revision=name, player="others"),
+        "task_query": query_string(task=found.pk, revision=name),
+        "agents_query": query_string(task=found.pk, revision=name, player="others"),
         "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,
@@ -120,7 +120,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         "revision": name,
         "pooled": members.pooled,
         "epsilon": EPSILON,
-        "group_query": episodes_query(task=found.pk, run=run.name, step=step, revision=name),
+        "group_query": query_string(task=found.pk, run=run.name, step=step, revision=name),
         "place": _place(lines, found.pk),
         "flat": sum(line.spread.is_flat for line in lines),
         "groups": len(lines),

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 
 from environments.access.privacy import viewer_of
+from environments.filtering.parameters import BadFilter, given, words
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked, Definitions, definition_of
 from episodes.attempts.conventions import parts_in_address
-from episodes.filtering.conditions import NamedRows
-from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, given, words
+from episodes.filtering.names import revisions
+from episodes.filtering.narrowing import revision_ids, unknown
 
 
 def definition_context(
@@ -72,10 +72,10 @@ def _query(parts: Mapping[str, str]) -> str:
 def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
     """Return the revision in the address, and the ids of its rows; empty without one. Raises:
     BadFilter."""
-    name = given(request.GET, "revision", words) or ""
-    named = (
-        NamedRows.of(EpisodeFilter(revision=name, viewer=viewer_of(request.user))) if name else None
-    )
-    if named and named.unknown:
-        raise BadFilter("revision", name, named.unknown.rstrip("."))
-    return name, named.revisions if named else ()
+    name, viewer = given(request.GET, "revision", words) or "", viewer_of(request.user)
+    if not name:
+        return "", ()
+    if not (ids := revision_ids(name, viewer)):
+        sentence = unknown("revision", name, revisions(viewer))
+        raise BadFilter("revision", name, sentence.rstrip("."))
+    return name, ids

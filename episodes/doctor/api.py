@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.filtering.parameters import definition_in
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.api.base import ApiView
@@ -15,7 +16,6 @@ from episodes.doctor.report import examine
 from episodes.doctor.scope import DoctorScope
 from episodes.doctor.serializers import DoctorSerializer
 from episodes.doctor.thresholds import MEANINGS, THRESHOLDS
-from episodes.filtering.parameters import definition_in
 
 
 class DoctorView(ApiView):

@@ -12,13 +12,13 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.numbers import digits_of
+from environments.filtering.parameters import BadFilter, definition_in
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.view_parameters import definition_context
 from episodes.doctor.report import examine
 from episodes.doctor.scope import MAX_EPISODES, MAX_STEPS, DoctorScope
 from episodes.doctor.thresholds import MEANINGS, THRESHOLDS, DoctorThresholds
-from episodes.filtering.parameters import BadFilter, definition_in
 
 TITLES = {"problem": "Problems", "fine": "Fine", "too_little_data": "Too little data"}
 

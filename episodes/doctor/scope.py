@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.urls import reverse
 
+from environments.filtering.parameters import BadFilter, given, words
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import Definition
 from episodes.analytics.curve import CurvePoint, curve
@@ -28,7 +29,6 @@ from episodes.doctor.findings import Evidence
 from episodes.doctor.thresholds import DoctorThresholds
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, given, words
 from episodes.models import Episode, Run, Step
 from episodes.models.privacy import outside_seals
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from environments.display.numbers import digits_of
-from episodes.filtering.parameters import BadFilter, given, real, whole_from
+from environments.filtering.parameters import BadFilter, given, real, whole_from
 
 
 class ThresholdMeaning(NamedTuple):

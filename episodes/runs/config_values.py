@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.database.storable import double_of, number_in, storable_json
-from episodes.filtering.parameters import BadFilter, trimmed, words
+from environments.filtering.parameters import BadFilter, trimmed, words
 
 MAX_VALUES = 500
 """Values of one configuration that have a name; the others can be neither columns nor in

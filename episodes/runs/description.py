@@ -8,9 +8,9 @@ from typing import Any
 
 from environments.database.storable import is_storable, storable, storable_json
 from environments.errors import shorten
+from environments.filtering.parameters import LEGAL, BadFilter, unknown_name
 from environments.runtime.records import MAX_TRAINING_STEP
 from environments.wire import value_json
-from episodes.filtering.parameters import LEGAL, BadFilter, unknown_name
 from episodes.models import Run
 
 MAX_NAME_CHARACTERS = 200

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
+from environments.filtering.parameters import BadFilter
 from environments.models import Viewer
 from environments.scoring.definition import Definition
 from episodes.analytics.leaderboard_results import endings_by_task
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of, evidence_over
 from episodes.analytics.run_comparison import difference_of
-from episodes.filtering.parameters import BadFilter
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
 from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
 from episodes.suites.scores import shares_of

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_safe
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.display.addresses import cannot_be_used, takes
+from environments.filtering.parameters import chosen, given, words
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import line_of, tasks_shown
-from episodes.filtering.parameters import chosen, given, words
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compared
 from episodes.suites.results import Players

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from environments.filtering.filters import query_string
 from environments.models import Viewer
 from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Interval
-from episodes.filtering.filters import episodes_query
-from episodes.filtering.parameters import SuitePart
 from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
+from episodes.suites.filters import SuitePart
 from episodes.suites.results import Players, counted, is_in_force, notes_of, read
 from episodes.suites.scores import SuiteScore, TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of
@@ -203,7 +203,7 @@ def _row(
             for member, one in zip(members, found, strict=True)
             if one.missing
         ],
-        query=episodes_query(**_named(version, by, key)),
+        query=query_string(**_named(version, by, key)),
     )
 
 
@@ -225,7 +225,7 @@ def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) 
     definition, own = definition_of_member(member), definition_of(member.environment)
     differing = definition.convention.parameters(own.convention)
     return_ = definition.return_ if definition.return_ != own.return_ else ""
-    return episodes_query(**names, **differing, **{"return": return_})
+    return query_string(**names, **differing, **{"return": return_})
 
 
 def _ranks(

@@ -16,6 +16,15 @@ from django.db.models import Q
 from environments.database.storable import id_in
 from environments.errors import OrsError
 from environments.files.streaming import StreamedFile
+from environments.filtering.parameters import (
+    BadFilter,
+    chosen,
+    flag,
+    given,
+    real,
+    refuse_blanks,
+    trimmed,
+)
 from environments.models import Environment, Viewer
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
@@ -27,15 +36,6 @@ from episodes.attempts.conventions import ConventionsInForce, coverage_among
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import (
-    BadFilter,
-    chosen,
-    flag,
-    given,
-    real,
-    refuse_blanks,
-    trimmed,
-)
 from episodes.models import Episode
 from episodes.transfer.csv_lines import COVERAGE_HEADER, DEFINITION_HEADER, definition_header
 from episodes.transfer.exporting import (

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from environments.filtering.parameters import BadFilter, chosen, given
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
-from episodes.filtering.parameters import BadFilter, chosen, given
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "arguments": ("object", "string"),

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
@@ -21,13 +21,13 @@ from environments.access.privacy import viewer_of
 from environments.curation.action import Action
 from environments.curation.admin import forms as action_forms
 from environments.curation.admin.confirmation import Confirmation, confirmation
-from environments.curation.filter_parameters import InvalidFilter, refuse_blanks
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
 from environments.database.storable import id_in
 from environments.display.addresses import cannot_be_used, refuse_doubles
+from environments.filtering.parameters import refuse_blanks
 from environments.models import Environment, Split, Task
 from environments.models.viewer import visible_environments
 
@@ -194,12 +194,9 @@ def selection_of(
     where much is changed or taken they may not. Raises: BadRequest.
     """
     refuse_doubles(request)
-    try:
-        if not may_be_blank:
-            refuse_blanks(values)
-        return Selection.parse(values, viewer_of(request.user), also=also)
-    except InvalidFilter as error:
-        raise BadRequest(str(error)) from error
+    if not may_be_blank:
+        refuse_blanks(values, Selection.parameters())
+    return Selection.parse(values, viewer_of(request.user), also=also)
 
 
 def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:

@@ -25,8 +25,9 @@ MAX_NUMBERED = 1_000
 def study_redirect(request: HttpRequest) -> HttpResponse:
     """Redirect from the list to the form of a study of the tasks that were chosen there, or back
     with the reason."""
+    chosen = chosen_tasks(request, request.POST)
     try:
-        query = study_query(chosen_tasks(request, request.POST))
+        query = study_query(chosen)
     except OrsError as refusal:
         messages.error(request, str(refusal))
         return HttpResponseRedirect(back_to_list(request.POST))

@@ -29,7 +29,7 @@ from environments.curation.admin.sorted_selection import check_cursor
 from environments.curation.admin.study_from_tasks import study_redirect
 from environments.curation.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.curation.admin.task_page import TaskPage
-from environments.curation.filter_parameters import SERVED, InvalidFilter
+from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.spec_fields import scalar_fields
 from environments.curation.splits import existing_splits
@@ -41,6 +41,7 @@ from environments.display.addresses import (
     refuse_others,
     takes,
 )
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Task
 
 MAX_SPLITS_OFFERED = 200
@@ -63,7 +64,7 @@ class TaskAdmin(TaskPage):
             return HttpResponseRedirect(f"{request.path}?{urlencode(_with_field_test(values))}")
         try:
             selection = Selection.parse(values, viewer_of(request.user), also=LIST_PARAMETERS)
-        except InvalidFilter as error:
+        except BadFilter as error:
             trouble = str(error)
             selection = selection_of(request, {**values, "search": ""}, also=LIST_PARAMETERS)
         for name, other in (("after", "before"), ("before", "after")):

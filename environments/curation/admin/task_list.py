@@ -353,18 +353,14 @@ def chips(
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
     words = {word: word for word in (*tag_names(selection.viewer), selection.tag) if word}
-    sources = [(source, source) for source, _ in Task.SOURCES]
     return [
         _chip(selection, "environment", names, also="split"),  # a split belongs to one environment
         _chip(selection, "split", listed),
         _chip(selection, "tag", list(words.items())),
         _chip(selection, "state", list(LABELS.items()), default=SERVED, of_any=ANY_STATE),
-        _chip(selection, "source", [*sources, ("dropped", "dropped from the code")]),
-        _chip(selection, "flags", [("open", "open")]),
-        _chip(
-            selection,
-            "bucket",
-            [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")],
+        *(
+            _chip(selection, name, list(Selection.parameters()[name].choices.items()))
+            for name in ("source", "flags", "bucket")
         ),
     ]
 

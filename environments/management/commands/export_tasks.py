@@ -9,7 +9,6 @@ from django.core.management.base import CommandError, CommandParser
 
 from environments import security_log
 from environments.command_line import filled
-from environments.curation.filter_parameters import ANY_STATE, SERVED, SOURCES, STATES_ASKED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.curation.transfer.exporting import exported
@@ -19,8 +18,10 @@ from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, nearest
 from environments.files.output import write_whole
 from environments.files.rows import TransferError
+from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED, Environment
-from environments.scoring.task_buckets import BUCKETS
+
+FILTERS = ("tag", "state", "source", "bucket", "search")
 
 
 class Command(TerminalCommand):
@@ -40,28 +41,11 @@ class Command(TerminalCommand):
         parser.add_argument(
             "--output", default="-", metavar="FILE", help="- for standard output, the default"
         )
-        parser.add_argument("--tag", type=filled, help="only tasks with this tag")
-        parser.add_argument(
-            "--state",
-            default=SERVED,
-            choices=STATES_ASKED,
-            help="tasks in this state; by default what is served now",
-        )
-        parser.add_argument(
-            "--source", default="", choices=SOURCES, help="only tasks from this source"
-        )
-        parser.add_argument(
-            "--bucket",
-            default="",
-            choices=list(BUCKETS),
-            help="only tasks in this bucket of difficulty",
-        )
-        parser.add_argument(
-            "--search", type=filled, help="only tasks with these words or fields, such as size:3"
-        )
         parser.add_argument(
             "--plain", action="store_true", help="only the specs, without the reserved columns"
         )
+        parameters = Selection.parameters()
+        add_filter(parser, [parameters[name] for name in FILTERS], what="a task")
 
     def handle(self, *args: Any, output: str, plain: bool, **options: Any) -> None:
         try:
@@ -79,15 +63,13 @@ class Command(TerminalCommand):
 
 
 def _selection(options: dict[str, Any]) -> Selection:
-    """Return the selection that the options describe. Raises: TransferError, InvalidFilter."""
+    """Return the selection that the options describe. Raises: TransferError, BadFilter."""
     environment = environment_named(options["environment"])
-    split = options["split"] and _split(environment, options["split"])
-    names = ("tag", "state", "source", "bucket", "search")
-    filters: dict[str, Any] = {name: options[name] or "" for name in names}
-    filters["state"] = "" if filters["state"] == ANY_STATE else filters["state"]
-    selection = Selection(environment=environment.pk, split=split, **filters, viewer=UNRESTRICTED)
-    selection.check_search()
-    return selection
+    place = {"environment": environment.pk}
+    if options["split"]:
+        place["split"] = _split(environment, options["split"])
+    values = {name: str(pk) for name, pk in place.items()} | filter_in(options, FILTERS)
+    return Selection.parse(values, UNRESTRICTED)
 
 
 def _split(environment: Environment, name: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from django.urls import reverse
 
+from environments.filtering.parameters import WholeRange
 from episodes.analytics.curve import CurvePoint, curve
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
@@ -18,7 +19,6 @@ from episodes.doctor.findings import (
     too_little,
 )
 from episodes.doctor.scope import DoctorScope
-from episodes.filtering.parameters import WholeRange
 from episodes.models import Run
 
 MAX_POINTS = 120

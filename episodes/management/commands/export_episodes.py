@@ -17,11 +17,11 @@ from environments.command_line import finite
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
+from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
-from episodes.filtering.filters import PARAMETERS, EpisodeFilter
-from episodes.filtering.options import add_filter, filter_in
+from episodes.filtering.filters import EpisodeFilter
 from episodes.transfer.episode_export import EpisodeExport
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -76,11 +76,13 @@ class Command(TerminalCommand):
             training.add_argument(
                 f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
             )
-        add_filter(parser, PARAMETERS, "environment=math&since=7d")
+        add_filter(parser, EpisodeFilter.parameters().values(), "environment=math&since=7d")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
-            filter_ = EpisodeFilter.parse(filter_in(options, PARAMETERS), UNRESTRICTED)
+            filter_ = EpisodeFilter.parse(
+                filter_in(options, EpisodeFilter.parameters()), UNRESTRICTED
+            )
             definition, margin = filter_.asked, options["margin"]
             export = EpisodeExport(
                 filter_,

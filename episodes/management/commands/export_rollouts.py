@@ -11,9 +11,9 @@ from environments import security_log
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
+from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
-from episodes.filtering.options import add_filter, filter_in
-from episodes.filtering.rollouts import NAMES, RolloutFilter
+from episodes.filtering.rollouts import RolloutFilter
 from episodes.transfer.exporting import exported_rollouts
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import CHOICES, HELP, TrainingOptions
@@ -35,11 +35,11 @@ class Command(TerminalCommand):
             training.add_argument(
                 f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
             )
-        add_filter(parser, NAMES, "run=grpo-3&joined=no", "a rollout")
+        add_filter(parser, RolloutFilter.parameters().values(), "run=grpo-3&joined=no", "a rollout")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
-            query = filter_in(options, NAMES)
+            query = filter_in(options, RolloutFilter.parameters())
             training = TrainingFile(TrainingOptions.parse(options))
             rollouts = RolloutFilter.parse(query, UNRESTRICTED).rollouts()
             if not rollouts.exists():

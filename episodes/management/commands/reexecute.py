@@ -16,6 +16,7 @@ from environments import conf
 from environments.command_line import above_zero
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
+from environments.filtering.options import add_filter, filter_in
 from environments.hosts import printer
 from environments.hosts.loading import EveryHost, load
 from environments.models import UNRESTRICTED
@@ -23,8 +24,7 @@ from environments.operator_secrets.source import secrets_of_operator
 from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
 from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
-from episodes.filtering.filters import PARAMETERS, EpisodeFilter
-from episodes.filtering.options import add_filter, filter_in
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.transcript.reexecution import DifferingStep, Reexecution, recorded_steps, reexecute
 
@@ -50,7 +50,7 @@ class Command(TerminalCommand):
             help="classes or remote environments to play with; by default ORSWEB_ENVIRONMENTS, or "
             "the bundled ones",
         )
-        add_filter(parser, PARAMETERS, "environment=math&since=7d")
+        add_filter(parser, EpisodeFilter.parameters().values(), "environment=math&since=7d")
         parser.add_argument(
             "--limit", type=above_zero(int), metavar="NUMBER", help="only the newest episodes"
         )
@@ -65,7 +65,9 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         try:
-            episodes = _episodes(EpisodeFilter.parse(filter_in(options, PARAMETERS), UNRESTRICTED))
+            episodes = _episodes(
+                EpisodeFilter.parse(filter_in(options, EpisodeFilter.parameters()), UNRESTRICTED)
+            )
             ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"]])[
                 ::-1
             ]

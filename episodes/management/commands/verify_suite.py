@@ -9,8 +9,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from environments.display.terminal import TerminalCommand
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED
-from episodes.filtering.parameters import BadFilter, SuitePart, suite_part
+from episodes.suites.filters import SuitePart, suite_part
 from episodes.suites.versions import members_of, problems_of, version_named
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import QuerySet
 
-from environments.curation.filter_parameters import Filters
+from environments.curation.filter_parameters import TaskFilter
 from environments.errors import OrsError
 from environments.models import UNRESTRICTED, Split, Task, Viewer
 from environments.models.viewer import visible_splits
@@ -57,7 +57,7 @@ class TaskSelection:
             [ids[number] for number in _numbers(self.numbers, len(ids))] if self.numbers else ids
         )
         if self.search or self.bucket:
-            filters = Filters(
+            filters = TaskFilter(
                 split=self.split.pk,
                 state="served",
                 search=self.search,

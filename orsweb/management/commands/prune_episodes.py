@@ -19,11 +19,11 @@ from django.db.models import QuerySet
 
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
+from environments.filtering.options import add_filter, filter_in
+from environments.filtering.parameters import span
 from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
-from episodes.filtering.filters import PARAMETERS, EpisodeFilter
-from episodes.filtering.options import add_filter, filter_in
-from episodes.filtering.parameters import span
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Removal
 from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
 from episodes.removal.loose_blobs import delete_loose_blobs
@@ -65,7 +65,9 @@ class Command(TerminalCommand):
         )
         parser.add_argument("--no-input", action="store_true", help="do not ask for confirmation")
         parser.add_argument("--reason", default="", help="noted with the removal")
-        add_filter(parser, PARAMETERS, "environment=math&ending=interrupted")
+        add_filter(
+            parser, EpisodeFilter.parameters().values(), "environment=math&ending=interrupted"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -134,7 +136,7 @@ def _episodes_of(
 
 
 def _query(options: dict[str, Any]) -> dict[str, str]:
-    query = filter_in(options, PARAMETERS)
+    query = filter_in(options, EpisodeFilter.parameters())
     if options["older_than"] is not None:
         if query.get("until"):
             raise CommandError(

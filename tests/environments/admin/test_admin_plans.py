@@ -20,7 +20,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments.admin.strict_list import StrictChangeList
-from environments.curation.filter_parameters import SERVED, SORTS, STATES_ASKED
+from environments.curation.filter_parameters import SERVED, SORTS, STATE_CHOICES
 from environments.database import jobs
 from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, CurationAction, Split, SplitRemoval, Task, TaskRevision
@@ -138,7 +138,7 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
     """Yield the addresses of the list of tasks with its filters and orders, of an environment, a
     split and all."""
     filters = [
-        *(f"state={state}" for state in STATES_ASKED if state != SERVED),
+        *(f"state={state}" for state in STATE_CHOICES if state != SERVED),
         *(f"bucket={bucket}" for bucket in ("unseen", "hopeless", "learnable", "saturated")),
         *("source=code", "source=dropped"),
         *("flags=open&state=any", "tag=canarytag", "tag=canarytag&state=any", "search=canaryspec"),

@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from environments.curation import index_walk, selection
-from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.environments.curation.tasks import make_tasks
 from tests.filters import select
@@ -318,7 +318,7 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
 def test_a_value_that_cannot_be_used_is_refused_with_what_is_allowed(
     name: str, value: str, allowed: str
 ) -> None:
-    with pytest.raises(InvalidFilter, match=f"{name}='.*' cannot be used: {re.escape(allowed)}"):
+    with pytest.raises(BadFilter, match=f"{name}='.*' cannot be used: {re.escape(allowed)}"):
         Selection.parse({name: value}, UNRESTRICTED)
 
 

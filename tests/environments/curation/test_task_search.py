@@ -12,10 +12,10 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
-from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.selection import Selection
 from environments.curation.task_search import matches
 from environments.database.storable import double_of
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Task
 from tests.filters import select
 from tests.stored import make_environment, make_split, make_task
@@ -167,7 +167,7 @@ def test_whole_numbers_are_compared_digit_by_digit_and_others_as_doubles() -> No
 
 @pytest.mark.parametrize("search", ["seed>\uff17", "seed<1_0", "seed>=inf", "seed>0x10"])
 def test_other_spellings_of_digits_are_refused(search: str) -> None:
-    with pytest.raises(InvalidFilter, match="comes a number"):
+    with pytest.raises(BadFilter, match="comes a number"):
         Selection.parse({"search": search}, UNRESTRICTED)
 
 
@@ -201,7 +201,7 @@ def test_it_says_what_is_wrong_with_a_field_and_what_is_allowed(search: str, pro
     environment = make_environment(task_schema=json.dumps(SCHEMA))
     split = make_split(make_task({"hint": "only in tasks", "tests": []}))
     for values in ({"environment": str(environment.pk)}, {"split": str(split.pk)}):
-        with pytest.raises(InvalidFilter) as refusal:
+        with pytest.raises(BadFilter) as refusal:
             Selection.parse({**values, "search": search}, UNRESTRICTED)
         assert f"search={search!r} cannot be used" in str(refusal.value) and problem in str(
             refusal.value

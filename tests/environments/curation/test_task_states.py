@@ -7,7 +7,6 @@ import json
 import pytest
 
 from environments.curation.edit import Edit
-from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.membership import CopyToSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
@@ -15,6 +14,7 @@ from environments.curation.splits import freeze
 from environments.curation.task_states import STATES, with_states
 from environments.curation.transfer.exporting import exported
 from environments.curation.undo import UndoInTask
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Split, Task, TaskRevision, TaskStatistics
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.filters import select
@@ -175,5 +175,5 @@ def test_a_task_in_a_split_that_is_not_served_is_removed() -> None:
 
 
 def test_an_unknown_state_names_those_that_there_are() -> None:
-    with pytest.raises(InvalidFilter, match="superseded, removed, pasted, active, any"):
+    with pytest.raises(BadFilter, match="superseded, removed, pasted, active, any"):
         Selection.parse({"state": "gone"}, UNRESTRICTED)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from django.db import connection
 
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Environment
 from environments.scoring.convention import Convention
 from episodes.browsing import episode_keys as keys
@@ -15,7 +16,6 @@ from episodes.browsing import episode_list
 from episodes.browsing.episode_list import EpisodeList, EpisodeListQuery
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.search.index import index
 from tests.episodes.ended import end_episode

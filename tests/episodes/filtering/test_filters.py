@@ -9,10 +9,10 @@ import pytest
 from django.http import QueryDict
 from django.utils import timezone
 
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import episodes_of
-from episodes.filtering.filters import PARAMETERS, EpisodeFilter
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, TranscriptText
 from episodes.search.index import index
 from tests.rows import each
@@ -47,12 +47,14 @@ def found(query: str) -> set[int]:
 
 def test_every_parameter_goes_there_and_back() -> None:
     asked = EpisodeFilter.parse(EVERYTHING, UNRESTRICTED)
-    assert tuple(EVERYTHING) == PARAMETERS
+    assert tuple(EVERYTHING) == tuple(EpisodeFilter.parameters())
     assert EpisodeFilter.parse(QueryDict(asked.to_query()), UNRESTRICTED) == asked
 
 
 def test_empty_values_ask_for_nothing() -> None:
-    assert EpisodeFilter.parse(dict.fromkeys(PARAMETERS, " "), UNRESTRICTED).is_empty
+    assert EpisodeFilter.parse(
+        dict.fromkeys(EpisodeFilter.parameters(), " "), UNRESTRICTED
+    ).is_empty
 
 
 def test_without_an_environment_there_is_no_split() -> None:

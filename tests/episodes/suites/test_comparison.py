@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Environment
 from episodes.analytics.paired_statistics import evidence_of, evidence_over
-from episodes.filtering.parameters import BadFilter
 from episodes.suites.comparison import compared
 from tests.episodes.ended import count_statistics
 from tests.episodes.suites.published import core

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from environments.filtering.parameters import BadFilter
 from environments.scoring.definition import DefinitionAsked
-from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import TrainingOptions

@@ -26,7 +26,6 @@ C = TypeVar("C", bound=str)
 LEGAL = "allowed are "
 """Start of what is allowed where that is a list of words."""
 _SPAN = re.compile(r"[1-9][0-9]{0,4}[mhdw]")
-_SUITE = re.compile(r"([^/]{1,200})/v([1-9][0-9]{0,8})(?:/([1-9][0-9]{0,3}))?")
 
 
 class BadFilter(OrsError, BadRequest):
@@ -67,11 +66,24 @@ def trimmed(text: str) -> str:
     return text.strip(" \t") if text.strip() else ""
 
 
-def refuse_blanks(query: Mapping[str, str]) -> None:
-    """Refuse blank values where ignoring them would take more than was meant. Raises: BadFilter."""
+def refuse_blanks(query: Mapping[str, str], names: Collection[str] | None = None) -> None:
+    """Refuse blank values where ignoring them would take more than was meant. Raises: BadFilter.
+
+    `names`: the parameters that may not be blank; None: all.
+    """
     for name, value in query.items():
-        if not value.strip():
+        if (names is None or name in names) and not value.replace(",", " ").strip():
             raise BadFilter(name, value, "it is blank; give it a value or leave it out")
+
+
+def refuse_doubles(query: Mapping[str, str], name: str) -> None:
+    """Refuse a parameter that the address has twice, which only a QueryDict can show. Raises:
+    BadFilter."""
+    values = query.getlist(name) if hasattr(query, "getlist") else []
+    if len({value for value in values if value.strip()}) > 1:
+        raise BadFilter(
+            name, ", ".join(values), "the address has it more than once; one value is allowed"
+        )
 
 
 def words(name: str, text: str) -> str:
@@ -127,18 +139,14 @@ whole = whole_from(-MAX_BIGINT)
 count_in = whole_from(0)
 
 
-DEFINITION_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
-    "return": chosen(RETURNS),
-    **{name: chosen(allowed) for name, allowed in CONVENTION_PARTS.items()},
-}
-"""Parsers of the parameters that replace parts of the definition in force, without the
-threshold."""
-
-
 def definition_in(query: Mapping[str, str]) -> DefinitionAsked:
     """Return the parts of a definition that an address gives. Raises: BadFilter."""
-    parts = {name: given(query, name, parse) for name, parse in DEFINITION_PARSERS.items()}
-    return DefinitionAsked(parts.pop("return"), given(query, "threshold", real), **parts)
+    parts: dict[str, Any] = {
+        name: given(query, name, chosen(legal)) for name, legal in CONVENTION_PARTS.items()
+    }
+    return DefinitionAsked(
+        given(query, "return", chosen(RETURNS)), given(query, "threshold", real), **parts
+    )
 
 
 class WholeRange(NamedTuple):
@@ -149,26 +157,6 @@ class WholeRange(NamedTuple):
 
     def __str__(self) -> str:
         return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
-
-
-class SuitePart(NamedTuple):
-    """A version of a suite, written `core/v2`, or one of its members, written `core/v2/1`."""
-
-    suite: str
-    version: int
-    member: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.suite}/v{self.version}" + ("" if self.member is None else f"/{self.member}")
-
-
-def suite_part(name: str, text: str) -> SuitePart:
-    found = _SUITE.fullmatch(words(name, text))
-    if found is None:
-        raise BadFilter(
-            name, text, "it has to be a version of a suite (core/v2) or its member (core/v2/1)"
-        )
-    return SuitePart(found[1], int(found[2]), int(found[3]) if found[3] else None)
 
 
 class LabelValue(NamedTuple):
