@@ -18,7 +18,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from environments.display.numbers import shown, signed
-from environments.scoring.attempt_figures import Counted
+from environments.scoring.attempt_figures import AttemptCounts
 from environments.scoring.convention import Coverage
 from environments.scoring.task_buckets import interval
 
@@ -85,7 +85,7 @@ def success(successes: int, attempts: int) -> SafeString:
     )
 
 
-def success_range(figures: Counted | None) -> SafeString:
+def success_range(figures: AttemptCounts | None) -> SafeString:
     """Return the success rate of the attempts with the ends of its 95 % interval, in percent, as
     tables show it."""
     if not figures or not figures.n:

@@ -48,7 +48,7 @@ class DiffLine:
 def diff(before: str, after: str) -> list[DiffLine]:
     """Return the changed lines with a few lines around them, or an empty list if the indented texts
     are equal."""
-    lines = list(_folded(list(_compared(_lines(before), _lines(after)))))
+    lines = list(_fold_same_lines(list(_compare(_lines(before), _lines(after)))))
     if len(lines) <= MAX_LINES:
         return lines
     return [*lines[:MAX_LINES], DiffLine("skip", f"{len(lines) - MAX_LINES:,} more lines")]
@@ -63,7 +63,7 @@ def _lines(text: str) -> list[str]:
     return [line[:_MAX_LINE_CHARACTERS] for line in whole.split("\n")]
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
+def _compare(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     """Return the lines of both texts in order.
 
     Equal lines at both ends are not compared, because most edits are small and most specs large.
@@ -71,11 +71,11 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]
     head = _count_equal(before, after)
     tail = _count_equal(before[head:][::-1], after[head:][::-1])
     yield from (DiffLine("same", text) for text in before[:head])
-    yield from _changed(before[head : len(before) - tail], after[head : len(after) - tail])
+    yield from _compare_middle(before[head : len(before) - tail], after[head : len(after) - tail])
     yield from (DiffLine("same", text) for text in before[len(before) - tail :])
 
 
-def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
+def _compare_middle(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     if max(len(before), len(after)) > MAX_COMPARED:
         yield from (DiffLine("gone", text) for text in before)
         yield from (DiffLine("new", text) for text in after)
@@ -86,12 +86,14 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
         if kind == "equal":
             yield from (DiffLine("same", text) for text in before[a:b])
         else:
-            old, new = _marked(before[a:b], after[c:d])
+            old, new = _mark_words(before[a:b], after[c:d])
             yield from old
             yield from new
 
 
-def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine], list[DiffLine]]:
+def _mark_words(
+    before: Sequence[str], after: Sequence[str]
+) -> tuple[list[DiffLine], list[DiffLine]]:
     """Return the lines that were replaced and those in their places, with the words that changed in
     each pair."""
     old = [DiffLine("gone", text) for text in before]
@@ -119,10 +121,10 @@ def _pairs(
     words in common."""
     if len(ours) * len(theirs) > MAX_PAIRS:
         return [(n, n) for n in range(len(ours))] if len(ours) == len(theirs) else []
-    weights = [_weighed(line) for line in theirs]
+    weights = [_weigh(line) for line in theirs]
     best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(theirs) + 1)
     for n, line in enumerate(ours):
-        words, above = _weighed(line), best
+        words, above = _weigh(line), best
         best = above[:1]
         for m, others in enumerate(weights):
             likeness = 2 * (words & others).total() / max(1, words.total() + others.total())
@@ -131,7 +133,7 @@ def _pairs(
     return best[-1][1]
 
 
-def _weighed(words: Sequence[str]) -> Counter[str]:
+def _weigh(words: Sequence[str]) -> Counter[str]:
     """Return the words of a line by weight: every line of JSON has quotation marks and blanks."""
     return Counter(
         {
@@ -150,7 +152,7 @@ def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:
     )
 
 
-def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
+def _fold_same_lines(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
     """Yield `lines` without those that are far from every change; nothing if there is no change."""
     changes = [n for n, line in enumerate(lines) if line.kind != "same"]
     near = {m for n in changes for m in range(n - CONTEXT_LINES, n + CONTEXT_LINES + 1)}

@@ -148,21 +148,21 @@ class _Document:
         }
         self._names[id(self._root)] = "#"
         self._waiting: list[tuple[str, Any]] = []
-        copy: dict[str, Any] = self._copied(self._root)
+        copy: dict[str, Any] = self._copy_part(self._root)
         definitions = {}
         while self._waiting:
             name, part = self._waiting.pop()
-            definitions[name] = self._copied(part, part)
+            definitions[name] = self._copy_part(part, part)
         if definitions:
             own = copy.get("$defs")
             copy["$defs"] = {**(own if isinstance(own, Mapping) else {}), **definitions}
         return copy
 
-    def _copied(self, value: Any, definition: Any = None) -> Any:
+    def _copy_part(self, value: Any, definition: Any = None) -> Any:
         """Return a copy of a part. `definition`: the one that it is copied into; None for the
         schema itself."""
         if isinstance(value, list):
-            return [self._copied(part, definition) for part in value]
+            return [self._copy_part(part, definition) for part in value]
         if not isinstance(value, Mapping):
             return value
         if definition is not None and value is not definition and id(value) in self._pointed:
@@ -177,10 +177,12 @@ class _Document:
                 copy[keyword] = names_in(inner)
             elif keyword in SCHEMA_MAPS and isinstance(inner, Mapping):
                 copy[keyword] = {
-                    name: self._copied(part, definition) for name, part in inner.items()
+                    name: self._copy_part(part, definition) for name, part in inner.items()
                 }
             elif keyword not in left_out:
-                copy[keyword] = inner if keyword in NO_SCHEMAS else self._copied(inner, definition)
+                copy[keyword] = (
+                    inner if keyword in NO_SCHEMAS else self._copy_part(inner, definition)
+                )
         forms = [self._reference(*target) for target in self._targets.get(id(value), ())]
         if len(forms) == 1:
             return {**forms[0], **copy}

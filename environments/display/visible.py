@@ -70,7 +70,7 @@ _PIECE = re.compile(
 
 def visible(text: str) -> str:
     """Return `text` with hidden characters as symbols (␛) or names (⟦RLO⟧), and with `\\n` for `\\r\\n`."""
-    return _RUN.sub(_marked, text.replace("\r\n", "\n"))
+    return _RUN.sub(_mark_run, text.replace("\r\n", "\n"))
 
 
 _MARKUP = re.compile(
@@ -94,17 +94,17 @@ def visible_html(page: str) -> str:
     return "".join([*pieces, visible(page[end:])])
 
 
-def _marked(run: re.Match[str]) -> str:
+def _mark_run(run: re.Match[str]) -> str:
     pieces, place = [], run.start()
     while place < run.end():
         piece = _PIECE.match(run.string, place)
         assert piece  # its alternatives begin with every character of a run
-        pieces.append(_mark(piece))
+        pieces.append(_mark_piece(piece))
         place = piece.end()
     return "".join(pieces)
 
 
-def _mark(piece: re.Match[str]) -> str:
+def _mark_piece(piece: re.Match[str]) -> str:
     if piece["kept"]:
         return piece[0]
     if piece["braille"]:  # drawings in terminals have blank cells between others

@@ -13,7 +13,7 @@ from environments.scoring.convention import Coverage
 from environments.scoring.task_buckets import Interval, interval
 
 
-class Counted(Protocol):
+class AttemptCounts(Protocol):
     """What a success rate follows from."""
 
     @property
@@ -30,22 +30,22 @@ class SuccessRate:
     __slots__ = ()
 
     @property
-    def success(self: Counted) -> float | None:
+    def success(self: AttemptCounts) -> float | None:
         """Successes divided by attempts, 0 to 1; None without attempts."""
         return self.successes / self.n if self.n else None
 
     @property
-    def interval(self: Counted) -> Interval:
+    def interval(self: AttemptCounts) -> Interval:
         """Wilson's 95 % interval of the success rate; 0 to 1 without attempts."""
         return interval(self.successes, self.n)
 
     @property
-    def success_low(self: Counted) -> float | None:
+    def success_low(self: AttemptCounts) -> float | None:
         """Lower end of the interval; None without attempts."""
         return interval(self.successes, self.n).low if self.n else None
 
     @property
-    def success_high(self: Counted) -> float | None:
+    def success_high(self: AttemptCounts) -> float | None:
         return interval(self.successes, self.n).high if self.n else None
 
 

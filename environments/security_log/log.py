@@ -133,7 +133,7 @@ class SecurityLog:
                 self._rows.append(row)
         while self._rows:
             batch = [self._rows[number] for number in range(min(MAX_BATCH, len(self._rows)))]
-            if not _stored(batch):
+            if not _store(batch):
                 return
             for _ in batch:
                 self._rows.popleft()
@@ -154,7 +154,7 @@ class SecurityLog:
         )
 
 
-def _stored(rows: Iterable[SecurityEvent]) -> bool:
+def _store(rows: Iterable[SecurityEvent]) -> bool:
     """Store the rows; return False if the database is away."""
     try:
         # within one of a command, it is a savepoint, so an error harms nothing else

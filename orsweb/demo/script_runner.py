@@ -22,7 +22,7 @@ from environments.service import close_service, open_service
 from orsweb.demo.players import PLAYERS
 from orsweb.demo.pretended_time import CLOCK
 from orsweb.demo.script import ScriptPart, script
-from orsweb.demo.scripted_session import Over, ScriptedSession
+from orsweb.demo.scripted_session import EpisodeOver, ScriptedSession
 
 DAY_SECONDS = 86_400.0
 MAX_CLOSE_SECONDS = 10.0
@@ -100,7 +100,7 @@ async def _play(service: SessionService, part: ScriptPart, random: Random) -> No
         await session.read()
         if part.max_calls:
             await PLAYERS[part.environment](spec, part.skill, random, session.act)
-    except (Over, EnvironmentFault):  # the end of the episode, or of a task that fails on purpose
+    except (EpisodeOver, EnvironmentFault):  # both are recorded; a task may fail on purpose
         pass
     if not part.is_left_open:
         await session.leave()

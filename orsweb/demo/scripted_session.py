@@ -22,7 +22,7 @@ MAX_CALL_SECONDS = 120.0
 the machine."""
 
 
-class Over(Exception):
+class EpisodeOver(Exception):
     """The episode has ended, or the script has no calls left."""
 
 
@@ -36,7 +36,7 @@ class ScriptedAnswer:
 
 
 Act = Callable[..., Awaitable[ScriptedAnswer]]
-"""`await act(tool, **arguments)` calls a tool. Raises: Over."""
+"""`await act(tool, **arguments)` calls a tool. Raises: EpisodeOver."""
 
 
 class ScriptedSession:
@@ -69,19 +69,19 @@ class ScriptedSession:
         await self._service.prompt_json(self._sid, "", None)
 
     async def act(self, tool: str, **arguments: Any) -> ScriptedAnswer:
-        """Call a tool, after a pretended time for thinking. Raises: Over."""
+        """Call a tool, after a pretended time for thinking. Raises: EpisodeOver."""
         if not self._calls_left:
-            raise Over
+            raise EpisodeOver
         self._calls_left -= 1
         CLOCK.pass_time(self._random.uniform(0.4, 4.0))
         call = await self._service.call(self._sid, "", None, ToolCall(name=tool, input=arguments))
         await call.wait(MAX_CALL_SECONDS)
         if call.result is None or call.result.event == "error":
-            raise Over
+            raise EpisodeOver
         result = json.loads(call.result.data)
         output = result.get("output") or {}
         if output.get("finished"):
-            raise Over
+            raise EpisodeOver
         text = "\n".join(block.get("text", "") for block in output.get("blocks", ()))
         return ScriptedAnswer(bool(result["ok"]), text or str(result.get("error", "")))
 

@@ -168,7 +168,7 @@ class _Sqlite:
     def back_up(self, partial: Path, progress: Progress) -> None:
         """Copy the database to the file `partial`. Raises: Damaged."""
         source, copy = sqlite3.connect(_file(), isolation_level=None), sqlite3.connect(partial)
-        with _damage_noted(), closing(source), closing(copy):
+        with _damage_as_error(), closing(source), closing(copy):
             source.execute("BEGIN")
             # takes the snapshot; without it, writers start it over
             source.execute("SELECT COUNT(*) FROM sqlite_master")
@@ -185,7 +185,7 @@ class _Sqlite:
 
         A quick_check would take a fifth of the time, but reads no index and follows no reference.
         """
-        with _damage_noted(), _unchanged(file) as database:
+        with _damage_as_error(), _unchanged(file) as database:
             [integrity] = database.execute("PRAGMA integrity_check(1)").fetchone()
             orphan = database.execute("PRAGMA foreign_key_check").fetchone()
         if integrity != "ok":
@@ -241,7 +241,7 @@ def _has_tables(file: Path) -> bool:
 
 
 @contextmanager
-def _damage_noted() -> Iterator[None]:
+def _damage_as_error() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError:  # the disk is full, for instance
@@ -320,13 +320,13 @@ class _Postgresql:
             f"--dbname={connection.settings_dict['NAME']}",
             str(source),
         ]
-        with _tables_set_aside(), _running(command) as process:
+        with _set_tables_aside(), _running(command) as process:
             process.wait()
         return None
 
 
 @contextmanager
-def _tables_set_aside() -> Any:
+def _set_tables_aside() -> Any:
     """Move all tables to another schema. They come back if the block raises; otherwise they are
     dropped.
 

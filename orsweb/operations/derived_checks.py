@@ -22,7 +22,7 @@ from episodes.rollups.follower import make_parts
 from episodes.rollups.progress import newest_end
 from episodes.rollups.recount import stale
 from episodes.rollups.task_statistics import COLUMNS, recorded_sql
-from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, named, rows
+from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, listing, rows
 
 MAX_LAG = 10_000
 """Endings that the follower may have left to follow."""
@@ -55,7 +55,7 @@ def check_task_statistics() -> Iterator[DoctorProblem]:
         if tasks := sorted(int(str(task)) for task in wrong):
             yield DoctorProblem(
                 f"Statistics of {len(tasks):,} tasks of {environment} differ from their episodes: "
-                f"{named(tasks, len(tasks))}.",
+                f"{listing(tasks, len(tasks))}.",
                 REBUILD,
             )
 
@@ -69,16 +69,16 @@ _ORPHANED_COMPONENTS = """
 """
 
 
-def _followed(name: str) -> int:
+def _progress_of(name: str) -> int:
     return Progress.objects.filter(name=name).aggregate(place=Max("end_number"))["place"] or 0
 
 
 def check_lag() -> Iterator[DoctorProblem]:
     newest = newest_end()
     for part in make_parts():
-        if newest - _followed(part.name) > MAX_LAG:
+        if newest - _progress_of(part.name) > MAX_LAG:
             yield DoctorProblem(
-                f"{part.name} has followed {max(0, _followed(part.name)):,} of {newest:,} endings.",
+                f"{part.name} has followed {max(0, _progress_of(part.name)):,} of {newest:,} endings.",
                 "Wait for the server, or run rebuild_statistics; the log says does_not_follow if "
                 "it fails.",
             )
@@ -95,12 +95,12 @@ def check_blocks() -> Iterator[DoctorProblem]:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
     if wrong:
         yield DoctorProblem(
-            f"Curves do not match the episodes: {named(wrong, len(wrong))}.", REBUILD
+            f"Curves do not match the episodes: {listing(wrong, len(wrong))}.", REBUILD
         )
 
 
 def check_spans() -> Iterator[DoctorProblem]:
-    place = _followed("steps")
+    place = _progress_of("steps")
     spans = StepSpan.objects.order_by().values_list("scope", "scope_id").annotate(n=Sum("episodes"))
     wrong = list[str]()
     for scope, pk, episodes in spans:
@@ -109,9 +109,9 @@ def check_spans() -> Iterator[DoctorProblem]:
         )
         if (there := episodes_of_scope.count()) != episodes:
             wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
-    if wrong and place == _followed("steps"):
+    if wrong and place == _progress_of("steps"):
         yield DoctorProblem(
-            f"Curves by training step do not match the episodes: {named(wrong, len(wrong))}.",
+            f"Curves by training step do not match the episodes: {listing(wrong, len(wrong))}.",
             REBUILD,
         )
 
@@ -120,12 +120,12 @@ def check_activity() -> Iterator[DoctorProblem]:
     days = Activity.objects.filter(period=86400).order_by().values_list("environment_id")
     counts = dict(days.annotate(n=Sum("episodes")))
     episodes = Episode.objects.filter(
-        status="ended", end_number__lte=_followed("activity")
+        status="ended", end_number__lte=_progress_of("activity")
     ).order_by()
     there = dict(episodes.values_list("environment_id").annotate(n=Count("pk")))
     if wrong := _differences(counts, there):
         yield DoctorProblem(
-            f"Activity does not match the episodes: environment {named(wrong, len(wrong))}.",
+            f"Activity does not match the episodes: environment {listing(wrong, len(wrong))}.",
             REBUILD,
         )
 
@@ -134,13 +134,13 @@ def check_run_tasks() -> Iterator[DoctorProblem]:
     counts = dict(RunTask.objects.order_by().values_list("run_id").annotate(n=Sum("attempts")))
     rollouts = (
         Episode.objects.rollouts()
-        .filter(run__isnull=False, end_number__lte=_followed("run_tasks"))
+        .filter(run__isnull=False, end_number__lte=_progress_of("run_tasks"))
         .order_by()
     )
     there = dict(rollouts.values_list("run_id").annotate(n=Count("pk")))
     if wrong := _differences(counts, there):
         yield DoctorProblem(
-            f"Comparisons of runs do not match the rollouts: run {named(wrong, len(wrong))}.",
+            f"Comparisons of runs do not match the rollouts: run {listing(wrong, len(wrong))}.",
             REBUILD,
         )
 
@@ -152,7 +152,7 @@ def _differences(counts: Mapping[int, int], others: Mapping[int, int]) -> list[i
 
 
 def check_search() -> Iterator[DoctorProblem]:
-    documents, place = TranscriptText.objects.filter(part=0).count(), _followed("text")
+    documents, place = TranscriptText.objects.filter(part=0).count(), _progress_of("text")
     there = Episode.objects.filter(status="ended", end_number__lte=place).count()
     # more may wait to be indexed again
     if documents < there or (documents > there and place >= newest_end()):

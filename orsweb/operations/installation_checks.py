@@ -41,7 +41,7 @@ class DoctorCheck:
     find: Callable[[], Iterator[DoctorProblem]]
 
 
-def named(ids: Sequence[object], total: int) -> str:
+def listing(ids: Sequence[object], total: int) -> str:
     """Return the first of some rows, for people to look them up."""
     names = ", ".join(map(str, ids[:MAX_NAMED]))
     return f"{names} and {total - MAX_NAMED:,} more" if total > MAX_NAMED else names
@@ -77,7 +77,7 @@ def check_migrations() -> Iterator[DoctorProblem]:
             f"The database {newer}.", "Install that version, or restore a backup from before."
         )
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        names = named(
+        names = listing(
             [f"{migration.app_label}.{migration.name}" for migration, _ in plan], len(plan)
         )
         yield DoctorProblem(

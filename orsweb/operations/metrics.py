@@ -197,14 +197,14 @@ Sample = tuple[tuple[str, ...], float]
 
 
 def _gauge(name: str, text: str, labels: list[str], samples: Iterable[Sample]) -> Metric:
-    return _filled(GaugeMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
+    return _fill(GaugeMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
 
 
 def _counter(name: str, text: str, labels: list[str], samples: Iterable[Sample]) -> Metric:
-    return _filled(CounterMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
+    return _fill(CounterMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
 
 
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Iterable[Sample]) -> Metric:
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Iterable[Sample]) -> Metric:
     for values, value in samples:
         family.add_metric(values, value)
     return family

@@ -163,8 +163,8 @@ def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:
             calls=sum(counts.calls.values()),
             refused=counts.calls.get("refused", 0),
             failed=counts.calls.get("failed", 0),
-            median=_bound(counts.seconds, 0.5),
-            slowest=_bound(counts.seconds, 0.95),
+            median=_quantile_text(counts.seconds, 0.5),
+            slowest=_quantile_text(counts.seconds, 0.95),
             endings=sorted(counts.endings.items(), key=lambda pair: -pair[1]),
         )
 
@@ -176,14 +176,14 @@ def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
     return [
         ("Batches", f"{batches:,}"),
         ("Calls in a batch, on average", mean),
-        ("Time to write a batch, median", _bound(commits.seconds, 0.5)),
-        ("Wait for the commit, median", _bound(commits.lag_seconds, 0.5)),
-        ("Wait for the commit, 99 %", _bound(commits.lag_seconds, 0.99)),
+        ("Time to write a batch, median", _quantile_text(commits.seconds, 0.5)),
+        ("Wait for the commit, median", _quantile_text(commits.lag_seconds, 0.5)),
+        ("Wait for the commit, 99 %", _quantile_text(commits.lag_seconds, 0.99)),
         ("Rejected rows", f"{load.recorder.rejected:,}"),
     ]
 
 
-def _bound(values: CountedValues, share: float) -> str:
+def _quantile_text(values: CountedValues, share: float) -> str:
     """Return the bound that `share` of the durations don't exceed."""
     limit = values.quantile(share)
     if limit is None:

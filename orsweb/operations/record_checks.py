@@ -10,7 +10,7 @@ from django.db import connection
 from environments.runtime.secrets_mask import STARS
 from episodes.models import Blob, Redaction
 from episodes.recording.blob_rows import is_key
-from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, named, rows
+from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, listing, rows
 
 _GAPS = """
     SELECT s.episode_id FROM episodes_step AS s GROUP BY s.episode_id
@@ -65,7 +65,7 @@ RESTORE = "The figures cannot be rebuilt from the record; restore a backup if th
 
 def _episodes(sql: str, words: str, remedy: str) -> Iterator[DoctorProblem]:
     if ids := [pk for (pk,) in rows(sql)]:
-        yield DoctorProblem(f"{len(ids):,} {words}: {named(ids, len(ids))}.", remedy)
+        yield DoctorProblem(f"{len(ids):,} {words}: {listing(ids, len(ids))}.", remedy)
 
 
 def check_blobs_exist() -> Iterator[DoctorProblem]:
@@ -89,7 +89,7 @@ def check_blob_hashes() -> Iterator[DoctorProblem]:
         if not is_right:
             wrong.append(blob.digest)
     if wrong:
-        sentence = f"{len(wrong):,} blobs do not match their hashes: {named(wrong, len(wrong))}."
+        sentence = f"{len(wrong):,} blobs do not match their hashes: {listing(wrong, len(wrong))}."
         yield DoctorProblem(sentence, "The disk or its memory is faulty. " + RESTORE)
 
 
@@ -97,7 +97,7 @@ def check_constraints() -> Iterator[DoctorProblem]:
     if connection.vendor == "sqlite" and (orphans := rows("PRAGMA foreign_key_check")):
         tables = sorted({str(row[0]) for row in orphans})
         yield DoctorProblem(
-            f"{len(orphans):,} rows refer to deleted rows, in {named(tables, len(tables))}.",
+            f"{len(orphans):,} rows refer to deleted rows, in {listing(tables, len(tables))}.",
             RESTORE,
         )
 

@@ -108,7 +108,7 @@ class TracedRecorder(Recorder):
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
         labelled_rows = tuple(
-            _labelled(row) if isinstance(row, EpisodeStarted) else row for row in rows
+            _with_trace_label(row) if isinstance(row, EpisodeStarted) else row for row in rows
         )
         for row in labelled_rows:
             if isinstance(row, EpisodeStarted):
@@ -157,7 +157,7 @@ class TracedRecorder(Recorder):
         return lost_count
 
 
-def _labelled(row: EpisodeStarted) -> EpisodeStarted:
+def _with_trace_label(row: EpisodeStarted) -> EpisodeStarted:
     """Return the row with the id of the current trace as a label, unless the client has set that
     label."""
     context = trace.get_current_span().get_span_context()

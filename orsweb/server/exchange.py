@@ -194,7 +194,7 @@ class Exchange:
         """Return the status line and headers, without the empty line that ends them."""
         if not self.keep_alive:
             headers = (*(pair for pair in headers if pair[0] != CLOSE[0]), CLOSE)
-        return _encoded(status, (*headers, *self._connection.server_state.default_headers))
+        return _encode_head(status, (*headers, *self._connection.server_state.default_headers))
 
     def _complete(self) -> None:
         self.response_complete = True
@@ -208,7 +208,7 @@ async def _never() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _encoded(status: int, headers: Headers) -> bytes:
+def _encode_head(status: int, headers: Headers) -> bytes:
     return b"".join(
         [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode()), *map(_line, headers)]
     )

@@ -29,7 +29,7 @@ _PLACE = struct.Struct("<16s8s")  # digests of the command line and of the envir
 def note_starts(directory: Path) -> None:
     """Note from now on which programs are started by code of environments in this process, and
     those that it forks."""
-    memory = _mapped(directory)
+    memory = _map_notes(directory)
 
     def look(event: str, details: tuple[Any, ...]) -> None:
         if event in _EVENTS:
@@ -47,13 +47,13 @@ def environment_of(directory: Path, command: bytes, environments: Iterable[str])
     """Return which of `environments` was the last to start a program with that command line, as
     /proc has it; empty if none of them has."""
     digest = _digest(command, 16)
-    noted_digest, environment = _PLACE.unpack_from(_mapped(directory), _offset(digest))
+    noted_digest, environment = _PLACE.unpack_from(_map_notes(directory), _offset(digest))
     if noted_digest != digest:
         return ""
     return next((name for name in environments if _digest(name.encode(), 8) == environment), "")
 
 
-def _mapped(directory: Path) -> mmap.mmap:
+def _map_notes(directory: Path) -> mmap.mmap:
     """Return the notes, also those of earlier servers, whose programs may still run."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(directory / "programs", os.O_RDWR | os.O_CREAT, 0o600)

@@ -82,7 +82,7 @@ class PeerConnections:
                 raise PeerDied("is dead")
 
         try:
-            connection.send(_encoded(request, peer.token, request_id))
+            connection.send(_encode(request, peer.token, request_id))
             await _until(lambda: connection.until_headers(LOOK_SECONDS), check)
             headers: Headers = tuple(
                 (name.encode(), connection.headers[name].encode("latin-1"))
@@ -146,7 +146,7 @@ async def _until(wait: Callable[[], Awaitable[Any]], check: Callable[[], None]) 
             check()
 
 
-def _encoded(request: HttpRequest, token: str, request_id: str) -> bytes:
+def _encode(request: HttpRequest, token: str, request_id: str) -> bytes:
     """Return the bytes of the request as it is passed on."""
     own = b"%b: %b\r\n%b: %b" % (
         TOKEN_HEADER,

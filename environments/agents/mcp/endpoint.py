@@ -117,7 +117,7 @@ class Endpoint:
         events = self._presence(session)
         if last_event:
             events = self._join(_find_request(session, last_event))
-        return Response(_counted(events, place), headers=STREAM_HEADERS)
+        return Response(_count_as_stream(events, place), headers=STREAM_HEADERS)
 
     async def delete(self) -> Response:
         """End the episode."""
@@ -301,7 +301,7 @@ class Endpoint:
             await asyncio.wait([session.gone], timeout=min(MAX_UNNOTICED_SECONDS, keepalive))
 
 
-async def _counted(
+async def _count_as_stream(
     events: AsyncGenerator[bytes, None], place: OpenStream
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events, which count as an open stream until they end."""

@@ -70,13 +70,13 @@ def message_schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
     )
     types = document["$defs"]
     answers = {word: schemas[word, "serialization"] for word in operations}
-    request_types = _reached([schemas[word, "validation"] for word, *_ in requests], types)
+    request_types = _referenced_types([schemas[word, "validation"] for word, *_ in requests], types)
     for name, shape in types.items():
         _state_presence(shape, is_only_sent=name not in request_types)
     return answers, {EVENT: EVENT_SCHEMA, **types}
 
 
-def _reached(schemas: list[Schema], types: dict[str, Schema]) -> set[str]:
+def _referenced_types(schemas: list[Schema], types: dict[str, Schema]) -> set[str]:
     """Return the names of the types that `schemas` contain, directly or through other types."""
     names = set[str]()
     queue = list(schemas)

@@ -170,7 +170,7 @@ def openapi() -> Schema:
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}, {}],
         "paths": {
-            path: {operation.method: _described(path, operation, answers)}
+            path: {operation.method: _describe(path, operation, answers)}
             for path, operation in paths().items()
         },
         "components": {
@@ -212,7 +212,7 @@ def paths() -> dict[str, ProtocolOperation]:
 # --- operations -----------------------------------------------------------------------------------
 
 
-def _described(path: str, operation: ProtocolOperation, answers: dict[str, Schema]) -> Schema:
+def _describe(path: str, operation: ProtocolOperation, answers: dict[str, Schema]) -> Schema:
     word = path.rpartition("/")[2]
     is_bare = word in ENVIRONMENT_OPERATIONS and path == f"/{word}"
     description: Schema = {

@@ -56,7 +56,7 @@ class ListedTasksOfKey:
 
     async def all(self) -> Chunks:
         """Yield the JSON of all tasks in chunks."""
-        async for chunk in self._converted(self.source.tasks(self.environment.name, self.split), 0):
+        async for chunk in self._convert(self.source.tasks(self.environment.name, self.split), 0):
             yield chunk
 
     async def range(self, start: int | None, stop: int | None) -> Chunks:
@@ -65,10 +65,10 @@ class ListedTasksOfKey:
         if not self._is_plain:
             count = await self.source.count(self.environment.name, self.split)
             first = slice(start, stop).indices(count)[0]
-        async for chunk in self._converted(chunks, first):
+        async for chunk in self._convert(chunks, first):
             yield chunk
 
-    async def _converted(self, chunks: Chunks, first: int) -> Chunks:
+    async def _convert(self, chunks: Chunks, first: int) -> Chunks:
         async for chunk in chunks:
             if self._is_plain:
                 yield chunk

@@ -79,10 +79,12 @@ class Command(TerminalCommand):
             try:
                 work.run()
             except KeyboardInterrupt:
-                raise CommandError(_stopped("Interrupted", work.report), returncode=130) from None
+                raise CommandError(
+                    _stop_sentence("Interrupted", work.report), returncode=130
+                ) from None
             except DatabaseError as error:
                 raise CommandError(
-                    _stopped(f"The database failed ({error})", work.report)
+                    _stop_sentence(f"The database failed ({error})", work.report)
                 ) from error
         self._print(work.report)
 
@@ -99,5 +101,5 @@ class Command(TerminalCommand):
             raise CommandError(f"{lines} refused; the others are imported.")
 
 
-def _stopped(why: str, report: importing.EpisodeImportReport) -> str:
+def _stop_sentence(why: str, report: importing.EpisodeImportReport) -> str:
     return f"{why}. {report.sentence}; run the same command again to continue."
