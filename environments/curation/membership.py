@@ -13,7 +13,6 @@ from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.edit import with_content
-from environments.curation.filter_conditions import is_in_split
 from environments.curation.history_rows import Revisions, split_names
 from environments.curation.leaks import leaks_of_tasks, opposite_splits
 from environments.curation.selection import Selection
@@ -26,6 +25,7 @@ from environments.curation.split_counts import (
     tasks,
 )
 from environments.curation.splits import find_split, free_name, making
+from environments.curation.task_filter import is_in_split
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import among

@@ -15,11 +15,10 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from environments.curation.filter_conditions import is_at_a_place_of
-from environments.curation.filter_parameters import TaskFilter
 from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
+from environments.curation.task_filter import TaskFilter
 from environments.database.storable import is_storable
 from environments.models import (
     UNRESTRICTED,
@@ -329,7 +328,10 @@ class _Routes:
         )
         rest = replace(without_split, **done).condition()
         is_covered = self._chosen.split is None or route.filter == "split"
-        return rest if is_covered else rest & is_at_a_place_of(self._split, is_served=is_by_split)
+        if is_covered:
+            return rest
+        # looked up task by task, because the walk goes along tasks
+        return rest & Q(Exists(_places(self._chosen, self._split).filter(task=OuterRef("pk"))))
 
 
 def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> SelectionBatch:

@@ -10,9 +10,8 @@ from dataclasses import replace
 from django.db.models import Count, Q
 
 from environments.curation.action import ActionRefused, SplitShare
-from environments.curation.filter_conditions import nothing
-from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import MAX_FEW, Selection
+from environments.curation.task_filter import SERVED
 from environments.curation.task_states import is_in_state
 from environments.models import Split, Task
 from environments.tasks.successors import is_superseded
@@ -103,7 +102,9 @@ def left_out(selection: Selection) -> list[str]:
 def superseded_of(selection: Selection) -> Q:
     """Return the condition for chosen tasks that must not be put into splits: unless asked for,
     superseded ones."""
-    return nothing() if selection.state == "superseded" else selection.condition() & is_superseded()
+    return (
+        Q(pk__in=()) if selection.state == "superseded" else selection.condition() & is_superseded()
+    )
 
 
 def in_order_of(split: int, selection: Selection) -> list[int]:

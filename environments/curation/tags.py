@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
-from environments.curation.filter_conditions import is_tagged
 from environments.curation.history_rows import Revisions
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, left_out, some_of, tasks
+from environments.curation.task_filter import is_tagged
 from environments.curation.work import carry_out, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import among, distinct_values

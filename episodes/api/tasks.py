@@ -16,7 +16,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.curation.filter_parameters import SERVED
+from environments.curation.task_filter import SERVED
 from environments.curation.task_states import with_states
 from environments.filtering.parameters import BadFilter
 from environments.keys.agent_key import CURATE, READ

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
-from environments.curation.filter_parameters import SERVED
 from environments.curation.flags import flagged
 from environments.curation.selection import Count, Selection
+from environments.curation.task_filter import SERVED
 from environments.curation.task_states import is_in_state
 from environments.models import Environment, Task, TaskStatistics, Viewer
 from environments.models.viewer import visible_environments

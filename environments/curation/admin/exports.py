@@ -17,9 +17,9 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from environments.curation.admin.bulk import chosen_tasks, selection_of
-from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
+from environments.curation.task_filter import SERVED
 from environments.curation.transfer.exporting import MEDIA_TYPES, exported
 from environments.curation.transfer.source import FORMATS
 from environments.display.addresses import cannot_be_used, flag_asked

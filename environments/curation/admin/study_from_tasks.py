@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from environments.curation.admin.bulk import back_to_list, chosen_tasks
-from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
+from environments.curation.task_filter import SERVED
 from environments.errors import OrsError
 from environments.models import Split
 from environments.tasks.split_indexes import served_indexes

@@ -29,10 +29,10 @@ from environments.curation.admin.sorted_selection import check_cursor
 from environments.curation.admin.study_from_tasks import study_redirect
 from environments.curation.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.curation.admin.task_page import TaskPage
-from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.spec_fields import scalar_fields
 from environments.curation.splits import existing_splits
+from environments.curation.task_filter import SERVED
 from environments.curation.task_search import OPERATORS, FieldTest
 from environments.display.addresses import (
     PARSED,

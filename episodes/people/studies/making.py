@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import QuerySet
 
-from environments.curation.filter_parameters import TaskFilter
+from environments.curation.task_filter import TaskFilter
 from environments.errors import OrsError
 from environments.models import UNRESTRICTED, Split, Task, Viewer
 from environments.models.viewer import visible_splits

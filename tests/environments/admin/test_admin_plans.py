@@ -20,7 +20,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments.admin.strict_list import StrictChangeList
-from environments.curation.filter_parameters import SERVED, SORTS, STATE_CHOICES
+from environments.curation.task_filter import SERVED, SORTS, STATE_CHOICES
 from environments.database import jobs
 from environments.keys.stored_keys import make_key
 from environments.models import ApiKey, CurationAction, Split, SplitRemoval, Task, TaskRevision

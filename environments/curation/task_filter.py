@@ -10,16 +10,16 @@ from typing import Any, Self
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from environments import conf
-from environments.curation.filter_conditions import is_in_split, is_tagged
 from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import empty_term, field_tests, matches
 from environments.curation.task_states import STATES, is_in_state
-from environments.database.storable import id_in
+from environments.database.storable import id_in, is_storable
 from environments.filtering.filters import Filters, choice, parameter
 from environments.filtering.parameters import BadFilter, unknown_name
-from environments.models import Environment, Task, TaskFlag, Viewer
+from environments.models import Environment, Task, TaskFlag, TaskTag, Viewer
 from environments.models.viewer import visible_tasks
 from environments.scoring.task_buckets import BUCKETS, tasks_in
+from environments.tasks.task_places import places
 
 MAX_IDS = 10_000
 SOURCES = {
@@ -43,6 +43,22 @@ SORTS = (
     "success",
     "bucket",
 )
+
+
+def is_in_split(split: int, *, is_served: bool = False) -> Q:
+    """Return the condition for tasks in the split, as one subquery of all of them: for queries over
+    whole sets.
+
+    `is_served`: only those that it serves.
+    """
+    rows = places(split)
+    return Q(pk__in=(rows.filter(is_hidden=False) if is_served else rows).values("task"))
+
+
+def is_tagged(tag: str) -> Q:
+    if not is_storable(tag):
+        return Q(pk__in=())
+    return Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
 
 
 def _number_of(what: str) -> Callable[[str, str], int]:
