@@ -104,8 +104,9 @@ if ORSWEB_OIDC_ISSUER and find_spec("mozilla_django_oidc") is None:
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",  # refuses before a password is checked
     "django.contrib.auth.backends.ModelBackend",
-    *(["orsweb.accounts.single_sign_on.SignOnBackend"] if ORSWEB_OIDC_ISSUER else []),
 ]
+if ORSWEB_OIDC_ISSUER:
+    AUTHENTICATION_BACKENDS.append("orsweb.accounts.single_sign_on.SignOnBackend")
 
 # --- live play ------------------------------------------------------------------------------------
 
@@ -172,11 +173,9 @@ ORSWEB_RETURN_ERRORS = env_choice(
 ORSWEB_TRACES = env_traces()
 # where figures follow the record
 ORSWEB_FOLLOWER = env_choice("ORSWEB_FOLLOWER", "process", ["process", "thread"])
-ORSWEB_RECORD = (
-    "orsweb.operations.tracing.TracedRecorder"
-    if ORSWEB_TRACES
-    else "episodes.recording.recorder.Recorder"
-)
+ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
+if ORSWEB_TRACES:
+    ORSWEB_RECORD = "orsweb.operations.tracing.TracedRecorder"
 ORSWEB_VERSION = __version__
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 

@@ -155,7 +155,7 @@ class _Document:
             definitions[name] = self._copy_part(part, part)
         if definitions:
             own = copy.get("$defs")
-            copy["$defs"] = {**(own if isinstance(own, Mapping) else {}), **definitions}
+            copy["$defs"] = {**own, **definitions} if isinstance(own, Mapping) else definitions
         return copy
 
     def _copy_part(self, value: Any, definition: Any = None) -> Any:

@@ -85,8 +85,10 @@ class OperatorSecrets:
             with suppress(DatabaseError, InterfaceError):
                 self._secrets = await self._reader.run(secrets_of_operator)
             self._until = time.monotonic() + FRESH_SECONDS
-        secrets = self._secrets.get(environment)
-        return {**local_secrets(), **(secrets if secrets and may_use(owner) else {})}
+        secrets = dict(local_secrets())
+        if environment in self._secrets and may_use(owner):
+            secrets |= self._secrets[environment]
+        return secrets
 
     def close(self) -> None:
         self._reader.close()

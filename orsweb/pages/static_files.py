@@ -77,20 +77,20 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         self, static_file: StaticFile | Redirect, request: HttpRequest
     ) -> HttpResponseBase:
         # ranges count bytes of the plain file, and with DEBUG files may change
-        zipped = None
+        gzipped = None
         if (
             request.method in ("GET", "HEAD")
             and not self.autorefresh
             and "Range" not in request.headers
             and "gzip" in parse_accept_encoding(request.headers.get("Accept-Encoding", ""))
         ):
-            zipped = await self._as_zipped(static_file)
-        if zipped is None:
+            gzipped = await self._as_zipped(static_file)
+        if gzipped is None:
             plain: HttpResponseBase = await super().aserve(static_file, request)
             return plain
-        if request.headers.get("If-None-Match") == zipped.headers["ETag"]:
-            return HttpResponse(status=304, headers=zipped.not_modified)
-        return HttpResponse(zipped.body, headers=zipped.headers)
+        if request.headers.get("If-None-Match") == gzipped.headers["ETag"]:
+            return HttpResponse(status=304, headers=gzipped.not_modified)
+        return HttpResponse(gzipped.body, headers=gzipped.headers)
 
     async def _as_zipped(self, file: StaticFile | Redirect) -> _Zipped | None:
         """Return the gzipped file, or None if compressing it is not worthwhile."""

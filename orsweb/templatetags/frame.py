@@ -1,4 +1,4 @@
-"""Template tags for the frame of all pages: the pages in the left rail, and which of them is open.
+"""Template tags for the frame of all pages: the pages of the left rail, and the current one.
 
 Used by `templates/base.html`.
 """
@@ -31,10 +31,11 @@ RAIL = (
     MenuPage("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
     MenuPage("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
     MenuPage(
-        *("groups", "Groups", "u"),
-        "M7 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM7 15a2 2 0 1 0 0 4 2 "
-        "2 0 0 0 0-4z"
-        "M17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
+        "groups",
+        "Groups",
+        "u",
+        "M7 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4z"
+        "M7 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
         is_wide_only=True,
     ),
     MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
@@ -62,14 +63,11 @@ def _menu() -> tuple[MenuPage, ...]:
 
 @register.simple_tag(takes_context=True)
 def is_outsider(context: dict[str, Any]) -> bool:
-    """Return whether the visitor is a guest or not logged in and so may see no other page; then no
-    links are shown."""
-    request, seat = context.get("request"), context.get("seat")
+    """Return whether the visitor is a guest or not logged in, so that pages show no links."""
+    seat = context.get("seat")
     if seat is not None:
         return seat.guest is not None
-    user = (
-        None if context.get("is_bare") else getattr(request, "user", None)
-    )  # finding out who it is may be what failed
+    user = _user(context)
     return user is not None and not user.is_authenticated
 
 
@@ -80,23 +78,20 @@ def rail(context: dict[str, Any]) -> SafeString:
         return _rail((), "", is_outsider=True)
     request, pages = context.get("request"), _open_pages(context)
     path = request.path if request else ""
-    current = [page for page in pages if _is_current(page, _page_url(page.name), path)]
-    return _rail(
-        pages,
-        max((_page_url(page.name) for page in current), key=len, default=""),
-        is_outsider=False,
-    )
+    urls = [_page_url(page.name) for page in pages if _is_current(page, path)]
+    return _rail(pages, max(urls, key=len, default=""), is_outsider=False)
 
 
 @cache
 def _rail(pages: tuple[MenuPage, ...], current: str, *, is_outsider: bool) -> SafeString:
-    """Return the rail as HTML, made once for all who may see the same: making it took a tenth of a
-    page's time.
+    """Return the rail as HTML, rendered once for all who may see the same: rendering it took a
+    tenth of a page's time.
 
     `current`: the URL of the page that contains the current path.
     """
-    shown = [(page, url, url == current) for page in pages for url in (_page_url(page.name),)]
-    return render_to_string("orsweb/navigation.html", {"pages": shown, "is_outsider": is_outsider})
+    urls = [_page_url(page.name) for page in pages]
+    links = [(page, url, url == current) for page, url in zip(pages, urls, strict=True)]
+    return render_to_string("orsweb/navigation.html", {"pages": links, "is_outsider": is_outsider})
 
 
 @register.simple_tag(takes_context=True)
@@ -122,9 +117,8 @@ def url_if_any(context: dict[str, Any], name: str, *args: object) -> str:
 def environment_pages(context: dict[str, Any], environment: str) -> list[tuple[PageLink, str]]:
     """Return the pages of features about the environment that the visitor may open, with their
     addresses."""
-    return _links(
-        context, [link for feature in features() for link in feature.environment_pages], environment
-    )
+    links = [link for feature in features() for link in feature.environment_pages]
+    return _links(context, links, environment)
 
 
 @register.simple_tag(takes_context=True)
@@ -145,8 +139,13 @@ def _open_pages(context: dict[str, Any]) -> tuple[MenuPage, ...]:
 
 
 def _may_open(context: dict[str, Any], name: str) -> bool:
-    user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
+    user = _user(context)
     return user is None or user.is_superuser or may_open(user, permission_for(name))
+
+
+def _user(context: dict[str, Any]) -> Any:
+    """Return the visitor; None on a bare page, as looking them up may be what failed."""
+    return None if context.get("is_bare") else getattr(context.get("request"), "user", None)
 
 
 def _url(name: str, *args: object) -> str:
@@ -161,8 +160,8 @@ def _page_url(name: str) -> str:
     return _url(name)
 
 
-def _is_current(page: MenuPage, url: str, path: str) -> bool:
-    root = _page_url("overview")
+def _is_current(page: MenuPage, path: str) -> bool:
+    url, root = _page_url(page.name), _page_url("overview")
     if url == root:
         return path == root
     return path.startswith((url, *(f"{root}{section}/" for section in page.sections)))

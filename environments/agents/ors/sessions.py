@@ -63,13 +63,14 @@ class Create(ProtocolView):
         meta = self.http_request.META
         secrets = {**secrets_in(meta.get("HTTP_X_SECRETS", "")), **(message.secrets or {})}
         run_fields = take_run_fields(secrets)
+        environments = self.key.environments
+        if self.key.hidden:
+            environments = frozenset(self.key.among(self.service.registry.names))
         return SessionRequest(
             sid=sid,
             owner=self.owner,
             environment=self._environment(message),
-            allowed_environments=frozenset(self.key.among(self.service.registry.names))
-            if self.key.hidden
-            else self.key.environments,
+            allowed_environments=environments,
             spec=message.task_spec,
             split=message.split,
             index=message.index,
