@@ -160,7 +160,7 @@ class LeaderboardQuery:
             ids = dict(runs.order_by("-pk").values_list("name", "pk"))
             results = {key: result for key, result in results.items() if key in ids}
             if self.split is None and not self.are_together:
-                first = _split_of_runs(environment, list(ids.values()))
+                first = _split_of_runs(environment, list(ids.values()), viewer)
                 if first is not None:
                     return replace(self, split=first).result()
         of_people = {}
@@ -226,13 +226,13 @@ class LeaderboardQuery:
         return count if count <= MAX_TASKS else None
 
 
-def _split_of_runs(environment: Environment, runs: Sequence[int]) -> Split | None:
+def _split_of_runs(environment: Environment, runs: Sequence[int], viewer: Viewer) -> Split | None:
     """Return the first split that the newest run with several splits here played; None if there is
     no such run.
 
     `runs`: ids, newest first, of which MAX_ROWS are looked at. Two queries.
     """
-    played = splits_of(runs[:MAX_ROWS])
+    played = splits_of(runs[:MAX_ROWS], viewer)
     here = (
         [split for split in played.get(run, ()) if split.environment_id == environment.pk]
         for run in runs[:MAX_ROWS]

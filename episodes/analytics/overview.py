@@ -30,7 +30,7 @@ from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
 from episodes.attempts.summary import JudgedSummary
 from episodes.models import Episode
-from episodes.models.privacy import played_with
+from episodes.models.privacy import own_records
 
 MAX_POINTS = 40
 """Maximum number of points of a sparkline."""
@@ -127,17 +127,18 @@ def strip(viewer: Viewer, now: float | None = None) -> Strip:
 
 def environment_figures(
     environments: Iterable[Environment],
+    viewer: Viewer,
     asked: DefinitionAsked = NOTHING_ASKED,
-    key: str | None = None,
 ) -> list[EnvironmentFigures]:
     """Return the figures of each environment by its own definition, or by what is given of another.
 
-    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each environment are counted;
-    None: all episodes. Six queries at most.
+    For a key, the newest MAX_ENDINGS of its own episodes are counted. Six queries at most.
     """
     rows = list(environments)
     definitions = definitions_of(rows, asked)
-    covers = covers_of([_scope_of(row, key) for row in rows], definitions, least_blocks=MAX_POINTS)
+    covers = covers_of(
+        [_scope_of(row, viewer) for row in rows], definitions, least_blocks=MAX_POINTS
+    )
     found = []
     for environment, one in zip(rows, covers, strict=True):
         definition = definitions.of(environment.pk)
@@ -155,10 +156,6 @@ def environment_figures(
     return found
 
 
-def _scope_of(environment: Environment, key: str | None) -> Scope:
-    played = Episode.objects.filter(environment=environment)
-    return (
-        scope_of(environment)
-        if key is None
-        else filtered(played.filter(played_with(key)), "", played)
-    )
+def _scope_of(environment: Environment, viewer: Viewer) -> Scope:
+    own, played = own_records(viewer), Episode.objects.filter(environment=environment)
+    return filtered(played.filter(own), "", played) if own else scope_of(environment)

@@ -120,9 +120,9 @@ class RunListQuery:
             splits = Split.objects.filter(visible_environments(self.viewer, "environment"))
             if environments is not None:
                 splits = splits.filter(environment__name__in=environments)
-            rows = rows.filter(played_split(self.splits.split, splits, self.viewer.key_label))
+            rows = rows.filter(played_split(self.splits.split, splits, self.viewer))
         runs, following, is_bounded = self._page(rows.order_by("-pk"))
-        lines = lines_of(runs, self.definition, self.viewer.key_label, self.splits)
+        lines = lines_of(runs, self.viewer, self.definition, self.splits)
         return RunList(runs, lines, following, is_bounded)
 
     def _page(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:

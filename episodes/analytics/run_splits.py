@@ -15,11 +15,11 @@ from django.db.models import Exists, Min, OuterRef, QuerySet
 
 from environments.database.json_rows import rows_among
 from environments.filtering.parameters import LEGAL, BadFilter, chosen, given, words
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Viewer
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
-from episodes.models.privacy import played_with
+from episodes.models.privacy import own_records
 
 MAX_NAMED = 12
 """Splits that a message names."""
@@ -42,17 +42,16 @@ _PLAYED = """
 """
 
 
-def splits_of(runs: Collection[int], key: str | None = None) -> dict[int, list[Split]]:
-    """Return the splits of each run in the order in which it began to play them. Two queries.
-
-    `key`: label of a key, of whose episodes alone they are; None: of all.
-    """
+def splits_of(runs: Collection[int], viewer: Viewer) -> dict[int, list[Split]]:
+    """Return the splits of each run in the order in which it began to play them, for a key those of
+    its own episodes. Two queries."""
     if not runs:
         return {}
-    if key is None:
+    own = own_records(viewer)
+    if not own:
         rows = rows_among(_PLAYED, [], runs)
     else:
-        episodes = Episode.objects.filter(played_with(key), run__in=runs, split__isnull=False)
+        episodes = Episode.objects.filter(own, run__in=runs, split__isnull=False)
         rows = list(episodes.order_by().values_list("run", "split").annotate(first=Min("pk")))
     known = Split.objects.select_related("environment").in_bulk({split for _, split, _ in rows})
     played = dict[int, list[Split]]()
@@ -62,11 +61,11 @@ def splits_of(runs: Collection[int], key: str | None = None) -> dict[int, list[S
     return played
 
 
-def played_split(name: str, splits: QuerySet[Split], key: str | None = None) -> Exists:
+def played_split(name: str, splits: QuerySet[Split], viewer: Viewer) -> Exists:
     """Return the condition on runs that played a split of this name. Raises: BadFilter if none of
     `splits` has it.
 
-    splits: those of which the reader may know; key: as of `splits_of`.
+    `splits`: those of which the viewer may know.
     """
     named = splits.filter(name=name)
     if not named.exists():
@@ -78,8 +77,8 @@ def played_split(name: str, splits: QuerySet[Split], key: str | None = None) -> 
             name,
             f"no split has that name; {LEGAL}{names}" if known else "there are no splits",
         )
-    episodes = Episode.objects.filter(run=OuterRef("pk"), split__in=named.values("pk"))
-    return Exists(episodes if key is None else episodes.filter(played_with(key)))
+    own = own_records(viewer)
+    return Exists(Episode.objects.filter(own, run=OuterRef("pk"), split__in=named.values("pk")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,5 +190,5 @@ def named_split(asked: EpisodeFilter, named: NamedRows) -> Split | None:
     if named.run is None or not pools_splits(asked):
         return None
     return SplitChoice().of(
-        within(splits_of([named.run.pk], asked.viewer.key_label).get(named.run.pk, []), asked)
+        within(splits_of([named.run.pk], asked.viewer).get(named.run.pk, []), asked)
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.filtering.filters import query_string
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
     NOTHING_ASKED,
     DefinitionAsked,
@@ -28,7 +28,7 @@ from episodes.analytics.run_splits import SplitChoice, in_split, labelled, split
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.models import Episode, Run
-from episodes.models.privacy import played_with
+from episodes.models.privacy import own_records
 from episodes.rollups.scopes import Place
 
 FIRST_SPLIT = SplitChoice()
@@ -90,19 +90,18 @@ class RunLine:
 
 def lines_of(
     runs: Sequence[Run],
+    viewer: Viewer,
     asked: DefinitionAsked = NOTHING_ASKED,
-    key: str | None = None,
     choice: SplitChoice = FIRST_SPLIT,
 ) -> list[RunLine]:
     """Return a line for each run, in the given order. The number of queries does not depend on that
     of the runs.
 
-    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None:
-    all episodes. `choice`: which splits the figures count of a run that played several. Raises:
-    BadFilter for another one.
+    For a key, the newest MAX_ENDINGS of its own episodes of each run are counted. `choice`: which
+    splits the figures count of a run that played several. Raises: BadFilter for another one.
     """
-    newest, definitions = _newest(runs, key), definitions_in_force(asked)
-    covers = covers_of([_scope_of(run, key) for run in runs], definitions, MIN_BLOCKS)
+    newest, definitions = _newest(runs, viewer), definitions_in_force(asked)
+    covers = covers_of([_scope_of(run, viewer) for run in runs], definitions, MIN_BLOCKS)
     places = [
         one.environments or _place_of(newest.get(run.pk))
         for run, one in zip(runs, covers, strict=True)
@@ -110,7 +109,7 @@ def lines_of(
     rows = Environment.objects.defer("card", "task_schema").in_bulk(
         {pk for some in places for pk in some}
     )
-    played, lines = splits_of([run.pk for run in runs], key), list[RunLine]()
+    played, lines = splits_of([run.pk for run in runs], viewer), list[RunLine]()
     for run, read, some in zip(runs, covers, places, strict=True):
         splits = played.get(run.pk, [])
         names = sorted(rows[pk].name for pk in some if pk in rows)
@@ -136,16 +135,14 @@ def _place_of(episode: Episode | None) -> set[int]:
     return {episode.environment_id} if episode else set()
 
 
-def _scope_of(run: Run, key: str | None) -> Scope:
-    of_run = Episode.objects.filter(run=run)
-    return scope_of(run) if key is None else filtered(of_run.filter(played_with(key)), "", of_run)
+def _scope_of(run: Run, viewer: Viewer) -> Scope:
+    own, of_run = own_records(viewer), Episode.objects.filter(run=run)
+    return filtered(of_run.filter(own), "", of_run) if own else scope_of(run)
 
 
-def _newest(runs: Sequence[Run], key: str | None = None) -> dict[int, Episode]:
+def _newest(runs: Sequence[Run], viewer: Viewer) -> dict[int, Episode]:
     """Return the newest episode of each run that has one, by the run's id. Two queries."""
-    newest = Episode.objects.filter(
-        run=OuterRef("pk"), **({} if key is None else {"key_label": key})
-    ).order_by("-pk")
+    newest = Episode.objects.filter(own_records(viewer), run=OuterRef("pk")).order_by("-pk")
     ids = [run.pk for run in runs]
     last = dict(Run.objects.filter(pk__in=ids).values_list("pk", Subquery(newest.values("pk")[:1])))
     episodes = Episode.objects.only("environment_id", "created").in_bulk(

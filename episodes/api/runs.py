@@ -112,7 +112,7 @@ class RunView(ApiView):
         if run is None:
             raise Http404(f"There is no run {pk}.")
         choice, definition = SplitChoice.parse(request.GET), definition_in(request.GET)
-        lines = lines_of([run], definition, self.reader.key_label, choice)
+        lines = lines_of([run], self.reader.viewer, definition, choice)
         context = _context(request, self.reader, lines)
         return Response(RunDetailResultsSerializer(run, context=context).data)
 

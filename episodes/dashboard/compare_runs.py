@@ -51,7 +51,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     runs = _runs(asked.runs[:MAX_SERIES], given["runs"], viewer)
     only_definition = EpisodeFilter.of_definition(definition_in(given), viewer)
     name, revisions = revision_asked(request)
-    splits, split = _splits(runs, SplitChoice.parse(given))
+    splits, split = _splits(runs, SplitChoice.parse(given), viewer)
     filters = replace(only_definition, revision=asked.filter.revision)
     asked = replace(asked, filter=of_one_split(filters, split))
     pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions, split)
@@ -82,13 +82,15 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     return render(request, "episodes/compare_runs.html", context)
 
 
-def _splits(runs: Sequence[Run], choice: SplitChoice) -> tuple[list[Split], Split | None]:
+def _splits(
+    runs: Sequence[Run], choice: SplitChoice, viewer: Viewer
+) -> tuple[list[Split], Split | None]:
     """Return the splits to choose from, if a run played several, and the one that is compared;
     None: all of them.
 
     Raises: BadFilter.
     """
-    known = splits_of([run.pk for run in runs])
+    known = splits_of([run.pk for run in runs], viewer)
     played = [splits for run in runs if (splits := known.get(run.pk))]
     every = list(dict.fromkeys(split for splits in played for split in splits))
     if choice.split is not None or choice.environment is not None:

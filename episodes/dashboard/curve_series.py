@@ -368,7 +368,7 @@ def _of_splits(
     runs = [
         part.run or (named.run if part.filter.run is not None else None) for part in overlay.parts
     ]
-    known = splits_of({run.pk for run in runs if run}, asked.filter.viewer.key_label)
+    known = splits_of({run.pk for run in runs if run}, asked.filter.viewer)
     played = [
         within(known.get(run.pk, []), part.filter) if run else []
         for run, part in zip(runs, overlay.parts, strict=True)

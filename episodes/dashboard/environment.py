@@ -61,8 +61,9 @@ TASKS_SHOWN = 12
 def environments(request: HttpRequest) -> HttpResponse:
     """Return the list of environments. Raises: BadRequest."""
     asked = definition_in(request.GET)
-    shown = _with_splits().seen_by(viewer_of(request.user))
-    figures = [(one, one.sparkline) for one in environment_figures(list(shown), asked)]
+    viewer = viewer_of(request.user)
+    shown = _with_splits().seen_by(viewer)
+    figures = [(one, one.sparkline) for one in environment_figures(list(shown), viewer, asked)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
     return render(request, f"episodes/{page}.html", {"rows": figures, **asked_context(asked)})
 

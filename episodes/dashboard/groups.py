@@ -41,10 +41,11 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
     asked = definition_in(request.GET)
     step = given(request.GET, "step", whole)
-    line = lines_of([run], asked)[0]
+    viewer = viewer_of(request.user)
+    line = lines_of([run], viewer, asked)[0]
     lines, missing = groups_of(run, step, line.definition)
     with_spread = [one for one in lines if one.spread.scored > 1]
-    rows = _rows(lines[:SHOWN_GROUPS], run, step, viewer_of(request.user))
+    rows = _rows(lines[:SHOWN_GROUPS], run, step, viewer)
     context = {
         "run": run,
         "step": step,

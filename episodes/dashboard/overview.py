@@ -156,7 +156,7 @@ def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
         .filter(is_hosted=True)
         .prefetch_related(Prefetch("splits", queryset=served))
     )
-    found = environment_figures(list(hosted.defer("card", "task_schema")), asked)
+    found = environment_figures(list(hosted.defer("card", "task_schema")), viewer, asked)
     rows = [
         {
             "environment": figures.environment,

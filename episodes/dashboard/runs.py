@@ -155,7 +155,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
     viewer = viewer_of(request.user)
     asked = CurveAsked.parse(values, viewer)
-    line = lines_of([row], asked.definition, choice=SplitChoice.parse(values))[0]
+    line = lines_of([row], viewer, asked.definition, choice=SplitChoice.parse(values))[0]
     of_run = EpisodeFilter.of_definition(asked.filter.asked, viewer, row.name)
     asked = replace(asked, filter=of_one_split(of_run, line.split))
     places = places_of(row)

@@ -69,7 +69,7 @@ def test_environments_have_figures_and_a_sparkline(
         Environment.objects.create(name=f"quiet {number}", class_path="x")
     environments = list(Environment.objects.order_by("pk"))
     with django_assert_num_queries(4):  # no blocks are needed
-        found = environment_figures(environments)
+        found = environment_figures(environments, UNRESTRICTED)
     endings = attempts(played(environment=environments[0]))
     total = found[0].total
     assert total and (total.n, total.successes) == (
@@ -85,10 +85,12 @@ def test_each_environment_has_its_own_definition() -> None:
     Environment.objects.filter(name="math").update(default_return="max", success_threshold=0.1)
     own = {
         one.environment.name: str(one.definition)
-        for one in environment_figures(Environment.objects.all())
+        for one in environment_figures(Environment.objects.all(), UNRESTRICTED)
     }
     assert own == {"echo": "sum > 0.5", "math": "max > 0.1"}
-    given = environment_figures(Environment.objects.all(), DefinitionAsked("last", 0.0))
+    given = environment_figures(
+        Environment.objects.all(), UNRESTRICTED, DefinitionAsked("last", 0.0)
+    )
     assert {str(one.definition) for one in given} == {"last > 0"}
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.test import Client
 
-from environments.models import Split
+from environments.models import UNRESTRICTED, Split, Viewer
 from episodes.analytics import summary_cover as covers
 from episodes.analytics.run_splits import splits_of
 from episodes.models import Episode, Run, RunTask
@@ -294,10 +294,11 @@ def test_a_leaderboard_by_run_is_of_one_split(client: Client, record: None, name
 def test_the_splits_of_a_run_are_in_the_order_in_which_it_began_them(record: None) -> None:
     runs = {run.pk: run.name for run in Run.objects.all()}
     played = {
-        runs[pk]: [split.name for split in splits] for pk, splits in splits_of(list(runs)).items()
+        runs[pk]: [split.name for split in splits]
+        for pk, splits in splits_of(list(runs), UNRESTRICTED).items()
     }
     assert played == {"both": ["train", "test"], "turned": ["test", "train"], "tested": ["test"]}
-    assert splits_of(list(runs), "nobody") == {} == splits_of([])
+    assert splits_of(list(runs), Viewer(key_label="nobody")) == {} == splits_of([], UNRESTRICTED)
 
 
 def test_a_wrong_choice_is_refused(client: Client, run: Run) -> None:
