@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 from environments import features
 from environments.filtering.filters import Filters, Parameter, choice, parameter
@@ -65,10 +65,16 @@ PLAYER_CHOICES = {**PLAYERS, "others": "agents and scripted players"}
 SPLIT_NEEDS_ENVIRONMENT = "splits belong to an environment; name it too, as environment="
 
 
-def _treatments(part: str) -> dict[str, str]:
-    """Return the labels of the values of a part of the convention."""
+def _treatment(part: str, rollouts: str, usual: str) -> Any:
+    """Return the field of a part of the convention that decides which episodes are attempts; None
+    leaves it to the environment."""
     labels = {"keep": "with its return", "zero": "as 0", "out": "not"}
-    return {treatment: labels[treatment] for treatment in CONVENTION_PARTS[part]}
+    return choice(
+        {treatment: labels[treatment] for treatment in CONVENTION_PARTS[part]},
+        f"How {rollouts} count; default: as the environment declares, else `{usual}`",
+        label=f"{_CAUSES[part]} counts",
+        is_condition=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -120,33 +126,13 @@ class EpisodeFilter(Filters):
         name="return",
         is_condition=False,
     )
-    no_call: Treatment | None = choice(
-        _treatments("no_call"),
-        "How agents' rollouts without a tool call count; default: as the environment declares, "
-        "else `zero`",
-        label=f"{_CAUSES['no_call']} counts",
-        is_condition=False,
+    no_call: Treatment | None = _treatment(
+        "no_call", "agents' rollouts without a tool call", "zero"
     )
-    """Part of the convention that decides which episodes are attempts, like the next three; None:
-    the environment's."""
-    expired: Treatment | None = choice(
-        _treatments("expired"),
-        "How expired rollouts count; default: as the environment declares, else `keep`",
-        label=f"{_CAUSES['expired']} counts",
-        is_condition=False,
-    )
-    interrupted: Treatment | None = choice(
-        _treatments("interrupted"),
-        "How interrupted rollouts count; default: as the environment declares, else `out`",
-        label=f"{_CAUSES['interrupted']} counts",
-        is_condition=False,
-    )
-    env_error: Treatment | None = choice(
-        _treatments("env_error"),
-        "How rollouts with a failed environment count; default: as the environment declares, else "
-        "`out`",
-        label=f"{_CAUSES['env_error']} counts",
-        is_condition=False,
+    expired: Treatment | None = _treatment("expired", "expired rollouts", "keep")
+    interrupted: Treatment | None = _treatment("interrupted", "interrupted rollouts", "out")
+    env_error: Treatment | None = _treatment(
+        "env_error", "rollouts with a failed environment", "out"
     )
     return_from: float | None = parameter(real, "Minimum return", kind=float, is_bound=True)
     return_to: float | None = parameter(real, "Maximum return", kind=float, is_bound=True)
