@@ -128,15 +128,15 @@ class Guess(Environment):
             )
         self.attempts_left -= 1
         if params.number == target:
-            return _told(f"Yes, {target} is the number.", 1.0 - self.earned, finished=True)
+            return _output(f"Yes, {target} is the number.", 1.0 - self.earned, finished=True)
         reward = self._rule_out(params.number)
         where = "higher" if target > params.number else "lower"
         if not self.attempts_left:
             text = (
                 f"The number is {where} than {params.number}. No attempt is left; it was {target}."
             )
-            return _told(text, reward, finished=True)
-        return _told(
+            return _output(text, reward, finished=True)
+        return _output(
             f"The number is {where} than {params.number}. Attempts left: {self.attempts_left}.",
             reward,
         )
@@ -154,7 +154,7 @@ class Guess(Environment):
             self.high = middle
         else:
             self.low = middle + 1
-        return _told(f"The number is from {self.low} to {self.high}.", -HINT_COST)
+        return _output(f"The number is from {self.low} to {self.high}.", -HINT_COST)
 
     def oracle(self) -> Calls:
         return [("guess", {"number": self.task_spec["target"]})]
@@ -171,18 +171,18 @@ class Guess(Environment):
 
     def _rule_out(self, number: int) -> float:
         """Rule out the numbers that a wrong `number` excludes. Return half of their share of the whole range."""
-        remained = self.high - self.low
+        before = self.high - self.low
         if self.task_spec["target"] > number:
             self.low = max(self.low, number + 1)
         else:
             self.high = min(self.high, number - 1)
         size: int = self.task_spec["high"] - self.task_spec["low"] + 1
-        reward = (remained - (self.high - self.low)) / size / 2
+        reward = (before - (self.high - self.low)) / size / 2
         self.earned += reward
         return reward
 
 
-def _told(text: str, reward: float, *, finished: bool = False) -> ToolOutput:
+def _output(text: str, reward: float, *, finished: bool = False) -> ToolOutput:
     return ToolOutput(blocks=[TextBlock(text=text)], reward=reward, finished=finished)
 
 

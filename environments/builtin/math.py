@@ -108,8 +108,8 @@ class Math(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        seen: set[str] = set()
-        return [_task(split, index, seen) for index in range(COUNTS[split])]
+        questions: set[str] = set()
+        return [_task(split, index, questions) for index in range(COUNTS[split])]
 
     def get_prompt(self) -> Blocks:
         how = (
@@ -121,12 +121,12 @@ class Math(Environment):
     @tool
     async def submit(self, params: Submission) -> ToolOutput:
         """Submit the final answer. The first one that can be read ends the episode."""
-        given = (
+        value = (
             read_number(params.answer)
             if isinstance(params.answer, str)
             else Fraction(params.answer)
         )
-        is_right = is_close(given, self.task_spec["answer"])
+        is_right = is_close(value, self.task_spec["answer"])
         return ToolOutput(
             blocks=[TextBlock(text="Correct." if is_right else "Wrong.")],
             metadata={"expected": self.task_spec["answer"]},
@@ -169,22 +169,22 @@ def read_number(text: str) -> Fraction:
     Raises: ToolError when there is no number, more than one, or a division by zero.
     """
     text = text.strip()
-    found = _NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
-    if found is None or (found["bottom"] and int(found["bottom"]) == 0):
+    match = _NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
+    if match is None or (match["bottom"] and int(match["bottom"]) == 0):
         problem = f"{text[:MAX_CHARACTERS]!r} is not one number"
         raise ToolError(f"{problem}; submit a number or its text, such as 42, 1,234, $7.50 or 3/4.")
-    if found["decimal"]:
-        value = Fraction(found["decimal"].replace(",", ""))
+    if match["decimal"]:
+        value = Fraction(match["decimal"].replace(",", ""))
     else:
-        value = int(found["whole"] or 0) + Fraction(int(found["top"]), int(found["bottom"]))
-    return value if found["sign"] in ("", "+") else -value
+        value = int(match["whole"] or 0) + Fraction(int(match["top"]), int(match["bottom"]))
+    return value if match["sign"] in ("", "+") else -value
 
 
-def is_close(given: Fraction, expected: int | float) -> bool:
-    """Return whether `given` is right: to a millionth where a whole number is expected, else to
+def is_close(value: Fraction, answer: int | float) -> bool:
+    """Return whether `value` is right: to a millionth where a whole number is expected, else to
     half a hundredth."""
-    exact = Fraction(str(expected))
-    return abs(given - exact) <= (WHOLE_TOLERANCE if exact.denominator == 1 else DECIMAL_TOLERANCE)
+    exact = Fraction(str(answer))
+    return abs(value - exact) <= (WHOLE_TOLERANCE if exact.denominator == 1 else DECIMAL_TOLERANCE)
 
 
 # --- the generator --------------------------------------------------------------------------------
@@ -197,9 +197,9 @@ def _split_of(question: str) -> str:
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
-def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
+def _task(split: str, index: int, questions: set[str]) -> dict[str, Any]:
     """Return the task at `index`: the first question of its generator that is in the split and not
-    in `seen`."""
+    in `questions`."""
     random = Random(f"math/{split}/{index}")
     while True:
         difficulty, problem = random.choice(PROBLEMS)
@@ -207,8 +207,8 @@ def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
         exact, rounded = Fraction(value), round(Fraction(value), 2)
         # 77.998 would be shown as 78, and a whole number has to be answered exactly
         is_misleading = rounded.denominator == 1 and exact != rounded
-        if _split_of(question) == split and question not in seen and not is_misleading:
-            seen.add(question)
+        if _split_of(question) == split and question not in questions and not is_misleading:
+            questions.add(question)
             answer = int(rounded) if rounded.denominator == 1 else float(rounded)
             spec = {"question": question, "answer": answer, "topic": problem.__name__.strip("_")}
             return {**spec, "difficulty": difficulty, "seed": f"{split}/{index}"}
@@ -237,8 +237,7 @@ def _change(random: Random) -> tuple[str, Number]:
     note = next(n for n in (5, 10, 20, 50) if n * 100 > cents * many)
     question = (
         f"A ticket costs ${cents / 100:.2f}. {who} buys {many} tickets and pays with a ${note} "
-        "note. "
-        f"How many dollars does {who} get back?"
+        f"note. How many dollars does {who} get back?"
     )
     return question, note - Fraction(cents * many, 100)
 
@@ -266,8 +265,7 @@ def _fence(random: Random) -> tuple[str, Number]:
     long, wide, price = random.randint(12, 60), random.randint(5, 40), random.randint(3, 19)
     question = (
         f"A rectangular garden is {long} m long and {wide} m wide. A fence around all of it costs "
-        f"${price} per metre. "
-        f"How many dollars does the fence cost?"
+        f"${price} per metre. How many dollars does the fence cost?"
     )
     return question, 2 * (long + wide) * price
 
@@ -280,17 +278,16 @@ def _fraction(random: Random) -> tuple[str, Number]:
     total = bottom * lower * random.randint(3, 40)
     question = (
         f"Of the {total} pupils of a school, {top}/{bottom} play an instrument, and "
-        f"{upper}/{lower} of those also "
-        f"sing. How many pupils play an instrument but do not sing?"
+        f"{upper}/{lower} of those also sing. How many pupils play an instrument but do not sing?"
     )
     return question, total * Fraction(top, bottom) * (1 - Fraction(upper, lower))
 
 
 def _average(random: Random) -> tuple[str, Number]:
     who, scores = random.choice(NAMES), [random.randint(55, 98) for _ in range(5)]
-    shown, mean = ", ".join(map(str, scores[:4])), sum(scores) / 5
+    others, mean = ", ".join(map(str, scores[:4])), sum(scores) / 5
     question = (
-        f"{who} scored {shown} in four tests. What score in the fifth makes the average of all "
+        f"{who} scored {others} in four tests. What score in the fifth makes the average of all "
         f"five {mean:g}?"
     )
     return question, scores[4]
@@ -328,21 +325,20 @@ def _recipe(random: Random) -> tuple[str, Number]:
         random.randint(9, 30),
     )
     question = (
-        f"A recipe for {serves} people takes {grams} g of flour at $1.80 per kilogram. {who} cooks "
-        f"it for {guests} "
-        f"people. How many dollars does the flour cost?"
+        f"A recipe for {serves} people takes {grams} g of flour at $1.80 per kilogram. {who} "
+        f"cooks it for {guests} people. How many dollars does the flour cost?"
     )
     return question, Fraction(grams * guests, serves) * Fraction(180, 100_000)
 
 
 def _together(random: Random) -> tuple[str, Number]:
-    (one, two), first, second = (
+    (first_name, second_name), first, second = (
         random.sample(NAMES, 2),
         random.randint(2, 12),
         random.randint(2, 12),
     )
     question = (
-        f"{one} paints a room in {first} hours, {two} paints the same room in {second} hours. "
+        f"{first_name} paints a room in {first} hours, {second_name} paints the same room in {second} hours. "
         f"How many hours do they need together?"
     )
     return question, Fraction(first * second, first + second)
@@ -364,10 +360,8 @@ def _tank(random: Random) -> tuple[str, Number]:
     share = random.choice([10, 20, 25, 40])
     question = (
         f"A tank of {volume} litres is {share}% full. A pipe adds {fill} litres a minute while a "
-        f"leak loses {leak} "
-        "litres a minute. After half of the missing water has been added the leak is closed. How "
-        "many minutes does it "
-        f"take to fill the tank?"
+        f"leak loses {leak} litres a minute. After half of the missing water has been added the "
+        "leak is closed. How many minutes does it take to fill the tank?"
     )
     missing = volume * Fraction(100 - share, 100)
     return question, missing / 2 / (fill - leak) + missing / 2 / fill
@@ -383,10 +377,8 @@ def _wages(random: Random) -> tuple[str, Number]:
     rent = random.randint(10, 35)
     question = (
         f"{who} earns ${wage} an hour for the first 40 hours of a week and half as much again for "
-        "each further hour. "
-        f"This week {who} worked {hours} hours. {tax}% of the pay goes in taxes, and {rent}% of "
-        "the rest in rent. "
-        f"How many dollars are left?"
+        f"each further hour. This week {who} worked {hours} hours. {tax}% of the pay goes in "
+        f"taxes, and {rent}% of the rest in rent. How many dollars are left?"
     )
     return question, (40 + (hours - 40) * Fraction(3, 2)) * wage * Fraction(
         100 - tax, 100
@@ -394,20 +386,19 @@ def _wages(random: Random) -> tuple[str, Number]:
 
 
 def _savings(random: Random) -> tuple[str, Number]:
-    who, start, rate, added = (
+    who, start, rate, deposit = (
         random.choice(NAMES),
         random.randint(5, 90) * 100,
         random.randint(1, 8),
         random.randint(1, 9) * 100,
     )
     question = (
-        f"{who} puts ${start} into an account that pays {rate}% interest at the end of every year. "
-        "At the beginning "
-        f"of the second and of the third year {who} adds ${added}. How many dollars are there "
-        "after three years?"
+        f"{who} puts ${start} into an account that pays {rate}% interest at the end of every "
+        f"year. At the beginning of the second and of the third year {who} adds ${deposit}. How "
+        "many dollars are there after three years?"
     )
     growth = Fraction(100 + rate, 100)
-    return question, ((start * growth + added) * growth + added) * growth
+    return question, ((start * growth + deposit) * growth + deposit) * growth
 
 
 PROBLEMS: list[tuple[int, Problem]] = [

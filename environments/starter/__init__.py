@@ -36,11 +36,14 @@ def write(name: str, directory: Path) -> list[Path]:
     paths = {
         directory / pattern.format(name=name): _HERE / file for pattern, file in _FILES.items()
     }
-    _check_directory(directory)
-    _check_name(name)
-    if there := next((path for path in paths if path.exists()), None):
+    if not directory.is_dir():
         raise Unhostable(
-            f"{there} exists and is not overwritten; choose another name or another --directory."
+            f"{directory} isn't a directory; create it first, or name another with --directory."
+        )
+    _check_name(name)
+    if existing := next((path for path in paths if path.exists()), None):
+        raise Unhostable(
+            f"{existing} exists and is not overwritten; choose another name or another --directory."
         )
     _check_module(name)
     for path, template in paths.items():
@@ -53,19 +56,11 @@ def write(name: str, directory: Path) -> list[Path]:
     return list(paths)
 
 
-def _check_directory(directory: Path) -> None:
-    if not directory.is_dir():
-        raise Unhostable(
-            f"{directory} isn't a directory; create it first, or name another with --directory."
-        )
-
-
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise Unhostable(
             f"{name!r} cannot name a module and an environment; use up to 60 lower-case letters, "
-            "digits and '_', "
-            "a letter first and no word of Python's own."
+            "digits and '_', a letter first and no word of Python's own."
         )
     if name in RESERVED_NAMES:
         raise Unhostable(

@@ -103,11 +103,10 @@ class Chart(Environment):
 
     def get_prompt(self) -> Blocks:
         text = (
-            f"{self.task.question}\n\nRead it off the chart below, a picture of {WIDTH} x {HEIGHT} "
-            "pixels, and call "
-            "`submit` with the number. `zoom` shows a part of the picture larger, up to "
-            f"{self.task.zooms} times. "
-            "The closer your reading, the more it pays; only the first counts."
+            f"{self.task.question}\n\nRead it off the chart below, a picture of {WIDTH} x "
+            f"{HEIGHT} pixels, and call `submit` with the number. `zoom` shows a part of the "
+            f"picture larger, up to {self.task.zooms} times. The closer your reading, the more it "
+            "pays; only the first counts."
         )
         return [
             TextBlock(text=text),

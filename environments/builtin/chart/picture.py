@@ -62,22 +62,21 @@ class Data(BaseModel):
 
     def check(self) -> None:
         """Check that the data fits the kind. Raises: ValueError with a sentence about the part that does not."""
-        for one in self.series:
-            if self.kind == "scatter" and not one.points:
+        for series in self.series:
+            if self.kind == "scatter" and not series.points:
                 raise ValueError(
-                    f"series {one.name!r} has no points; a scatter plot needs pairs of x and y."
+                    f"series {series.name!r} has no points; a scatter plot needs pairs of x and y."
                 )
-            if self.kind != "scatter" and len(one.values) != len(self.categories):
+            if self.kind != "scatter" and len(series.values) != len(self.categories):
                 raise ValueError(
-                    f"series {one.name!r} has {len(one.values)} values for {len(self.categories)} "
-                    "categories; "
-                    "give one for each."
+                    f"series {series.name!r} has {len(series.values)} values for "
+                    f"{len(self.categories)} categories; give one for each."
                 )
         if self.kind != "scatter" and not self.categories:
             raise ValueError(f"a chart of kind {self.kind!r} needs at least one category.")
         if (
             self.kind in ("bars", "stacked", "pie")
-            and min(v for one in self.series for v in one.values) < 0
+            and min(v for series in self.series for v in series.values) < 0
         ):
             raise ValueError(f"a chart of kind {self.kind!r} shows no values below 0.")
         if self.kind == "pie" and (
@@ -104,7 +103,7 @@ class Axis:
         power = 10.0 ** math.floor(math.log10((high - low) / MAX_TICKS))
         steps = (power * factor for factor in (1, 2, 5, 10, 20))
         step = next(
-            one for one in steps if math.ceil(high / one) - math.floor(low / one) < MAX_TICKS
+            size for size in steps if math.ceil(high / size) - math.floor(low / size) < MAX_TICKS
         )
         top = math.ceil(high / step) * step
         return cls(math.floor(low / step) * step, top if top > low else low + step, step)
@@ -133,20 +132,20 @@ def y_axis(data: Data) -> Axis:
     if data.kind == "pie":
         return Axis(0, 100, 5)
     if data.kind == "scatter":
-        return Axis.over([y for one in data.series for _, y in one.points], from_zero=False)
+        return Axis.over([y for series in data.series for _, y in series.points], from_zero=False)
     if data.kind == "stacked":
         return Axis.over(
-            [sum(one.values[n] for one in data.series) for n in range(len(data.categories))],
+            [sum(series.values[n] for series in data.series) for n in range(len(data.categories))],
             from_zero=True,
         )
     return Axis.over(
-        [value for one in data.series for value in one.values], from_zero=data.kind == "bars"
+        [value for series in data.series for value in series.values], from_zero=data.kind == "bars"
     )
 
 
 def x_axis(data: Data) -> Axis:
     """Return the axis below a scatter plot."""
-    return Axis.over([x for one in data.series for x, _ in one.points], from_zero=False)
+    return Axis.over([x for series in data.series for x, _ in series.points], from_zero=False)
 
 
 def draw(data: Data, canvas: Canvas) -> Canvas:
@@ -180,12 +179,12 @@ def _place(axis: Axis, value: float) -> float:
 
 def _legend(data: Data, canvas: Canvas) -> None:
     x = 28.0
-    for one, colour in zip(data.series, COLOURS, strict=False):
+    for series, colour in zip(data.series, COLOURS, strict=False):
         if data.kind in ("lines", "scatter"):
             canvas.disc(x + 7, 94, 6, colour)
         else:
             canvas.box(x, 87, x + 14, 101, colour)
-        x += canvas.text((x + 21, 94), one.name, INK, size=14, anchor="lm") + 46
+        x += canvas.text((x + 21, 94), series.name, INK, size=14, anchor="lm") + 46
 
 
 def _y_ticks(axis: Axis, canvas: Canvas) -> None:
@@ -234,8 +233,8 @@ def _categories(data: Data, canvas: Canvas) -> None:
 
 def _bars(data: Data, axis: Axis, canvas: Canvas) -> None:
     wide = min(70.0, (RIGHT - LEFT) / len(data.categories) * 0.76 / len(data.series))
-    for place, one in enumerate(data.series):
-        for number, value in enumerate(one.values):
+    for place, series in enumerate(data.series):
+        for number, value in enumerate(series.values):
             left = _middle(data, number) + (place - len(data.series) / 2) * wide
             canvas.box(left + 1, _height(axis, value), left + wide - 1, BOTTOM, COLOURS[place])
 
@@ -244,16 +243,17 @@ def _stacked(data: Data, axis: Axis, canvas: Canvas) -> None:
     wide = min(80.0, (RIGHT - LEFT) / len(data.categories) * 0.66)
     for number in range(len(data.categories)):
         below, left = 0.0, _middle(data, number) - wide / 2
-        for one, colour in zip(data.series, COLOURS, strict=False):
-            above = below + one.values[number]
+        for series, colour in zip(data.series, COLOURS, strict=False):
+            above = below + series.values[number]
             canvas.box(left, _height(axis, above), left + wide, _height(axis, below), colour)
             below = above
 
 
 def _lines(data: Data, axis: Axis, canvas: Canvas) -> None:
-    for one, colour in zip(data.series, COLOURS, strict=False):
+    for series, colour in zip(data.series, COLOURS, strict=False):
         points = [
-            (_middle(data, number), _height(axis, value)) for number, value in enumerate(one.values)
+            (_middle(data, number), _height(axis, value))
+            for number, value in enumerate(series.values)
         ]
         canvas.line(points, colour, 2.5)
         for x, y in points:
@@ -274,8 +274,8 @@ def _scatter(data: Data, across: Axis, axis: Axis, canvas: Canvas) -> None:
         canvas.text(
             (_place(across, value), BOTTOM + 14), across.label(value), INK, size=14, anchor="ma"
         )
-    for one, colour in zip(data.series, COLOURS, strict=False):
-        for x, y in one.points:
+    for series, colour in zip(data.series, COLOURS, strict=False):
+        for x, y in series.points:
             canvas.disc(_place(across, x), _height(axis, y), 7, PAPER)
             canvas.disc(_place(across, x), _height(axis, y), 5.5, colour)
 

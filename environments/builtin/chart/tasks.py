@@ -227,7 +227,7 @@ def _categorical(random: Random, kind: str) -> tuple[Data, Question]:
     names = random.sample(theme.names, random.randint(2 if kind == "stacked" else 1, 3))
     rows = [_values(random, theme, count) for _ in names]
     if kind == "lines":
-        _part(rows, (theme.high - theme.low) / 15)
+        _separate(rows, (theme.high - theme.low) / 15)
     data = Data(
         kind=kind,  # type: ignore[arg-type]  # one of KINDS
         title=theme.title,
@@ -250,7 +250,7 @@ def _values(random: Random, theme: Theme, count: int) -> list[float]:
     return values
 
 
-def _part(rows: list[list[float]], least: float) -> None:
+def _separate(rows: list[list[float]], least: float) -> None:
     """Lift values that would cover another line's at the same place."""
     for number in range(len(rows[0])):
         below = float("-inf")
@@ -259,38 +259,38 @@ def _part(rows: list[list[float]], least: float) -> None:
 
 
 def _value(random: Random, data: Data) -> Question:
-    one, number = random.choice(data.series), random.randrange(len(data.categories))
+    series, number = random.choice(data.series), random.randrange(len(data.categories))
     return Question(
-        f"What is the value of {one.name} at {data.categories[number]}?", one.values[number]
+        f"What is the value of {series.name} at {data.categories[number]}?", series.values[number]
     )
 
 
 def _highest(random: Random, data: Data) -> Question:
-    one = random.choice(data.series)
-    return Question(f"What is the highest value that {one.name} reaches?", max(one.values))
+    series = random.choice(data.series)
+    return Question(f"What is the highest value that {series.name} reaches?", max(series.values))
 
 
 def _change(random: Random, data: Data) -> Question:
-    one = random.choice(data.series)
+    series = random.choice(data.series)
     first, last = sorted(random.sample(range(len(data.categories)), 2))
     names = f"from {data.categories[first]} to {data.categories[last]}"
-    change = one.values[last] - one.values[first]
+    change = series.values[last] - series.values[first]
     return Question(
-        f"By how much does {one.name} change {names}? A fall is negative.", change, readings=2
+        f"By how much does {series.name} change {names}? A fall is negative.", change, readings=2
     )
 
 
 def _total(random: Random, data: Data) -> Question:
     number = random.randrange(len(data.categories))
-    total = sum(one.values[number] for one in data.series)
+    total = sum(series.values[number] for series in data.series)
     return Question(f"What do all parts of the bar at {data.categories[number]} add up to?", total)
 
 
 def _segment(random: Random, data: Data) -> Question:
     place, number = random.randrange(len(data.series)), random.randrange(len(data.categories))
-    one = data.series[place]
-    text = f"How large is the part of {one.name} in the bar at {data.categories[number]}?"
-    return Question(text, one.values[number], readings=2 if place else 1)
+    series = data.series[place]
+    text = f"How large is the part of {series.name} in the bar at {data.categories[number]}?"
+    return Question(text, series.values[number], readings=2 if place else 1)
 
 
 QUESTIONS: dict[str, list[Callable[[Random, Data], Question]]] = {
@@ -308,11 +308,11 @@ def _pie(random: Random, _: str) -> tuple[Data, Question]:
     data = Data(
         kind="pie", title=title, categories=parts, series=[Series(name="Share", values=shares)]
     )
-    one, other = random.sample(range(len(parts)), 2)
+    first, second = random.sample(range(len(parts)), 2)
     if random.random() < 0.7:
-        return data, Question(f"What percentage is {parts[one]}?", shares[one])
-    text = f"What percentage are {parts[one]} and {parts[other]} together?"
-    return data, Question(text, shares[one] + shares[other], readings=2)
+        return data, Question(f"What percentage is {parts[first]}?", shares[first])
+    text = f"What percentage are {parts[first]} and {parts[second]} together?"
+    return data, Question(text, shares[first] + shares[second], readings=2)
 
 
 def _scatter(random: Random, _: str) -> tuple[Data, Question]:
@@ -321,8 +321,8 @@ def _scatter(random: Random, _: str) -> tuple[Data, Question]:
     tilts = [random.uniform(-0.1, 0.1) for _ in names]
     points: list[list[tuple[float, float]]] = [[] for _ in names]
     for number, x in enumerate(_places(random, scene.low, scene.high)):
-        one = number % len(names)
-        points[one].append((x, scene.y_at(x, tilts[one] + random.gauss(0, 0.06))))
+        row = number % len(names)
+        points[row].append((x, scene.y_at(x, tilts[row] + random.gauss(0, 0.06))))
     series = [Series(name=name, points=of_one) for name, of_one in zip(names, points, strict=True)]
     data = Data(
         kind="scatter",
@@ -336,25 +336,29 @@ def _scatter(random: Random, _: str) -> tuple[Data, Question]:
 
 def _places(random: Random, low: float, high: float) -> list[float]:
     """Return the places along the axis below, far enough apart that no point covers another."""
-    kept: list[float] = []
+    places: list[float] = []
     for place in sorted(random.uniform(low, high) for _ in range(22)):
-        if not kept or place - kept[-1] >= (high - low) / 45:
-            kept.append(round(place, 0 if high > 200 else 1))
-    return kept
+        if not places or place - places[-1] >= (high - low) / 45:
+            places.append(round(place, 0 if high > 200 else 1))
+    return places
 
 
 def _about_a_point(random: Random, data: Data) -> Question:
-    one = random.choice(data.series)
+    series = random.choice(data.series)
     height, place = _inside(data.y_label), _inside(data.x_label)
-    second, highest = sorted(one.points, key=lambda point: point[1])[-2:]
+    second, highest = sorted(series.points, key=lambda point: point[1])[-2:]
     questions = [
-        Question(f"What is the {height} of the rightmost point of {one.name}?", max(one.points)[1]),
-        Question(f"What is the {height} of the leftmost point of {one.name}?", min(one.points)[1]),
+        Question(
+            f"What is the {height} of the rightmost point of {series.name}?", max(series.points)[1]
+        ),
+        Question(
+            f"What is the {height} of the leftmost point of {series.name}?", min(series.points)[1]
+        ),
     ]
     if highest[1] - second[1] >= y_axis(data).small_step:  # clearly the highest
         questions.append(
             Question(
-                f"What is the {place} of the highest point of {one.name}?",
+                f"What is the {place} of the highest point of {series.name}?",
                 highest[0],
                 is_across=True,
             )

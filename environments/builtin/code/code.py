@@ -134,7 +134,7 @@ class Code(Environment):
     def get_prompt(self) -> Blocks:
         name, seconds = self.task.function, self.task.time_limit
         public, hidden = self._cases(is_public=True), self._cases(is_public=False)
-        examples = "\n".join(f"{_shown_call(name, case)} -> {case.expected!r}" for case in public)
+        examples = "\n".join(f"{_call_text(name, case)} -> {case.expected!r}" for case in public)
         text = (
             f"Write a Python function:\n\n    def {self.task.signature}\n\n{self.task.question}\n\n"
             + (f"Examples:\n{examples}\n\n" if public else "")
@@ -155,7 +155,7 @@ class Code(Environment):
         """Run a program: shows what it prints and how its function does on the examples. Has no reward."""
         cases = self._cases(is_public=True)
         ran, answers = self._ask(params.code, cases, has_free_run=True)
-        parts = [_shown_output(ran)]
+        parts = [_output_text(ran)]
         if ran.stopped:
             parts.append(f"The program was stopped: {ran.stopped}.")
         elif not answers:
@@ -163,7 +163,7 @@ class Code(Environment):
         elif answers[0].how in ("timeout", "died"):
             parts.append(f"The program alone {_what_happened(answers[0])}.")
         parts += [
-            _shown_example(self.task.function, *pair)
+            _example_text(self.task.function, *pair)
             for pair in zip(cases, answers[1:], strict=False)
         ]
         return ToolOutput(blocks=[TextBlock(text="\n".join(part for part in parts if part))])
@@ -173,14 +173,14 @@ class Code(Environment):
         """Submit the program. The reward is the share of the hidden tests that it passes; ends the episode."""
         cases = self._cases(is_public=False)
         ran, answers = self._ask(params.code, cases, has_free_run=False)
-        passed = sum(is_right(case, answer) for case, answer in zip(cases, answers, strict=False))
-        text = f"{passed} of {len(cases)} hidden tests passed."
+        passes = sum(is_right(case, answer) for case, answer in zip(cases, answers, strict=False))
+        text = f"{passes} of {len(cases)} hidden tests passed."
         if failures := _failures(cases, answers, ran):
             text += f" {failures}"
         return ToolOutput(
             blocks=[TextBlock(text=text)],
-            metadata={"passed": passed, "tests": len(cases)},
-            reward=passed / len(cases),
+            metadata={"passed": passes, "tests": len(cases)},
+            reward=passes / len(cases),
             finished=True,
         )
 
@@ -201,8 +201,8 @@ class Code(Environment):
 
     def _cases(self, *, is_public: bool) -> list[Case]:
         """Return the task's examples or its hidden tests; where a task hides none, its examples decide."""
-        found = [case for case in self.task.test_cases if case.is_public == is_public]
-        return found if found or is_public else self.task.test_cases
+        cases = [case for case in self.task.test_cases if case.is_public == is_public]
+        return cases if cases or is_public else self.task.test_cases
 
     def _ask(
         self, program: str, cases: list[Case], *, has_free_run: bool
@@ -243,31 +243,31 @@ def is_right(case: Case, answer: Answer) -> bool:
         return False
 
 
-def is_same(given: Any, expected: JSONValue) -> bool:
+def is_same(result: Any, expected: JSONValue) -> bool:
     """Return whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike
     1."""
     if isinstance(expected, bool) or expected is None:
-        return given is expected
+        return result is expected
     if isinstance(expected, int | float):
         return (
-            isinstance(given, int | float)
-            and not isinstance(given, bool)
-            and _is_close(given, expected)
+            isinstance(result, int | float)
+            and not isinstance(result, bool)
+            and _is_close(result, expected)
         )
     if isinstance(expected, list):
-        pairs_up = isinstance(given, list) and len(given) == len(expected)
-        return pairs_up and all(map(is_same, given, expected))
+        pairs_up = isinstance(result, list) and len(result) == len(expected)
+        return pairs_up and all(map(is_same, result, expected))
     if isinstance(expected, dict):
-        pairs_up = isinstance(given, dict) and given.keys() == expected.keys()
-        return pairs_up and all(is_same(given[key], value) for key, value in expected.items())
-    return bool(given == expected)
+        pairs_up = isinstance(result, dict) and result.keys() == expected.keys()
+        return pairs_up and all(is_same(result[key], value) for key, value in expected.items())
+    return bool(result == expected)
 
 
-def _is_close(given: float, expected: float) -> bool:
+def _is_close(value: float, expected: float) -> bool:
     try:
-        has_float = isinstance(given, float) or isinstance(expected, float)
-        return given == expected or (
-            has_float and math.isclose(given, expected, rel_tol=1e-9, abs_tol=1e-9)
+        has_float = isinstance(value, float) or isinstance(expected, float)
+        return value == expected or (
+            has_float and math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
         )
     except OverflowError:  # an integer beyond any float
         return False
@@ -276,19 +276,19 @@ def _is_close(given: float, expected: float) -> bool:
 # --- what the agent reads -------------------------------------------------------------------------
 
 
-def _shown_call(function: str, case: Case) -> str:
+def _call_text(function: str, case: Case) -> str:
     return f"{function}({', '.join(map(repr, case.args))})"
 
 
-def _shown_output(ran: Ran) -> str:
+def _output_text(ran: Ran) -> str:
     text = ran.stderr.decode(errors="replace")
     if len(text) > MAX_SHOWN or ran.is_cut:
         text = f"{text[:MAX_SHOWN]}\n… (cut after {min(MAX_SHOWN, len(text))} characters)"
     return text.rstrip("\n") or "(The program printed nothing.)"
 
 
-def _shown_example(function: str, case: Case, answer: Answer) -> str:
-    call = _shown_call(function, case)
+def _example_text(function: str, case: Case, answer: Answer) -> str:
+    call = _call_text(function, case)
     if is_right(case, answer):
         return f"right: {call} -> {case.expected!r}"
     return f"wrong: {call} should return {case.expected!r}, but {_what_happened(answer)}"
@@ -312,13 +312,15 @@ def _failures(cases: list[Case], answers: list[Answer], ran: Ran) -> str:
         return f"The program was stopped: {ran.stopped}."
     if not answers:
         return "The program ended the process that runs the tests."
-    failed = [
+    failures = [
         answer for case, answer in zip(cases, answers, strict=False) if not is_right(case, answer)
     ]
     counts = {
-        "wrong results": sum(answer.how == "returned" for answer in failed),
-        "exceptions": sum(answer.how in ("raised", "died") for answer in failed),
-        "out of time or not tried": sum(answer.how in ("timeout", "untried") for answer in failed),
+        "wrong results": sum(answer.how == "returned" for answer in failures),
+        "exceptions": sum(answer.how in ("raised", "died") for answer in failures),
+        "out of time or not tried": sum(
+            answer.how in ("timeout", "untried") for answer in failures
+        ),
     }
-    told = ", ".join(f"{what}: {count}" for what, count in counts.items() if count)
-    return f"{told[:1].upper()}{told[1:]}." if told else ""
+    sentence = ", ".join(f"{what}: {count}" for what, count in counts.items() if count)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""

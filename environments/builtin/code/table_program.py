@@ -31,11 +31,11 @@ def _parameters(signature: str) -> list[str]:
     For example, `f(a: dict[str, int], b: int) -> int` has the parameters `a: dict[str, int]` and
     `b: int`.
     """
-    found, depth = [""], 0
+    parts, depth = [""], 0
     for character in signature.partition("(")[2].rpartition(")")[0]:
         depth += (character in "([") - (character in ")]")
         if character == "," and not depth:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += character
-    return found
+            parts[-1] += character
+    return parts

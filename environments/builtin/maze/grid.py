@@ -26,7 +26,7 @@ class Situation(NamedTuple):
 
     cell: Cell
     keys: frozenset[str] = frozenset()
-    opened: frozenset[Cell] = frozenset()
+    open_doors: frozenset[Cell] = frozenset()
 
 
 class Grid:
@@ -37,7 +37,12 @@ class Grid:
         self.rows = list(rows)
         self.height, self.width = len(self.rows), len(self.rows[0]) if self.rows else 0
         self._check_shape()
-        open_cells = {cell: mark for cell, mark in self._cells() if mark != WALL}
+        open_cells = {
+            (y, x): mark
+            for y, row in enumerate(self.rows)
+            for x, mark in enumerate(row)
+            if mark != WALL
+        }
         self.start, self.exit = (self._only(mark, open_cells) for mark in (START, EXIT))
         self.keys = {cell: mark for cell, mark in open_cells.items() if mark in KEYS}
         self.doors = {cell: mark for cell, mark in open_cells.items() if mark in DOORS}
@@ -72,33 +77,30 @@ class Grid:
                 f"{self.width} x {self.height} cells; at most {MAX_CELLS} are possible."
             )
 
-    def _only(self, wanted: str, cells: Mapping[Cell, str]) -> Cell:
-        found = [cell for cell, mark in cells.items() if mark == wanted]
-        if len(found) != 1:
+    def _only(self, sought: str, cells: Mapping[Cell, str]) -> Cell:
+        places = [cell for cell, mark in cells.items() if mark == sought]
+        if len(places) != 1:
             raise ValueError(
-                f"{wanted!r} stands {len(found)} times in the rows; it must stand "
+                f"{sought!r} stands {len(places)} times in the rows; it must stand "
                 "there exactly once."
             )
-        return found[0]
-
-    def _cells(self) -> Iterator[tuple[Cell, str]]:
-        return (((y, x), mark) for y, row in enumerate(self.rows) for x, mark in enumerate(row))
+        return places[0]
 
     def at(self, cell: Cell) -> str:
         """Return the mark of a cell; everything outside is wall."""
         y, x = cell
         return self.rows[y][x] if 0 <= y < self.height and 0 <= x < self.width else WALL
 
-    def is_closed(self, cell: Cell, opened: frozenset[Cell]) -> bool:
-        """Return whether neither feet nor eyes get through: a wall, or a door that is not in `opened`."""
-        return self.at(cell) == WALL or (cell in self.doors and cell not in opened)
+    def is_closed(self, cell: Cell, open_doors: frozenset[Cell]) -> bool:
+        """Return whether neither feet nor eyes get through: a wall, or a door that is not in `open_doors`."""
+        return self.at(cell) == WALL or (cell in self.doors and cell not in open_doors)
 
     # --- actions: each answers the situation after it, the same one when it changes nothing ---
 
     def walk(self, before: Situation, direction: str) -> Situation:
         """Move one cell in `direction`."""
         target = beside(before.cell, direction)
-        return before if self.is_closed(target, before.opened) else before._replace(cell=target)
+        return before if self.is_closed(target, before.open_doors) else before._replace(cell=target)
 
     def pick_up(self, before: Situation) -> Situation:
         """Pick up the key in this cell, if there is one."""
@@ -112,7 +114,7 @@ class Grid:
             for cell in self._free[before.cell]
             if self.doors.get(cell, "").lower() in before.keys
         }
-        return before._replace(opened=before.opened | fitting) if fitting else before
+        return before._replace(open_doors=before.open_doors | fitting) if fitting else before
 
     def actions(self, before: Situation) -> list[tuple[str, Situation]]:
         """Return every action that changes the situation, with the situation after it."""
@@ -137,15 +139,15 @@ class Grid:
                     sources[after] = []
                     waiting.append(after)
                 sources[after].append(before)
-        return _measured(sources, [source for source in sources if source.cell == self.exit])
+        return _fewest_actions(sources, [source for source in sources if source.cell == self.exit])
 
     def _next(self, before: Situation) -> Iterator[Situation]:
-        cell, keys, opened = before
+        cell, keys, open_doors = before
         if cell == self.exit:
             return
         for near in self._free[cell]:
-            if near not in self.doors or near in opened:
-                yield Situation(near, keys, opened)
+            if near not in self.doors or near in open_doors:
+                yield Situation(near, keys, open_doors)
         if cell in self.keys and self.keys[cell] not in keys:
             yield self.pick_up(before)
         if keys and (after := self.unlock(before)) != before:
@@ -156,21 +158,21 @@ class Grid:
         y, x = cell
         return {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)}
 
-    def ahead(self, cell: Cell, direction: str, opened: frozenset[Cell]) -> set[Cell]:
+    def ahead(self, cell: Cell, direction: str, open_doors: frozenset[Cell]) -> set[Cell]:
         """Return what a look along `direction` shows: the corridor with its sides, up to what stops it."""
-        seen = self.around(cell)
-        while not self.is_closed(cell := beside(cell, direction), opened):
-            seen |= self.around(cell)
-        return seen
+        cells = self.around(cell)
+        while not self.is_closed(cell := beside(cell, direction), open_doors):
+            cells |= self.around(cell)
+        return cells
 
-    def within(self, cell: Cell, reach: int, opened: frozenset[Cell]) -> set[Cell]:
+    def within(self, cell: Cell, reach: int, open_doors: frozenset[Cell]) -> set[Cell]:
         """Return what a light shows: all that is at most `reach` steps away, and the walls about it."""
         edge, lit = {cell}, {cell}
         for _ in range(reach):
-            reached = {beside(one, direction) for one in edge for direction in DIRECTIONS} - lit
-            edge = {one for one in reached if not self.is_closed(one, opened)}
+            fresh = {beside(near, direction) for near in edge for direction in DIRECTIONS} - lit
+            edge = {near for near in fresh if not self.is_closed(near, open_doors)}
             lit |= edge
-        return set().union(*(self.around(one) for one in lit))
+        return set().union(*(self.around(near) for near in lit))
 
 
 def beside(cell: Cell, direction: str) -> Cell:
@@ -178,15 +180,15 @@ def beside(cell: Cell, direction: str) -> Cell:
     return cell[0] + dy, cell[1] + dx
 
 
-def _measured(
+def _fewest_actions(
     sources: dict[Situation, list[Situation]], ends: list[Situation]
 ) -> dict[Situation, int]:
-    found = dict.fromkeys(ends, 0)
+    distances = dict.fromkeys(ends, 0)
     waiting = deque(ends)
     while waiting:
         after = waiting.popleft()
         for before in sources[after]:
-            if before not in found:
-                found[before] = found[after] + 1
+            if before not in distances:
+                distances[before] = distances[after] + 1
                 waiting.append(before)
-    return found
+    return distances

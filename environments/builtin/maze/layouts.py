@@ -33,11 +33,11 @@ PATIENCE = {1: 2.0, 2: 4.0, 3: 2.0, 4: 4.0}
 
 def tasks(split: str) -> list[dict[str, Any]]:
     """Return every task of the split, in order: dicts as `Task` of `maze.py` describes them."""
-    return [{**task} for task in _made(split)]
+    return [{**task} for task in _tasks(split)]
 
 
 @cache
-def _made(split: str) -> list[dict[str, Any]]:
+def _tasks(split: str) -> list[dict[str, Any]]:
     """Make the tasks once in a process: a split may be listed often, and its mazes take 2 ms
     each."""
     return [_task(split, index) for index in range(COUNTS[split])]
@@ -56,7 +56,7 @@ def _task(split: str, index: int) -> dict[str, Any]:
 
 def _rows(random: Random, level: int) -> list[str]:
     high, wide = (random.randint(*SIZES[level]) for _ in range(2))
-    marks = _carved(random, high, wide)
+    marks = _corridors(random, high, wide)
     start = 2 * random.randrange(high) + 1, 2 * random.randrange(wide) + 1
     way = _longest_way(marks, start)
     doors = [way[len(way) * number // (LOCKS[level] + 1)] for number in range(1, LOCKS[level] + 1)]
@@ -72,7 +72,7 @@ def _rows(random: Random, level: int) -> list[str]:
     return ["".join(marks[y, x] for x in range(2 * wide + 1)) for y in range(2 * high + 1)]
 
 
-def _carved(random: Random, high: int, wide: int) -> dict[Cell, str]:
+def _corridors(random: Random, high: int, wide: int) -> dict[Cell, str]:
     """Return corridors by depth-first carving: long and winding, with few junctions."""
     marks = {(y, x): WALL for y in range(2 * high + 1) for x in range(2 * wide + 1)}
     trail = [(2 * random.randrange(high) + 1, 2 * random.randrange(wide) + 1)]
@@ -116,14 +116,14 @@ def _regions(marks: dict[Cell, str], start: Cell, doors: list[Cell]) -> list[set
         while todo:
             cell = todo.pop()
             near = [
-                one
-                for one in (beside(cell, way) for way in DIRECTIONS)
-                if marks[one] != WALL and one not in region
+                near_cell
+                for near_cell in (beside(cell, way) for way in DIRECTIONS)
+                if marks[near_cell] != WALL and near_cell not in region
             ]
             fresh = [
-                one
-                for one in near
-                if one not in doors and not any(one in other for other in regions)
+                near_cell
+                for near_cell in near
+                if near_cell not in doors and not any(near_cell in other for other in regions)
             ]
             region.update(fresh)
             todo += fresh
@@ -146,13 +146,13 @@ def _partitions(marks: dict[Cell, str], regions: list[set[Cell]]) -> list[tuple[
     """Return the walls with a corridor of the same region on both sides, each with the region's
     number."""
     number_of = {cell: number for number, region in enumerate(regions) for cell in region}
-    found = []
+    partitions = []
     for (y, x), mark in marks.items():
         # only walls between two corridors have one even coordinate
         if mark != WALL or y % 2 == x % 2:
             continue
-        one, other = ((y, x - 1), (y, x + 1)) if y % 2 else ((y - 1, x), (y + 1, x))
-        number = number_of.get(one)
+        near, other = ((y, x - 1), (y, x + 1)) if y % 2 else ((y - 1, x), (y + 1, x))
+        number = number_of.get(near)
         if number is not None and number == number_of.get(other):
-            found.append(((y, x), number))
-    return found
+            partitions.append(((y, x), number))
+    return partitions

@@ -60,6 +60,7 @@ TASK_TOOLS = {
 }
 """Tools by level, in addition to `move`."""
 HAS_ALL_IN_SIGHT = (1, 3)
+WALL_PLACES = {"up": "above you", "down": "below you"}
 PROMPTS = {
     1: "You see all of it.",
     2: "You see only what is beside you and remember what you have seen; `look` shows a corridor "
@@ -182,53 +183,48 @@ class Maze(Environment):
     def get_prompt(self) -> Blocks:
         text = (
             f"You (@) are in a maze of {self.grid.width} x {self.grid.height} cells. Reach the "
-            "exit E within "
-            f"{self.task.max_steps} steps, by as short a way as you can. "
-            f"{PROMPTS[self.task.level]}\n"
-            "Each cell walked takes a step, and so does every other action and a bump into a "
-            "wall.\n"
-            "Legend: # wall, . floor, S start, E exit, a b c keys, A B C their locked doors, ? not "
-            "in sight."
+            f"exit E within {self.task.max_steps} steps, by as short a way as you can. "
+            f"{PROMPTS[self.task.level]}\nEach cell walked takes a step, and so does every other "
+            "action and a bump into a wall.\nLegend: # wall, . floor, S start, E exit, a b c "
+            "keys, A B C their locked doors, ? not in sight."
         )
-        return [TextBlock(text=text), *self._shown("You are at the start.")]
+        return [TextBlock(text=text), *self._view("You are at the start.")]
 
     def list_task_tools(self) -> ListToolsOutput:
         """Return the tools that the level adds to `move`."""
-        return ListToolsOutput(tools=[_spec(name) for name in TASK_TOOLS[self.task.level]])
+        return ListToolsOutput(tools=[_tool_spec(name) for name in TASK_TOOLS[self.task.level]])
 
     # Exclusive, because plain methods run on threads and all of them change where the player is.
 
     @tool(exclusive=True)
     def move(self, params: Move) -> ToolOutput:
         """Walk in a direction: up, down, left or right, one cell or several. You stop at walls and locked doors."""
-        walked = 0
-        while walked < params.steps and self.steps_left and self.now.cell != self.grid.exit:
+        cells = 0
+        while cells < params.steps and self.steps_left and self.now.cell != self.grid.exit:
             after = self.grid.walk(self.now, params.direction)
             if after == self.now:
                 break
             self.trail.add(self.now.cell)
             self._take_step(after)
-            walked += 1
-        if walked:
-            return self._told(
-                f"You go {params.direction}{f' {walked} cells' if walked > 1 else ''}."
+            cells += 1
+        if cells:
+            return self._output(
+                f"You go {params.direction}{f' {cells} cells' if cells > 1 else ''}."
             )
         target = self.grid.at(grid.beside(self.now.cell, params.direction))
         self._take_step(self.now)
-        what = (
-            f"Door {target} is locked"
-            if target in DOORS
-            else f"You bump into the wall {_where(params.direction)}"
-        )
-        return self._told(f"{what}.")
+        if target in DOORS:
+            return self._output(f"Door {target} is locked.")
+        where = WALL_PLACES.get(params.direction, f"on your {params.direction}")
+        return self._output(f"You bump into the wall {where}.")
 
     @tool(shared=False, exclusive=True)
     def look(self, params: Look) -> ToolOutput:
         """Look along a corridor to its end, without going there. Takes one step."""
         self._check_level("look")
-        self.seen |= self.grid.ahead(self.now.cell, params.direction, self.now.opened)
+        self.seen |= self.grid.ahead(self.now.cell, params.direction, self.now.open_doors)
         self._take_step(self.now)
-        return self._told(f"You look {params.direction}.")
+        return self._output(f"You look {params.direction}.")
 
     @tool(shared=False, exclusive=True)
     def pick_up(self) -> ToolOutput:
@@ -240,7 +236,7 @@ class Maze(Environment):
                 "There is no key where you stand; walk onto one (a, b or c on the map) first."
             )
         self._take_step(after)
-        return self._told(f"You pick up key {self.grid.keys[after.cell]}.")
+        return self._output(f"You pick up key {self.grid.keys[after.cell]}.")
 
     @tool(shared=False, exclusive=True)
     def unlock(self) -> ToolOutput:
@@ -249,9 +245,9 @@ class Maze(Environment):
         after = self.grid.unlock(self.now)
         if after == self.now:
             raise ToolError(f"No locked door beside you fits; you carry {self._carried}.")
-        opened = sorted(self.grid.doors[cell] for cell in after.opened - self.now.opened)
+        doors = sorted(self.grid.doors[cell] for cell in after.open_doors - self.now.open_doors)
         self._take_step(after)
-        return self._told(f"You unlock door {' and '.join(opened)}.")
+        return self._output(f"You unlock door {' and '.join(doors)}.")
 
     @tool(shared=False, exclusive=True)
     def light(self) -> ToolOutput:
@@ -262,20 +258,20 @@ class Maze(Environment):
         self.matches_left -= 1
         self.lit_until = self.steps_taken + 1 + MATCH_STEPS  # lighting it is a step too
         self._take_step(self.now)
-        return self._told(f"A match burns, for {MATCH_STEPS} steps.")
+        return self._output(f"A match burns, for {MATCH_STEPS} steps.")
 
     @tool(shared=False, exclusive=True)
     def map(self) -> ToolOutput:
         """Draw a map of all that you have seen so far. Takes one step."""
         self._check_level("map")
         self._take_step(self.now)
-        return self._told("You draw what you have seen.", remembered=True)
+        return self._output("You draw what you have seen.", is_map=True)
 
     def oracle(self) -> Iterator[tuple[str, JSONObject]]:
         while self.now.cell != self.grid.exit:
             name, _ = min(
                 self.grid.actions(self.now),
-                key=lambda one: self.distances.get(one[1], self.task.max_steps),
+                key=lambda action: self.distances.get(action[1], self.task.max_steps),
             )
             yield ("move", {"direction": name}) if name in DIRECTIONS else (name, {})
 
@@ -302,7 +298,7 @@ class Maze(Environment):
 
     def _in_sight(self) -> set[Cell]:
         if self.steps_taken <= self.lit_until:
-            return self.grid.within(self.now.cell, MATCH_REACH, self.now.opened)
+            return self.grid.within(self.now.cell, MATCH_REACH, self.now.open_doors)
         return self.grid.around(self.now.cell)
 
     def _reward(self) -> float:
@@ -315,7 +311,7 @@ class Maze(Environment):
         self.earned += reward
         return reward
 
-    def _told(self, what: str, *, remembered: bool = False) -> ToolOutput:
+    def _output(self, what: str, *, is_map: bool = False) -> ToolOutput:
         is_out = self.now.cell == self.grid.exit
         if is_out:
             fewest = self.distances[Situation(self.grid.start)]
@@ -325,22 +321,22 @@ class Maze(Environment):
         elif not self.steps_left:
             what += " No step is left."
         return ToolOutput(
-            blocks=self._shown(what, remembered=remembered),
+            blocks=self._view(what, is_map=is_map),
             reward=self._reward(),
             finished=is_out or not self.steps_left,
         )
 
     # --- what is seen ---
 
-    def _shown(self, what: str, *, remembered: bool = False) -> list[TextBlock | ImageBlock]:
+    def _view(self, what: str, *, is_map: bool = False) -> list[TextBlock | ImageBlock]:
         """Return `what` happened, the map, and what can be done; then the map as a picture."""
-        rows = self._rows(remembered=remembered)
+        rows = self._rows(is_map=is_map)
         text = f"{what}\n\n{chr(10).join(rows)}\n\n{self._standing()}"
         return [TextBlock(text=text), picture.picture(self._with_trail(rows))]
 
-    def _rows(self, *, remembered: bool) -> list[str]:
-        """Return the map, with the player, opened doors as floor, taken keys gone, and ? for what is not in sight."""
-        visible = self._visible(remembered=remembered)
+    def _rows(self, *, is_map: bool) -> list[str]:
+        """Return the map, with the player, open doors as floor, taken keys gone, and ? for what is not in sight."""
+        visible = self._visible(is_map=is_map)
         return [
             "".join(
                 self._mark((y, x)) if visible is None or (y, x) in visible else UNSEEN
@@ -349,24 +345,24 @@ class Maze(Environment):
             for y in range(self.grid.height)
         ]
 
-    def _visible(self, *, remembered: bool) -> set[Cell] | None:
+    def _visible(self, *, is_map: bool) -> set[Cell] | None:
         """Return the cells that the map shows; None stands for all cells."""
         if self.task.level in HAS_ALL_IN_SIGHT or self.now.cell == self.grid.exit:
             return None
-        return self.seen if self.task.level == 2 or remembered else self._in_sight()
+        return self.seen if self.task.level == 2 or is_map else self._in_sight()
 
     def _mark(self, cell: Cell) -> str:
         mark = self.grid.at(cell)
         if cell == self.now.cell:
             return PLAYER
-        return FLOOR if mark in self.now.keys or cell in self.now.opened else mark
+        return FLOOR if mark in self.now.keys or cell in self.now.open_doors else mark
 
     def _with_trail(self, rows: Sequence[str]) -> list[str]:
         """Return the rows of the map in the marks of the picture, which has some more."""
         marks = [list(row) for row in rows]
         for y, x in self.trail:
             marks[y][x] = picture.TRAIL if marks[y][x] == FLOOR else marks[y][x]
-        for y, x in self.now.opened:
+        for y, x in self.now.open_doors:
             door = picture.OPEN_DOOR[self.grid.doors[y, x]]
             marks[y][x] = door if marks[y][x] in (FLOOR, picture.TRAIL) else marks[y][x]
         y, x = self.now.cell
@@ -398,11 +394,7 @@ class Maze(Environment):
         return ", ".join(f"key {key}" for key in sorted(self.now.keys)) or "no key"
 
 
-def _where(direction: str) -> str:
-    return {"up": "above you", "down": "below you"}.get(direction, f"on your {direction}")
-
-
-def _spec(name: str) -> ToolSpec:
+def _tool_spec(name: str) -> ToolSpec:
     description = (getattr(Maze, name).__doc__ or "").strip()
     return ToolSpec(
         name=name,

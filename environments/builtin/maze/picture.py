@@ -47,9 +47,8 @@ def picture(rows: Sequence[str]) -> ImageBlock:
         tiles = [
             lines[_in_front(rows, y, x) if mark == WALL else mark] for x, mark in enumerate(row)
         ]
-        pixels += map(
-            b"".join, zip(*tiles, strict=True)
-        )  # pasting tiles would give up the interpreter for each of them
+        # pasting tiles would give up the interpreter for each of them
+        pixels += map(b"".join, zip(*tiles, strict=True))
     canvas = Image.frombytes("P", (len(rows[0]) * TILE, len(rows) * TILE), b"".join(pixels))
     canvas.putpalette(palette)
     out = io.BytesIO()
@@ -69,7 +68,7 @@ def _tiles() -> tuple[dict[str, list[bytes]], list[int]]:
     marks += [*PLAYER_ON_KEY.values(), *OPEN_DOOR.values()]
     sheet = Image.new("RGB", (TILE * FINE * len(marks), TILE * FINE), PAPER)
     for number, mark in enumerate(marks):
-        sheet.paste(_drawn(mark), (number * TILE * FINE, 0))
+        sheet.paste(_tile(mark), (number * TILE * FINE, 0))
     small = sheet.reduce(FINE).quantize(256, dither=Image.Dither.NONE)
     pixels, width = small.tobytes(), TILE * len(marks)
     starts = range(0, TILE * width, width)
@@ -80,7 +79,7 @@ def _tiles() -> tuple[dict[str, list[bytes]], list[int]]:
     return lines, small.getpalette() or []
 
 
-def _drawn(mark: str) -> Image.Image:
+def _tile(mark: str) -> Image.Image:
     """Return a tile at FINE times its size. Coordinates below are thirty-seconds of its side."""
     side = TILE * FINE
     tile = Image.new("RGB", (side, side), PAPER)

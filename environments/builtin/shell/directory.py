@@ -50,7 +50,7 @@ def write(files: Mapping[str, str]) -> bytes:
 
 def read(archive: bytes) -> Directory:
     """Return the content of the archive. Raises: BadArchive."""
-    found, at = Directory(), 0
+    directory, at = Directory(), 0
     while (header := archive[at : at + _BLOCK_BYTES]).strip(b"\0"):
         if len(header) < _BLOCK_BYTES:
             raise BadArchive("a header is cut short")
@@ -59,21 +59,24 @@ def read(archive: bytes) -> Directory:
         content = archive[at : at + size]
         if len(content) < size:
             raise BadArchive("a file is cut short")
-        _add(found, header, content)
+        _add(directory, header, content)
         at += -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
-    return found
+    return directory
 
 
-def _add(found: Directory, header: bytes, content: bytes) -> None:
+def _add(directory: Directory, header: bytes, content: bytes) -> None:
     kind, path = header[156:157], _path(header)
     if kind == _FILE:
-        found.files[path] = File(content, is_executable=bool(_number(header[100:108]) & 0o100))
-    elif kind == _HARD_LINK and (other := _text(header[157:257]).removeprefix("./")) in found.files:
-        found.files[path] = found.files[other]
+        directory.files[path] = File(content, is_executable=bool(_number(header[100:108]) & 0o100))
+    elif (
+        kind == _HARD_LINK
+        and (other := _text(header[157:257]).removeprefix("./")) in directory.files
+    ):
+        directory.files[path] = directory.files[other]
     elif kind == _LINK:
-        found.links[path] = _text(header[157:257])
+        directory.links[path] = _text(header[157:257])
     elif kind == _FOLDER:
-        found.folders.add(path.rstrip("/"))
+        directory.folders.add(path.rstrip("/"))
     elif kind != _FIFO:
         raise BadArchive(f"an entry is of kind {kind!r}")
 

@@ -151,13 +151,13 @@ class Shell(Environment):
 
     def save(self) -> bytes:
         """Return the directory and what was counted, so that no command has to be run again."""
-        counted = json.dumps([self.steps_left, self.penalties, self.earned, self.last_command])
-        return counted.encode() + b"\n" + zlib.compress(self.archive, 1)
+        counts = json.dumps([self.steps_left, self.penalties, self.earned, self.last_command])
+        return counts.encode() + b"\n" + zlib.compress(self.archive, 1)
 
     def load(self, state: bytes) -> None:
         """Go on where `save` was called."""
-        counted, _, archive = state.partition(b"\n")
-        self.steps_left, self.penalties, self.earned, self.last_command = json.loads(counted)
+        counts, _, archive = state.partition(b"\n")
+        self.steps_left, self.penalties, self.earned, self.last_command = json.loads(counts)
         self.archive = zlib.decompress(archive)
         self.directory = directory.read(self.archive)
         self.progress = self._share_reached()
@@ -183,15 +183,12 @@ class Shell(Environment):
 
     def get_prompt(self) -> Blocks:
         text = (
-            f"{self.task.instruction}\n\n"
-            "You are in the directory /work. Use the tools `bash` and `read_file`; together you "
-            "may call them "
-            f"{self.task.max_steps} times. When you are done, call `submit`. Every command starts "
-            "in /work with a new "
-            "shell: files stay, variables, the current directory and background processes do not. "
-            "There is no network "
-            "and no /proc. A command that takes over 15 s, or leaves over 2 MB of files, is "
-            "stopped and undone."
+            f"{self.task.instruction}\n\nYou are in the directory /work. Use the tools `bash` and "
+            f"`read_file`; together you may call them {self.task.max_steps} times. When you are "
+            "done, call `submit`. Every command starts in /work with a new shell: files stay, "
+            "variables, the current directory and background processes do not. There is no "
+            "network and no /proc. A command that takes over 15 s, or leaves over 2 MB of files, "
+            "is stopped and undone."
         )
         return [TextBlock(text=text)]
 
@@ -209,9 +206,9 @@ class Shell(Environment):
                 "The command contains a NUL character, which bash cannot take; write \\0 for "
                 "printf instead."
             )
-        if found := _FORBIDDEN_COMMAND.search(command):
+        if match := _FORBIDDEN_COMMAND.search(command):
             return self._step(
-                f"{found[1]} is blocked: there is no network, and no other rights.", BLOCKED
+                f"{match[1]} is blocked: there is no network, and no other rights.", BLOCKED
             )
         before = self.archive
         text, penalty = self._run(command)
@@ -238,13 +235,15 @@ class Shell(Environment):
     def submit(self) -> ToolOutput:
         """Say that the chore is done. Ends the episode."""
         faults = self._faults()
-        told = "; ".join(f"{what}: {_listed(paths)}" for what, paths in faults.items())
-        text = f"Not done. {told[:1].upper()}{told[1:]}." if told else "Done, all of it."
+        text = "Done, all of it."
+        if faults:
+            sentence = "; ".join(f"{what}: {_listing(paths)}" for what, paths in faults.items())
+            text = f"Not done. {sentence[:1].upper()}{sentence[1:]}."
         goals = len(self.task.goals)
         return ToolOutput(
             blocks=[TextBlock(text=text)],
             metadata={"goals": goals, "reached": round(self._share_reached() * goals)},
-            reward=0.0 if told else FINISH,
+            reward=0.0 if faults else FINISH,
             finished=True,
         )
 
@@ -254,11 +253,11 @@ class Shell(Environment):
     def exploits(self) -> Mapping[str, Calls]:
         paths = [shlex.quote(goal.path) for goal in self.task.goals]
         empty = "; ".join(f"mkdir -p $(dirname {path}) && printf x > {path}" for path in paths)
-        done = bank.solution_of(self.task_spec)
+        solution = bank.solution_of(self.task_spec)
         return {
             "files without the right content": [("bash", {"command": empty}), ("submit", {})],
             "done and undone": [
-                ("bash", {"command": done}),
+                ("bash", {"command": solution}),
                 ("bash", {"command": "rm -r ./*"}),
                 ("submit", {}),
             ],
@@ -272,13 +271,13 @@ class Shell(Environment):
         ran = self.sandbox.run(["sh", "-c", _SCRIPT, "sh", command], self.archive)
         output = _cut(ran.stderr.decode(errors="replace"), is_cut=ran.is_cut)
         try:
-            left = directory.read(ran.stdout)
+            files = directory.read(ran.stdout)
             reason = ran.stopped or ("" if ran.stdout else "it ended the shell around it")
         except directory.BadArchive as error:
             reason = ran.stopped or f"its directory cannot be read: {error}"
         if reason:
             return f"{output}\n(Stopped and undone: {reason}.)".lstrip("\n"), BLOCKED
-        self.archive, self.directory = ran.stdout, left
+        self.archive, self.directory = ran.stdout, files
         status = f"(exit status {ran.status})" if ran.status else ""
         text = "\n".join(filter(None, (output, status))) or "(no output)"
         return text, WASTE if ran.status == _NOT_FOUND else 0.0
@@ -286,14 +285,14 @@ class Shell(Environment):
     def _faults(self) -> dict[str, list[str]]:
         """Return the paths that are not as they have to be in the end, by what is wrong with them."""
         start, files = directory.read(directory.write(self.task.files)).files, self.directory.files
-        found = {
+        faults = {
             "not right": [goal.path for goal in self.task.goals if not self._is_reached(goal)],
             "changed, but had to stay": [
                 path for path in self.task.keep if files.get(path) != start.get(path)
             ],
             "still there": [path for path in self.task.gone if path in files],
         }
-        return {what: paths for what, paths in found.items() if paths}
+        return {what: paths for what, paths in faults.items() if paths}
 
     def _step(self, text: str, penalty: float = 0.0) -> ToolOutput:
         """Return the output of a step, with the reward for its changes; the last one pays what `submit` would."""
@@ -302,7 +301,8 @@ class Shell(Environment):
         self.progress = self._share_reached()
         reward = round(PROGRESS * self.progress - self.penalties - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
-        goals, reached = len(self.task.goals), round(self.progress * len(self.task.goals))
+        goals = len(self.task.goals)
+        goals_reached = round(self.progress * goals)
         end = (
             f"Steps left: {self.steps_left}."
             if self.steps_left
@@ -311,8 +311,10 @@ class Shell(Environment):
         if not self.steps_left and not self._faults():
             reward, end = round(reward + FINISH, 6), f"{end} Done, all of it."
         return ToolOutput(
-            blocks=[TextBlock(text=f"{text}\n\n[Sub-goals reached: {reached} of {goals}. {end}]")],
-            metadata={"goals": goals, "reached": reached, "steps_left": self.steps_left},
+            blocks=[
+                TextBlock(text=f"{text}\n\n[Sub-goals reached: {goals_reached} of {goals}. {end}]")
+            ],
+            metadata={"goals": goals, "reached": goals_reached, "steps_left": self.steps_left},
             reward=reward,
             finished=not self.steps_left,
         )
@@ -321,17 +323,17 @@ class Shell(Environment):
         return sum(map(self._is_reached, self.task.goals)) / len(self.task.goals)
 
     def _is_reached(self, goal: Goal) -> bool:
-        if self._text(goal.path) != _settled(goal.text):
+        if self._text(goal.path) != _normalized(goal.text):
             return False
         return goal.is_executable in (None, self.directory.files[goal.path].is_executable)
 
     def _text(self, path: str) -> str | None:
         """Return the normalized content of a file, or None if there is no such file."""
         file = self.directory.files.get(path)
-        return None if file is None else _settled(file.content.decode(errors="replace"))
+        return None if file is None else _normalized(file.content.decode(errors="replace"))
 
 
-def _settled(text: str) -> str:
+def _normalized(text: str) -> str:
     """Return `text` without trailing white space in each line and at its end."""
     return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
 
@@ -342,5 +344,5 @@ def _cut(text: str, *, is_cut: bool = False) -> str:
     return text.rstrip("\n")
 
 
-def _listed(paths: list[str]) -> str:
+def _listing(paths: list[str]) -> str:
     return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

@@ -56,36 +56,36 @@ class Page:
     """Controls in order of appearance; the number of a control is its position, from 1."""
 
     def __post_init__(self) -> None:
-        found = [part for row in self.rows for part in row if not isinstance(part, str)]
-        object.__setattr__(self, "controls", found)
+        controls = [part for row in self.rows for part in row if not isinstance(part, str)]
+        object.__setattr__(self, "controls", controls)
 
     @property
     def fields(self) -> list[Field]:
         return [control for control in self.controls if isinstance(control, Field)]
 
-    def text(self, url: str, typed: Mapping[str, str]) -> str:
-        """Return the page as text; `typed` replaces what the site put in its fields."""
+    def text(self, url: str, values: Mapping[str, str]) -> str:
+        """Return the page as text; `values` replaces what the site put in its fields."""
         numbers = iter(range(1, len(self.controls) + 1))
-        lines = ["  ".join(_part_text(part, numbers, typed) for part in row) for row in self.rows]
+        lines = ["  ".join(_part_text(part, numbers, values) for part in row) for row in self.rows]
         return "\n".join([self.title, url, "", *lines])
 
     def clickable(self, target: str) -> Link | Button:
         """Return the link or button with that number or text. Raises: ToolError naming what the page has."""
-        found = self._find(
+        match = self._find(
             target, [control for control in self.controls if not isinstance(control, Field)]
         )
-        if isinstance(found, Field):
-            raise ToolError(f"{found.label!r} is a field; use `type` to fill it in.")
-        return found
+        if isinstance(match, Field):
+            raise ToolError(f"{match.label!r} is a field; use `type` to fill it in.")
+        return match
 
     def field(self, target: str) -> Field:
         """Return the field with that number or label. Raises: ToolError naming the fields of the page."""
-        found = self._find(target, self.fields)
-        if not isinstance(found, Field):
+        control = self._find(target, self.fields)
+        if not isinstance(control, Field):
             raise ToolError(
-                f"{found.label!r} isn't a field; use `click` for it. {self._listing(self.fields)}"
+                f"{control.label!r} isn't a field; use `click` for it. {self._listing(self.fields)}"
             )
-        return found
+        return control
 
     def _find(self, target: str, among: Sequence[Control]) -> Control:
         """Find a control by number, or one of `among` by text: the whole label, else the only one that has it."""
@@ -96,25 +96,27 @@ class Page:
             raise ToolError(
                 f"There is no number {shorten(number, 20)} on this page. {self._listing(among)}"
             )
-        wanted = target.strip().casefold()
-        exact = [one for one in among if one.label.casefold() == wanted]
-        found = exact or [one for one in among if wanted and wanted in one.label.casefold()]
-        if not found:
+        label = target.strip().casefold()
+        exact = [control for control in among if control.label.casefold() == label]
+        matches = exact or [
+            control for control in among if label and label in control.label.casefold()
+        ]
+        if not matches:
             raise ToolError(
                 f"There is no {shorten(target, 80)!r} on this page. {self._listing(among)}"
             )
-        if len(set(found)) > 1:
+        if len(set(matches)) > 1:
             raise ToolError(
                 f"{shorten(target, 80)!r} fits several; name one by its number. "
-                f"{self._listing(found)}"
+                f"{self._listing(matches)}"
             )
-        return found[0]
+        return matches[0]
 
     def _listing(self, among: Sequence[Control]) -> str:
         if not among:
             return "It has no field to fill in."
-        listed = [_label(one, self.controls.index(one) + 1) for one in among]
-        return shorten(f"It has: {', '.join(listed)}.", MAX_LISTING_CHARACTERS)
+        labels = [_label(control, self.controls.index(control) + 1) for control in among]
+        return shorten(f"It has: {', '.join(labels)}.", MAX_LISTING_CHARACTERS)
 
 
 def _label(control: Control, number: int) -> str:
@@ -122,11 +124,11 @@ def _label(control: Control, number: int) -> str:
     return f"{marks[0]}{number}{marks[1]} {control.label}"
 
 
-def _part_text(part: Part, numbers: Iterator[int], typed: Mapping[str, str]) -> str:
+def _part_text(part: Part, numbers: Iterator[int], values: Mapping[str, str]) -> str:
     if isinstance(part, str):
         return part
     label = _label(part, next(numbers))
     if not isinstance(part, Field):
         return label
     choices = f" ({' | '.join(part.choices)})" if part.choices else ""
-    return f"{label}{choices}: {typed.get(part.name, part.value) or '____'}"
+    return f"{label}{choices}: {values.get(part.name, part.value) or '____'}"

@@ -17,7 +17,7 @@ from environments.builtin.web.stock import DEPARTMENTS, SHIPPING, TOPICS, Item, 
 
 HOST = "http://harbourpine.example"
 YES_NO = ("yes", "no")
-Done = tuple[str, str]
+Outcome = tuple[str, str]
 """Address to which a button leads, and the first line of the page there."""
 
 
@@ -33,7 +33,7 @@ class Site:
         self.cancelled: set[int] = set()
         self.has_written = False
         """Only one message is accepted; otherwise writing under every topic would reach the right one."""
-        self.done: set[str] = set()
+        self.events: set[str] = set()
         """Events so far, as sentences."""
 
     def facts(self) -> set[str]:
@@ -45,7 +45,7 @@ class Site:
             if self.cancelled
             else set()
         )
-        return self.done | now
+        return self.events | now
 
     def _lines(self) -> str:
         names = sorted((self.stock.items[slug].name, count) for slug, count in self.cart.items())
@@ -56,7 +56,7 @@ class Site:
     def page(self, url: str) -> Page:
         """Return the page at `url`; for an unknown path, a page that says so."""
         address = urlsplit(url)
-        self.done.add(f"opened {address.path}")
+        self.events.add(f"opened {address.path}")
         query = {name: values[0] for name, values in parse_qs(address.query).items()}
         first, _, rest = address.path.strip("/").partition("/")
         make: dict[str, Callable[[str, dict[str, str]], tuple[str, list[Row]] | None]] = {
@@ -72,8 +72,9 @@ class Site:
             "account": self._account,
             "thanks": self._thanks,
         }
-        title, rows = (make[first](rest, query) if first in make else None) or self._missing(
-            address.path
+        title, rows = (make[first](rest, query) if first in make else None) or (
+            "Page not found",
+            [[f"There is nothing at {address.path}. The links above lead on."]],
         )
         return Page(f"Harbour & Pine - {title}", [*self._head(), [f"# {title}"], *rows])
 
@@ -89,9 +90,6 @@ class Site:
         }
         search: Row = [Field("q", "Search the shop"), Button("Search", "search")]
         return [tuple(Link(label, url) for label, url in links.items()), search, [""]]
-
-    def _missing(self, path: str) -> tuple[str, list[Row]]:
-        return "Page not found", [[f"There is nothing at {path}. The links above lead on."]]
 
     def _home(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
         return "Things for the house, made slowly", [
@@ -152,13 +150,13 @@ class Site:
 
     def _search(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
         words = query.get("q", "").casefold().split()
-        found = [
+        items = [
             item
             for item in self.stock.items.values()
             if words and all(word in item.name.casefold() for word in words)
         ]
         title = f"Search for {query.get('q', '')!r}"
-        return title, [[f"{len(found)} found."], *(self._line(item) for item in found)]
+        return title, [[f"{len(items)} found."], *(self._line(item) for item in items)]
 
     def _cart(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
         if not self.cart:
@@ -249,8 +247,8 @@ class Site:
         if kind == "orders":
             orders = self.stock.orders.values()
             return "Your orders", [
-                [Link(f"Order {one.number}", f"/account/orders/{one.number}"), one.date]
-                for one in orders
+                [Link(f"Order {order.number}", f"/account/orders/{order.number}"), order.date]
+                for order in orders
             ]
         if rest:
             return None
@@ -287,10 +285,10 @@ class Site:
 
     # --- buttons ---
 
-    def submit(self, action: str, values: Mapping[str, str]) -> Done | str:
+    def submit(self, action: str, values: Mapping[str, str]) -> Outcome | str:
         """Do what a button says with the page's fields; a text alone says why it was not done."""
         name, _, rest = action.partition(" ")
-        todo: dict[str, Callable[[str, Mapping[str, str]], Done | str]] = {
+        todo: dict[str, Callable[[str, Mapping[str, str]], Outcome | str]] = {
             "search": lambda rest, values: (f"/search?q={quote_plus(values['q'])}", ""),
             "add": self._add,
             "remove": self._remove,
@@ -304,67 +302,69 @@ class Site:
         }
         return todo[name](rest, {name: value.strip() for name, value in values.items()})
 
-    def _add(self, slug: str, values: Mapping[str, str]) -> Done | str:
-        item, wanted = self.stock.items[slug], values["quantity"]
-        if not wanted.isdecimal() or not 1 <= int(wanted) <= item.stock - self.cart.get(slug, 0):
+    def _add(self, slug: str, values: Mapping[str, str]) -> Outcome | str:
+        item, quantity = self.stock.items[slug], values["quantity"]
+        if not quantity.isdecimal() or not 1 <= int(quantity) <= item.stock - self.cart.get(
+            slug, 0
+        ):
             return (
-                f"Quantity {wanted or 'none'} is not possible; "
+                f"Quantity {quantity or 'none'} is not possible; "
                 f"{item.stock - self.cart.get(slug, 0)} can be added."
             )
-        self.cart[slug] = self.cart.get(slug, 0) + int(wanted)
-        return "/cart", f"{wanted} x {item.name} is in your cart."
+        self.cart[slug] = self.cart.get(slug, 0) + int(quantity)
+        return "/cart", f"{quantity} x {item.name} is in your cart."
 
-    def _remove(self, slug: str, values: Mapping[str, str]) -> Done:
+    def _remove(self, slug: str, values: Mapping[str, str]) -> Outcome:
         self.cart.pop(slug, None)
         return "/cart", f"{self.stock.items[slug].name} is no longer in your cart."
 
-    def _apply(self, rest: str, values: Mapping[str, str]) -> Done | str:
+    def _apply(self, rest: str, values: Mapping[str, str]) -> Outcome | str:
         if values["code"].upper() != self.stock.coupon:
             return f"The coupon {values['code'] or '(none)'} is not valid."
         self.coupon = self.stock.coupon
-        self.done.add(f"coupon {self.coupon}")
+        self.events.add(f"coupon {self.coupon}")
         return "/cart", f"Coupon {self.coupon}: {self.stock.coupon_percent}% off."
 
-    def _place(self, rest: str, values: Mapping[str, str]) -> Done | str:
+    def _place(self, rest: str, values: Mapping[str, str]) -> Outcome | str:
         if not values["name"] or not values["city"]:
             return "Please fill in Name and City."
         coupon = f" with {self.coupon}" if self.coupon else ""
         to = f"{values['name']}, {values['city']}"
-        self.done.add(f"ordered: {self._lines()} by {values['shipping']} to {to}{coupon}")
+        self.events.add(f"ordered: {self._lines()} by {values['shipping']} to {to}{coupon}")
         self.cart, self.coupon = {}, ""
         return "/thanks", "Your order is placed."
 
-    def _sign(self, way: str, values: Mapping[str, str]) -> Done | str:
+    def _sign(self, way: str, values: Mapping[str, str]) -> Outcome | str:
         if way == "out":
             self.is_signed_in = False
             return "/", "You are signed out."
         if (values["user"].lower(), values["password"]) != (self.stock.user, self.stock.password):
             return "This user and password do not fit."
         self.is_signed_in = True
-        self.done.add(f"signed in as {self.stock.user}")
+        self.events.add(f"signed in as {self.stock.user}")
         return "/account", "You are signed in."
 
-    def _save(self, rest: str, values: Mapping[str, str]) -> Done | str:
+    def _save(self, rest: str, values: Mapping[str, str]) -> Outcome | str:
         if not values["city"]:
             return "Please fill in City."
         self.profile = {name: values[name] for name in self.profile}
         return "/account", "Your profile is saved."
 
-    def _cancel(self, number: str, values: Mapping[str, str]) -> Done:
+    def _cancel(self, number: str, values: Mapping[str, str]) -> Outcome:
         self.cancelled.add(int(number))
         return f"/account/orders/{number}", f"Order {number} is cancelled."
 
-    def _send(self, rest: str, values: Mapping[str, str]) -> Done | str:
+    def _send(self, rest: str, values: Mapping[str, str]) -> Outcome | str:
         if not values["topic"] or not values["message"]:
             return "Please choose a Topic and write a Message."
         if self.has_written:
             return "You have written to us already; we answer your first message."
         self.has_written = True
-        self.done.add(f"wrote about {values['topic']}, order {values['order'] or 'none'}")
+        self.events.add(f"wrote about {values['topic']}, order {values['order'] or 'none'}")
         return "/thanks", "Your message is sent."
 
-    def _rate(self, slug: str, values: Mapping[str, str]) -> Done | str:
+    def _rate(self, slug: str, values: Mapping[str, str]) -> Outcome | str:
         if not values["stars"]:
             return "Please choose how many Stars."
-        self.done.add(f"rated {self.stock.items[slug].name}: {values['stars']}")
+        self.events.add(f"rated {self.stock.items[slug].name}: {values['stars']}")
         return f"/item/{slug}", "Thank you for the rating."

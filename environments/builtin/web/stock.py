@@ -159,10 +159,10 @@ def _items(random: Random, department: str) -> list[Item]:
     and one best."""
     kinds = random.sample(DEPARTMENTS[department], 6)
     prices, ratings = random.sample(range(8, 180), 6), random.sample(range(31, 50), 6)
-    found = []
+    stock = []
     for kind, price, rating in zip(kinds, prices, ratings, strict=True):
         name = f"{random.choice(MATERIALS[department])} {kind}"
-        found.append(
+        stock.append(
             Item(
                 slug=name.lower().replace(" ", "-"),
                 name=name,
@@ -175,23 +175,23 @@ def _items(random: Random, department: str) -> list[Item]:
                 weight_grams=random.randint(2, 90) * 50,
             )
         )
-    return found
+    return stock
 
 
 def _orders(random: Random, items: list[Item]) -> list[PastOrder]:
     """Return five orders with different things in them: each item names one order."""
-    picked = random.sample(items, 10)
+    sample = random.sample(items, 10)
     statuses = ["in preparation", "in preparation", "on its way", "delivered", "delivered"]
     random.shuffle(statuses)
-    found, number = [], random.randint(1000, 8000)
+    orders, number = [], random.randint(1000, 8000)
     for place, month in enumerate(sorted(random.sample(range(len(MONTHS)), 5))):
         number += random.randint(3, 90)
         lines = tuple(
-            (item.name, random.randint(1, 3)) for item in picked[2 * place : 2 * place + 2]
+            (item.name, random.randint(1, 3)) for item in sample[2 * place : 2 * place + 2]
         )
         total = sum(
-            item.price * count for item, (_, count) in zip(picked[2 * place :], lines, strict=False)
+            item.price * count for item, (_, count) in zip(sample[2 * place :], lines, strict=False)
         )
         date = f"{random.randint(1, 28)} {MONTHS[month]}"
-        found.append(PastOrder(number, date, lines, total, statuses[place]))
-    return found
+        orders.append(PastOrder(number, date, lines, total, statuses[place]))
+    return orders

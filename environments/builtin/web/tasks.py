@@ -47,11 +47,11 @@ def task(split: str, index: int) -> dict[str, Any]:
     }
 
 
-def _sold(random: Random, stock: Stock) -> Item:
+def _item_in_stock(random: Random, stock: Stock) -> Item:
     return random.choice([item for item in stock.items.values() if item.stock])
 
 
-def _ordered(random: Random, lines: str, coupon: str = "") -> tuple[str, str]:
+def _delivery(random: Random, lines: str, coupon: str = "") -> tuple[str, str]:
     """Return how an order is to be sent, in the words of the goal and of the site."""
     person, city, way = random.choice(PEOPLE), random.choice(CITIES), random.choice(SHIPPING)
     with_coupon = f" with {coupon}" if coupon else ""
@@ -62,23 +62,23 @@ def _ordered(random: Random, lines: str, coupon: str = "") -> tuple[str, str]:
 
 
 def _buy(random: Random, stock: Stock) -> Goal:
-    item, count = _sold(random, stock), random.randint(1, 4)
+    item, count = _item_in_stock(random, stock), random.randint(1, 4)
     line = f"{count} x {item.name}"
-    how, ordered = _ordered(random, line)
-    milestones = [f"opened /item/{item.slug}", f"cart: {line}", "opened /checkout", ordered]
+    how, order = _delivery(random, line)
+    milestones = [f"opened /item/{item.slug}", f"cart: {line}", "opened /checkout", order]
     return Goal(f"Order {line} {how}.", milestones, 10)
 
 
 def _buy_cheapest(random: Random, stock: Stock) -> Goal:
-    department = _sold(random, stock).department
-    item = min((one for one in stock.of(department) if one.stock), key=lambda one: one.price)
+    department = _item_in_stock(random, stock).department
+    item = min((item for item in stock.of(department) if item.stock), key=lambda item: item.price)
     line = f"1 x {item.name}"
-    how, ordered = _ordered(random, line)
+    how, order = _delivery(random, line)
     milestones = [
         f"opened /shop/{department}",
         f"opened /item/{item.slug}",
         f"cart: {line}",
-        ordered,
+        order,
     ]
     return Goal(
         f"Order the cheapest thing in {department} that is in stock, one of it, {how}.",
@@ -88,18 +88,18 @@ def _buy_cheapest(random: Random, stock: Stock) -> Goal:
 
 
 def _buy_with_coupon(random: Random, stock: Stock) -> Goal:
-    item = _sold(random, stock)
+    item = _item_in_stock(random, stock)
     line = f"1 x {item.name}"
-    how, ordered = _ordered(random, line, stock.coupon)
-    milestones = ["opened /news", f"cart: {line}", f"coupon {stock.coupon}", ordered]
+    how, order = _delivery(random, line, stock.coupon)
+    milestones = ["opened /news", f"cart: {line}", f"coupon {stock.coupon}", order]
     return Goal(f"Order {line} {how}, and use the coupon of this month.", milestones, 13)
 
 
 def _fill_cart(random: Random, stock: Stock) -> Goal:
-    one, other = random.sample([item for item in stock.items.values() if item.stock], 2)
-    counts = {one.name: random.randint(1, 3), other.name: random.randint(1, 3)}
+    first, second = random.sample([item for item in stock.items.values() if item.stock], 2)
+    counts = {first.name: random.randint(1, 3), second.name: random.randint(1, 3)}
     lines = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
-    milestones = [f"opened /item/{one.slug}", f"opened /item/{other.slug}", f"cart: {lines}"]
+    milestones = [f"opened /item/{first.slug}", f"opened /item/{second.slug}", f"cart: {lines}"]
     return Goal(f"Have exactly this in the cart: {lines}.", milestones, 9)
 
 
@@ -128,9 +128,9 @@ def _compare(random: Random, stock: Stock) -> Goal:
     department = random.choice(list(stock.warranty_years))
     items = stock.of(department)
     answers = {
-        "has the best rating": max(items, key=lambda one: one.rating),
-        "costs the most": max(items, key=lambda one: one.price),
-        "costs the least": min(items, key=lambda one: one.price),
+        "has the best rating": max(items, key=lambda item: item.rating),
+        "costs the most": max(items, key=lambda item: item.price),
+        "costs the least": min(items, key=lambda item: item.price),
     }
     what = random.choice(list(answers))
     text = f"Which thing in {department} {what}, sold out or not? Answer with its name."
@@ -166,7 +166,7 @@ def _look_up_order(random: Random, stock: Stock) -> Goal:
 
 
 def _cancel_order(random: Random, stock: Stock) -> Goal:
-    order = random.choice([one for one in stock.orders.values() if one.status == "in preparation"])
+    order = random.choice([row for row in stock.orders.values() if row.status == "in preparation"])
     name, _ = random.choice(order.lines)
     milestones = [
         f"signed in as {stock.user}",
@@ -208,7 +208,17 @@ def _rate(random: Random, stock: Stock) -> Goal:
 
 
 GOALS: list[Callable[[Random, Stock], Goal]] = [
-    *(_read_help, _buy, _compare, _look_up_order, _fill_cart, _write),
-    *(_buy_cheapest, _inspect, _cancel_order, _rate, _buy_with_coupon, _change_profile),
+    _read_help,
+    _buy,
+    _compare,
+    _look_up_order,
+    _fill_cart,
+    _write,
+    _buy_cheapest,
+    _inspect,
+    _cancel_order,
+    _rate,
+    _buy_with_coupon,
+    _change_profile,
 ]
 """Every kind of goal. Adding or removing one changes all tasks."""

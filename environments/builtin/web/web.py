@@ -188,33 +188,33 @@ class Web(Environment):
     @tool
     async def click(self, params: Target) -> ToolOutput:
         """Click a link or a button, by its number or its text."""
-        found = self.page.clickable(params.target)
-        if isinstance(found, Link):
-            self._go(urljoin(self.url, found.url))
+        control = self.page.clickable(params.target)
+        if isinstance(control, Link):
+            self._go(urljoin(self.url, control.url))
             return self._observation()
         values = {field.name: self.typed.get(field.name, field.value) for field in self.page.fields}
-        done = self.site.submit(found.action, values)
-        if isinstance(done, str):
-            self.notice = done
+        result = self.site.submit(control.action, values)
+        if isinstance(result, str):
+            self.notice = result
         else:
-            self._go(urljoin(self.url, done[0]))
-            self.notice = done[1]
+            self._go(urljoin(self.url, result[0]))
+            self.notice = result[1]
         return self._observation()
 
     @tool
     async def type(self, params: Typing) -> ToolOutput:
         """Fill in a field, by its number or its label. Replaces what it contained; nothing is sent before a click."""
-        found = self.page.field(params.field)
+        field = self.page.field(params.field)
         text = params.text.strip()
-        if found.choices:
-            chosen = [choice for choice in found.choices if choice.casefold() == text.casefold()]
-            if not chosen:
-                offered = ", ".join(found.choices)
+        if field.choices:
+            matches = [choice for choice in field.choices if choice.casefold() == text.casefold()]
+            if not matches:
+                choices = ", ".join(field.choices)
                 raise ToolError(
-                    f"{found.label} cannot be {shorten(text, 80)!r}; choose one of: {offered}."
+                    f"{field.label} cannot be {shorten(text, 80)!r}; choose one of: {choices}."
                 )
-            text = chosen[0]
-        self.typed[found.name] = text
+            text = matches[0]
+        self.typed[field.name] = text
         return self._observation()
 
     @tool
@@ -270,25 +270,21 @@ class Web(Environment):
         self.steps_taken += steps
         self.page = self.site.page(self.url)
         reward, is_reached = self._reward()
-        left = self.task.max_steps - self.steps_taken
-        ending = (
-            "The goal is reached."
-            if is_reached
-            else f"Steps left: {left}."
-            if left
-            else "No step is left."
-        )
+        remaining = self.task.max_steps - self.steps_taken
+        ending = f"Steps left: {remaining}." if remaining else "No step is left."
+        if is_reached:
+            ending = "The goal is reached."
         notice, self.notice = f"* {self.notice}\n\n" if self.notice else "", ""
         text = f"{notice}{self.page.text(self.url, self.typed)}\n\n{ending}"
         return ToolOutput(
-            blocks=[TextBlock(text=text)], reward=reward, finished=is_reached or not left
+            blocks=[TextBlock(text=text)], reward=reward, finished=is_reached or not remaining
         )
 
     def _reward(self) -> tuple[float, bool]:
         """Return the reward for newly reached milestones, and whether the goal is among them."""
         facts, milestones = self.site.facts(), self.task.milestones
         self.reached |= facts & set(milestones)
-        is_reached = not self.task.answer and self._is_goal_reached(facts)
+        is_reached = not self.task.answer and milestones[-1] in facts
         on_the_way = set(milestones if self.task.answer else milestones[:-1])
         due = (
             1.0
@@ -298,9 +294,6 @@ class Web(Environment):
         reward = round(due - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
         return reward, is_reached
-
-    def _is_goal_reached(self, facts: set[str]) -> bool:
-        return self.task.milestones[-1] in facts
 
 
 def plain(text: str) -> str:

@@ -29,20 +29,20 @@ _MAX_DRAWS = 400
 
 def tasks(split: str) -> list[dict[str, Any]]:
     """Return every task of the split, in order: dicts as `Task` of `code.py` describes them."""
-    return [{**task} for task in _made(split)]
+    return [{**task} for task in _tasks(split)]
 
 
 @cache
-def _made(split: str) -> list[dict[str, Any]]:
+def _tasks(split: str) -> list[dict[str, Any]]:
     """Make the tasks once in a process: a split may be listed often, and its puzzles take 1 ms
     each."""
-    seen: set[str] = set()
-    return [_task(split, index, seen) for index in range(COUNTS[split])]
+    texts: set[str] = set()
+    return [_task(split, index, texts) for index in range(COUNTS[split])]
 
 
 def kinds_of(split: str) -> list[tuple[int, Kind]]:
     """Return the kinds of puzzles of a split, each with its difficulty."""
-    return [one for one in KINDS if split == "test" or _topic(one[1]) not in TEST_TOPICS]
+    return [entry for entry in KINDS if split == "test" or _topic(entry[1]) not in TEST_TOPICS]
 
 
 def _topic(kind: Kind) -> str:
@@ -56,18 +56,18 @@ def _split_of(text: str) -> str:
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
-def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
+def _task(split: str, index: int, texts: set[str]) -> dict[str, Any]:
     """Return the task at `index`: its generator's first draw that belongs to the split and is not
-    in `seen` yet."""
+    in `texts` yet."""
     random, kinds = Random(f"code/{split}/{index}"), kinds_of(split)
     while True:
         difficulty, kind = random.choice(kinds)
         puzzle = kind(random)
-        if puzzle.text in seen or _split_of(puzzle.text) != split:
+        if puzzle.text in texts or _split_of(puzzle.text) != split:
             continue
         cases = _cases(puzzle, random)
         if cases is not None:
-            seen.add(puzzle.text)
+            texts.add(puzzle.text)
             name = puzzle.signature.partition("(")[0]
             spec = {
                 "question": puzzle.text,
@@ -82,14 +82,14 @@ def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
 def _cases(puzzle: Puzzle, random: Random) -> Sequence[dict[str, Any]] | None:
     """Return calls that all differ; None for a dull puzzle, where one answer would do for half of
     the hidden ones."""
-    found: dict[str, dict[str, Any]] = {}
+    cases_by_args: dict[str, dict[str, Any]] = {}
     for _ in range(_MAX_DRAWS):
         args = list(puzzle.draw(random))
         case = {"args": args, "expected": puzzle.solve(*args)}
-        found.setdefault(json.dumps(args), case)
-        if len(found) == PUBLIC + HIDDEN:
+        cases_by_args.setdefault(json.dumps(args), case)
+        if len(cases_by_args) == PUBLIC + HIDDEN:
             break
-    cases = [{**case, "is_public": n < PUBLIC} for n, case in enumerate(found.values())]
+    cases = [{**case, "is_public": n < PUBLIC} for n, case in enumerate(cases_by_args.values())]
     results = [json.dumps(case["expected"]) for case in cases[PUBLIC:]]
     is_dull = len(results) < HIDDEN or max(map(results.count, results)) * 2 > HIDDEN
     return None if is_dull else cases

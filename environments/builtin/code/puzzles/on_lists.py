@@ -21,15 +21,13 @@ def _rotate(random: Random) -> Puzzle:
 
     def solve(items: list[str], n: int) -> list[str]:
         by = n * again * (-1 if is_right else 1)
-        turned = [items[(place + by) % len(items)] for place in range(len(items))]
-        return [item for place, item in enumerate(turned, 1) if place % every]
+        order = [items[(place + by) % len(items)] for place in range(len(items))]
+        return [item for place, item in enumerate(order, 1) if place % every]
 
     text = (
-        f"Rotate the list by {again} * n places to the {'right' if is_right else 'left'}; n may be "
-        "larger than the "
-        f"list or negative, which rotates the other way. Then leave out every {ORDINALS[every]} "
-        "item and return what "
-        f"remains."
+        f"Rotate the list by {again} * n places to the {'right' if is_right else 'left'}; n may "
+        "be larger than the list or negative, which rotates the other way. Then leave out every "
+        f"{ORDINALS[every]} item and return what remains."
     )
     return Puzzle(
         "rotate(items: list[str], n: int) -> list[str]",
@@ -68,13 +66,13 @@ def _meter(random: Random) -> Puzzle:
     limit, back = random.randint(20, 90), random.randint(0, 9)
 
     def solve(values: list[int]) -> list[int]:
-        total, shown = 0, []
+        total, readings = 0, []
         for value in values:
             total += value
             if total > limit:
                 total = back
-            shown.append(total)
-        return shown
+            readings.append(total)
+        return readings
 
     text = (
         "A meter starts at 0 and adds the numbers one after the other. Whenever it then stands "
@@ -92,8 +90,8 @@ def _repeats(random: Random) -> Puzzle:
 
     def solve(items: list[str]) -> list[str]:
         order = list(dict.fromkeys(reversed(items) if is_last else items))
-        kept = [item for item in order if least <= items.count(item) <= most]
-        return kept[::-1] if is_last != is_backward else kept
+        repeats = [item for item in order if least <= items.count(item) <= most]
+        return repeats[::-1] if is_last != is_backward else repeats
 
     often = {(1, 1): "exactly once", (2, 2): "exactly twice"}.get(
         (least, most), f"{least} to {most} times"
@@ -125,9 +123,8 @@ def _order(random: Random) -> Puzzle:
 
     text = (
         f"Sort the numbers by the remainder they leave when divided by {modulus} (which is never "
-        "negative), the "
-        f"{'largest' if is_down else 'smallest'} remainder first; among equal remainders the "
-        f"{'largest' if is_big_first else 'smallest'} number first."
+        f"negative), the {'largest' if is_down else 'smallest'} remainder first; among equal "
+        f"remainders the {'largest' if is_big_first else 'smallest'} number first."
     )
     return Puzzle("order(values: list[int]) -> list[int]", text, solve, lambda r: (numbers(r, 14),))
 
@@ -173,19 +170,18 @@ def _merge(random: Random) -> Puzzle:
     gap, least = random.randint(0, 6), random.randint(2, 16)
 
     def solve(spans: list[list[int]]) -> list[list[int]]:
-        merged: list[list[int]] = []
+        union: list[list[int]] = []
         for start, end in sorted(spans):
-            if merged and start - merged[-1][1] <= gap:
-                merged[-1][1] = max(merged[-1][1], end)
+            if union and start - union[-1][1] <= gap:
+                union[-1][1] = max(union[-1][1], end)
             else:
-                merged.append([start, end])
-        return [span for span in merged if span[1] - span[0] >= least]
+                union.append([start, end])
+        return [span for span in union if span[1] - span[0] >= least]
 
     text = (
         "Each span is [start, end]. Merge spans that overlap, or between which a gap of at most "
-        f"{gap} lies, into one, "
-        f"until none are left to merge. Return those of length end - start at least {least}, "
-        "sorted by start."
+        f"{gap} lies, into one, until none are left to merge. Return those of length end - start "
+        f"at least {least}, sorted by start."
     )
     return Puzzle(
         "merge(spans: list[list[int]]) -> list[list[int]]",
@@ -225,10 +221,10 @@ def _podium(random: Random) -> Puzzle:
     is_even, is_largest = random.random() < 0.5, random.random() < 0.5
 
     def solve(values: list[int]) -> int:
-        known = sorted(
+        places = sorted(
             {value for value in values if (value % 2 == 0) == is_even}, reverse=is_largest
         )
-        return known[rank - 1] if len(known) >= rank else default
+        return places[rank - 1] if len(places) >= rank else default
 
     text = (
         f"Of the different {'even' if is_even else 'odd'} numbers in the list, return the "

@@ -64,16 +64,15 @@ def _orbit(random: Random) -> Puzzle:
     )
 
     def solve(start: int) -> int:
-        seen: set[int] = set()
-        while start not in seen:
-            seen.add(start)
+        orbit: set[int] = set()
+        while start not in orbit:
+            orbit.add(start)
             start = (factor * start + plus) % modulus
-        return len(seen)
+        return len(orbit)
 
     text = (
         f"Starting with x = start, x is replaced by ({factor} * x + {plus}) % {modulus} again and "
-        "again. Return how "
-        f"many different values x takes, the first included."
+        "again. Return how many different values x takes, the first included."
     )
     return Puzzle("orbit(start: int) -> int", text, solve, lambda r: (r.randint(0, 400),))
 
@@ -90,9 +89,8 @@ def _ways_to_pay(random: Random) -> Puzzle:
 
     text = (
         f"Coins of {', '.join(map(str, coins))} cents exist, as many of each as you like. Return "
-        "in how many ways they "
-        "can be put together to make exactly `amount` cents; the order does not matter. For 0 "
-        "there is one way."
+        "in how many ways they can be put together to make exactly `amount` cents; the order does "
+        "not matter. For 0 there is one way."
     )
     return Puzzle("ways_to_pay(amount: int) -> int", text, solve, lambda r: (r.randint(0, 120),))
 
@@ -103,15 +101,16 @@ def _fewest_coins(random: Random) -> Puzzle:
     def solve(amount: int) -> int:
         best: list[int | None] = [0] + [None] * amount
         for n in range(1, amount + 1):
-            known = [count for coin in coins if coin <= n and (count := best[n - coin]) is not None]
-            best[n] = min(known) + 1 if known else None
-        found = best[amount]
-        return -1 if found is None else found
+            counts = [
+                count for coin in coins if coin <= n and (count := best[n - coin]) is not None
+            ]
+            best[n] = min(counts) + 1 if counts else None
+        fewest = best[amount]
+        return -1 if fewest is None else fewest
 
     text = (
         f"Coins of {', '.join(map(str, coins))} cents exist, as many of each as you like. Return "
-        "the smallest number "
-        f"of coins that make exactly `amount` cents, or -1 if none do."
+        "the smallest number of coins that make exactly `amount` cents, or -1 if none do."
     )
     return Puzzle("fewest_coins(amount: int) -> int", text, solve, lambda r: (r.randint(0, 160),))
 
@@ -153,8 +152,7 @@ def _recurrence(random: Random) -> Puzzle:
 
     text = (
         f"f(0) = {first}, f(1) = {second}, and f(n) = ({p} * f(n - 1) + {q} * f(n - 2)) % "
-        f"{modulus} for larger n. "
-        f"Return f(n). n is at most 10,000."
+        f"{modulus} for larger n. Return f(n). n is at most 10,000."
     )
     return Puzzle(
         "recurrence(n: int) -> int",
@@ -170,21 +168,22 @@ def _prime_factors(random: Random) -> Puzzle:
     is_once = random.random() < 0.5
 
     def solve(n: int) -> int:
-        found, prime = [], 2
+        factors, prime = [], 2
         while n > 1:
             while n % prime == 0:
-                found.append(prime)
+                factors.append(prime)
                 n //= prime
             prime += 1
         return sum(
-            prime for prime in (set(found) if is_once else found) if prime % modulus == remainder
+            prime
+            for prime in (set(factors) if is_once else factors)
+            if prime % modulus == remainder
         )
 
     how = "counting each only once" if is_once else "each as often as it divides n"
     text = (
         f"Return the sum of the prime factors of n that leave the remainder {remainder} when "
-        f"divided by {modulus}, "
-        f"{how}. n is at least 1 and at most 10,000."
+        f"divided by {modulus}, {how}. n is at least 1 and at most 10,000."
     )
     return Puzzle(
         "prime_factors(n: int) -> int",
@@ -205,10 +204,8 @@ def _clock(random: Random) -> Puzzle:
 
     text = (
         f"On a planet whose day has {hours} hours of 60 minutes, `time` is a time as 'HH:MM'. "
-        "Return the time "
-        f"`minutes` later (earlier if negative), rounded down to a multiple of {step} minutes "
-        "since midnight, in the "
-        f"same form."
+        "Return the time `minutes` later (earlier if negative), rounded down to a multiple of "
+        f"{step} minutes since midnight, in the same form."
     )
 
     def draw(r: Random) -> tuple[str, int]:

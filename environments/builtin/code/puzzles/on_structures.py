@@ -29,10 +29,9 @@ def _stock(random: Random) -> Puzzle:
     )
     text = (
         "A store starts empty. Each move is ['in', item, count] or ['out', item, count]. Of one "
-        "item there is room "
-        f"for {most}; what comes in beyond that is lost. An 'out' of more than is there does "
-        "nothing. Return a dict "
-        f"from each item that ever came in to its count. {left}"
+        f"item there is room for {most}; what comes in beyond that is lost. An 'out' of more than "
+        "is there does nothing. Return a dict from each item that ever came in to its count. "
+        f"{left}"
     )
 
     def draw(r: Random) -> tuple[list[list[Any]]]:
@@ -40,8 +39,8 @@ def _stock(random: Random) -> Puzzle:
             [r.choice(["in", "in", "out"]), r.choice(["nut", "bolt", "gear"]), r.randint(1, 9)]
             for _ in range(r.randint(0, 12))
         ]
-        known = {item for kind, item, _ in moves if kind == "in"}
-        return ([move for move in moves if move[1] in known],)
+        items = {item for kind, item, _ in moves if kind == "in"}
+        return ([move for move in moves if move[1] in items],)
 
     return Puzzle("stock(moves: list[list]) -> dict[str, int]", text, solve, draw)
 
@@ -59,10 +58,9 @@ def _election(random: Random) -> Puzzle:
 
     text = (
         f"Each ballot lists names, the best first. The first of a ballot gets {points[0]} points, "
-        "the second "
-        f"{points[1]}, the third {points[2]}, further ones none. Return the name with the most "
-        "points; of several the "
-        f"{'last' if is_last else 'first'} in the alphabet; None without any ballots."
+        f"the second {points[1]}, the third {points[2]}, further ones none. Return the name with "
+        f"the most points; of several the {'last' if is_last else 'first'} in the alphabet; None "
+        "without any ballots."
     )
 
     def draw(r: Random) -> tuple[list[list[str]]]:
@@ -118,14 +116,14 @@ def _paths(random: Random) -> Puzzle:
 def _islands(random: Random) -> Puzzle:
     land, least, is_diagonal = random.choice("#o*"), random.randint(1, 4), random.random() < 0.5
 
-    def size(rows: list[str], seen: set[tuple[int, int]], todo: list[tuple[int, int]]) -> int:
+    def size(rows: list[str], visits: set[tuple[int, int]], todo: list[tuple[int, int]]) -> int:
         count = 0
         while todo:
             y, x = todo.pop()
             inside = 0 <= y < len(rows) and 0 <= x < len(rows[0])
-            if (y, x) in seen or not inside or rows[y][x] != land:
+            if (y, x) in visits or not inside or rows[y][x] != land:
                 continue
-            seen.add((y, x))
+            visits.add((y, x))
             count += 1
             near = [
                 (dy, dx)
@@ -137,9 +135,9 @@ def _islands(random: Random) -> Puzzle:
         return count
 
     def solve(rows: list[str]) -> int:
-        seen: set[tuple[int, int]] = set()
+        visits: set[tuple[int, int]] = set()
         return sum(
-            size(rows, seen, [(y, x)]) >= least
+            size(rows, visits, [(y, x)]) >= least
             for y in range(len(rows))
             for x in range(len(rows[0]))
         )
@@ -174,10 +172,8 @@ def _leaper(random: Random) -> Puzzle:
 
     text = (
         f"On a board of {size} by {size} places, numbered from [0, 0], a piece moves {a} places "
-        f"along one axis and {b} "
-        "along the other, in any direction, and never off the board. Return the smallest number "
-        "of moves from `start` "
-        f"to `goal`, or -1 if it cannot get there."
+        f"along one axis and {b} along the other, in any direction, and never off the board. "
+        "Return the smallest number of moves from `start` to `goal`, or -1 if it cannot get there."
     )
 
     def draw(r: Random) -> tuple[list[int], list[int]]:
@@ -211,12 +207,10 @@ def _stack(random: Random) -> Puzzle:
 
     text = (
         "A program is a text of words separated by blanks. A number is put on a stack. '+', '-' "
-        "and '*' take the top "
-        f"two, compute (lower op top) modulo {modulus} and put the result back; with fewer than "
-        "two they do nothing. "
-        f"{double!r} puts a copy of the top on top, {swap!r} exchanges the top two; with too few "
-        "on the stack they do "
-        f"nothing. Return the top at the end, or {empty} if the stack is empty."
+        f"and '*' take the top two, compute (lower op top) modulo {modulus} and put the result "
+        f"back; with fewer than two they do nothing. {double!r} puts a copy of the top on top, "
+        f"{swap!r} exchanges the top two; with too few on the stack they do nothing. Return the "
+        f"top at the end, or {empty} if the stack is empty."
     )
 
     def draw(r: Random) -> tuple[str]:
@@ -248,10 +242,9 @@ def _robot(random: Random) -> Puzzle:
 
     text = (
         f"A robot stands at [0, 0] and looks north (y grows). In `moves`, 'F' takes it {stride} "
-        "forward, 'B' 1 back, "
-        f"'L' and 'R' turn it by a quarter on the spot. Its world is {wide} wide (x from 0 to "
-        f"{wide - 1}) and {high} "
-        f"high and wraps around at all edges. Return where it ends, [x, y]."
+        f"forward, 'B' 1 back, 'L' and 'R' turn it by a quarter on the spot. Its world is {wide} "
+        f"wide (x from 0 to {wide - 1}) and {high} high and wraps around at all edges. Return "
+        "where it ends, [x, y]."
     )
 
     def draw(r: Random) -> tuple[str]:
@@ -268,10 +261,10 @@ def _groups(random: Random) -> Puzzle:
         return str(len(word)) if by == "length" else word[0] if by == "first letter" else word[-1]
 
     def solve(names: list[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for name in sorted(set(names)):
-            found.setdefault(key(name), []).append(name)
-        return {one: members[:keep] for one, members in found.items() if len(members) >= least}
+            groups.setdefault(key(name), []).append(name)
+        return {key: members[:keep] for key, members in groups.items() if len(members) >= least}
 
     text = (
         f"Group the different words by their {by}. Return a dict from the {by} (as a text) to the "
@@ -300,10 +293,8 @@ def _nested(random: Random) -> Puzzle:
 
     text = (
         "`tree` is a list of numbers and of lists of the same kind, nested at will. Return the "
-        "sum of all "
-        f"{'odd ' if is_odd else ''}numbers, each multiplied by {weight} to the power of the "
-        "number of lists around "
-        f"its own."
+        f"sum of all {'odd ' if is_odd else ''}numbers, each multiplied by {weight} to the power "
+        "of the number of lists around its own."
     )
 
     def branch(r: Random, levels: int) -> list[Any]:
@@ -333,9 +324,8 @@ def _bookings(random: Random) -> Puzzle:
     )
     text = (
         "Each booking of a room is [start, end]. Of those that are accepted, each has to start at "
-        f"least {pause} after "
-        f"the end of the one before it. Return {what} that can be accepted together; 0 without "
-        "bookings."
+        f"least {pause} after the end of the one before it. Return {what} that can be accepted "
+        "together; 0 without bookings."
     )
     return Puzzle(
         "bookings(spans: list[list[int]]) -> int", text, solve, lambda r: (intervals(r, 10),)

@@ -28,9 +28,8 @@ def _cipher(random: Random) -> Puzzle:
 
     text = (
         f"Replace every letter a-z by the one {by} places further in the alphabet (after z comes "
-        "a; capitals stay "
-        f"capitals), and every digit by the one {digits_by} further (after 9 comes 0). Everything "
-        "else stays."
+        f"a; capitals stay capitals), and every digit by the one {digits_by} further (after 9 "
+        "comes 0). Everything else stays."
     )
 
     def draw(r: Random) -> tuple[str]:
@@ -52,8 +51,7 @@ def _squeeze(random: Random) -> Puzzle:
 
     text = (
         f"Replace every run of at least {least} equal characters by its length, the sign {mark!r} "
-        "and the character: "
-        f"with 'q' five times in a row, that is '5{mark}q'. Shorter runs stay."
+        f"and the character: with 'q' five times in a row, that is '5{mark}q'. Shorter runs stay."
     )
     return Puzzle("squeeze(text: str) -> str", text, solve, lambda r: (letters(r, 24, "abxyz"),))
 
@@ -79,9 +77,11 @@ def _turn_words(random: Random) -> Puzzle:
     every = random.randint(2, 4)
 
     def solve(text: str) -> str:
-        made = [word[::-1] if len(word) >= length else word for word in text.split()]
+        result = [word[::-1] if len(word) >= length else word for word in text.split()]
         change = str.upper if is_upper else str.title
-        return " ".join(change(word) if n % every == 0 else word for n, word in enumerate(made, 1))
+        return " ".join(
+            change(word) if n % every == 0 else word for n, word in enumerate(result, 1)
+        )
 
     how = "in capitals" if is_upper else "with a capital first letter and small letters after it"
     text = (
@@ -102,9 +102,8 @@ def _rename(random: Random) -> Puzzle:
 
     text = (
         f"A name consists of parts separated by {old!r}; parts that are empty are left out. Keep "
-        f"the first {longest} "
-        "characters of each part, write its first letter as a capital, and join the parts with "
-        f"{new!r}."
+        f"the first {longest} characters of each part, write its first letter as a capital, and "
+        f"join the parts with {new!r}."
     )
 
     def draw(r: Random) -> tuple[str]:
@@ -114,12 +113,12 @@ def _rename(random: Random) -> Puzzle:
 
 
 def _mask(random: Random) -> Puzzle:
-    shown, sign = random.randint(1, 4), random.choice("*#x?_")
+    clear, sign = random.randint(1, 4), random.choice("*#x?_")
     is_front = random.random() < 0.5
 
     def masked(run: str) -> str:
-        hidden = sign * max(0, len(run) - shown)
-        return run[:shown] + hidden if is_front else hidden + run[-shown:]
+        stars = sign * max(0, len(run) - clear)
+        return run[:clear] + stars if is_front else stars + run[-clear:]
 
     def solve(text: str) -> str:
         return "".join(
@@ -128,7 +127,7 @@ def _mask(random: Random) -> Puzzle:
 
     text = (
         f"In every unbroken run of digits, replace each digit by {sign!r} except for the "
-        f"{'first' if is_front else 'last'} {shown}. Everything else stays."
+        f"{'first' if is_front else 'last'} {clear}. Everything else stays."
     )
 
     def draw(r: Random) -> tuple[str]:
@@ -143,20 +142,19 @@ def _mask(random: Random) -> Puzzle:
 
 
 def _favourite(random: Random) -> Puzzle:
-    ignored = "".join(sorted(random.sample("aeiourstln", random.randint(1, 4))))
+    exceptions = "".join(sorted(random.sample("aeiourstln", random.randint(1, 4))))
     is_last = random.random() < 0.5
 
     def solve(text: str) -> str:
-        counted = [c for c in text.lower() if c.isalpha() and c not in ignored]
-        order = sorted(set(counted), reverse=is_last)
-        return max(order, key=counted.count, default="")
+        characters = [c for c in text.lower() if c.isalpha() and c not in exceptions]
+        order = sorted(set(characters), reverse=is_last)
+        return max(order, key=characters.count, default="")
 
     text = (
         "Return the letter that occurs most often in the text, as a small letter; capitals count "
-        "like small letters. "
-        f"The letters {', '.join(ignored)} do not count. Of several equally frequent ones return "
-        "the "
-        f"{'last' if is_last else 'first'} in the alphabet; without any letter return ''."
+        f"like small letters. The letters {', '.join(exceptions)} do not count. Of several "
+        f"equally frequent ones return the {'last' if is_last else 'first'} in the alphabet; "
+        "without any letter return ''."
     )
     return Puzzle("favourite(text: str) -> str", text, solve, lambda r: (sentence(r, 6),))
 
@@ -175,9 +173,8 @@ def _wrap(random: Random) -> Puzzle:
 
     text = (
         f"Break the text into lines of at most {width} characters: each line takes as many words "
-        "as fit, with single "
-        "blanks between them. No word is longer than a line. Return the lines joined with "
-        f"{joint!r}."
+        "as fit, with single blanks between them. No word is longer than a line. Return the lines "
+        f"joined with {joint!r}."
     )
     return Puzzle("wrap(text: str) -> str", text, solve, lambda r: (sentence(r, 14),))
 
@@ -200,10 +197,8 @@ def _depth(random: Random) -> Puzzle:
 
     text = (
         f"The brackets {' and '.join(pairs)} may be nested. Return {plus} times the depth of the "
-        "deepest nesting (0 "
-        f"without brackets), or {wrong} if brackets do not match. All other characters, other "
-        "brackets included, do "
-        f"not matter."
+        f"deepest nesting (0 without brackets), or {wrong} if brackets do not match. All other "
+        "characters, other brackets included, do not matter."
     )
 
     def nested(r: Random, levels: int) -> str:

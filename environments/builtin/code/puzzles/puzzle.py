@@ -13,24 +13,18 @@ from random import Random
 from typing import Any
 
 _WORDS = (
-    "amber anchor apple arrow atlas badger banana barrel basket beacon berry bishop blossom bottle "
-    "branch breeze brick "
-    "bridge button cactus camel candle canyon carpet castle cedar cello cherry circle cobalt comet "
-    "copper coral cotton "
-    "cradle crystal daisy desert dolphin dragon eagle ember engine falcon feather fennel fiddle "
-    "finch forest fossil "
-    "garden garnet ginger glacier goose granite guitar hammer harbor hazel helmet heron hollow "
-    "honey horizon iris "
-    "ivory jacket jasper jungle kettle kiwi ladder lantern lemon lichen lily linen lizard lotus "
-    "magnet mango maple "
-    "marble meadow mirror monkey mosaic needle nickel ocean olive onyx opal orange orchid otter "
-    "owl paddle panther "
-    "parrot pebble pepper pigeon pine plum pocket pollen prairie prism puzzle quartz rabbit raven "
-    "ribbon river rocket "
-    "saddle saffron salmon sandal sapphire shadow silver sparrow spiral spruce summit sunset "
-    "thistle thunder tiger "
-    "timber topaz tulip tunnel turtle valley velvet violet walnut willow winter wizard wolf yarrow "
-    "zebra zephyr"
+    "amber anchor apple arrow atlas badger banana barrel basket beacon berry bishop blossom "
+    "bottle branch breeze brick bridge button cactus camel candle canyon carpet castle cedar "
+    "cello cherry circle cobalt comet copper coral cotton cradle crystal daisy desert dolphin "
+    "dragon eagle ember engine falcon feather fennel fiddle finch forest fossil garden garnet "
+    "ginger glacier goose granite guitar hammer harbor hazel helmet heron hollow honey horizon "
+    "iris ivory jacket jasper jungle kettle kiwi ladder lantern lemon lichen lily linen lizard "
+    "lotus magnet mango maple marble meadow mirror monkey mosaic needle nickel ocean olive onyx "
+    "opal orange orchid otter owl paddle panther parrot pebble pepper pigeon pine plum pocket "
+    "pollen prairie prism puzzle quartz rabbit raven ribbon river rocket saddle saffron salmon "
+    "sandal sapphire shadow silver sparrow spiral spruce summit sunset thistle thunder tiger "
+    "timber topaz tulip tunnel turtle valley velvet violet walnut willow winter wizard wolf "
+    "yarrow zebra zephyr"
 )
 WORDS = _WORDS.split()
 

@@ -27,8 +27,8 @@ _MAX_DRAWS = 10_000
 
 def tasks(split: str) -> list[dict[str, Any]]:
     """Return every task of the split, in order: dicts as `Task` of `shell.py` describes them."""
-    seen: set[str] = set()
-    return [_task(split, index, seen) for index in range(COUNTS[split])]
+    contents: set[str] = set()
+    return [_task(split, index, contents) for index in range(COUNTS[split])]
 
 
 def solution_of(spec: Mapping[str, Any]) -> str:
@@ -49,7 +49,7 @@ def solution_of(spec: Mapping[str, Any]) -> str:
 
 def kinds_of(split: str) -> list[tuple[int, Kind]]:
     """Return the kinds of chores of a split, each with its difficulty."""
-    return [one for one in KINDS if split == "test" or _topic(one[1]) not in TEST_TOPICS]
+    return [entry for entry in KINDS if split == "test" or _topic(entry[1]) not in TEST_TOPICS]
 
 
 def _topic(kind: Kind) -> str:
@@ -63,16 +63,16 @@ def _split_of(content: str) -> str:
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
-def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
+def _task(split: str, index: int, contents: set[str]) -> dict[str, Any]:
     """Return the task at `index`: its generator's first draw that belongs to the split and is not
-    in `seen` yet."""
+    in `contents` yet."""
     random, kinds = Random(f"shell/{split}/{index}"), kinds_of(split)
     while True:
         difficulty, kind = random.choice(kinds)
         spec = kind(random).spec()
         content = json.dumps(spec)
-        if content not in seen and _split_of(content) == split:
-            seen.add(content)
+        if content not in contents and _split_of(content) == split:
+            contents.add(content)
             more = {
                 "max_steps": _STEPS[difficulty],
                 "topic": _topic(kind),

@@ -48,14 +48,11 @@ Kind = Callable[[Random], Chore]
 
 _WORDS = (
     "amber atlas badger basin birch cable cedar cobalt comet copper coral crane delta ember fable "
-    "falcon fern flint "
-    "garnet glade harbor hazel heron iris ivory jade juniper kestrel lagoon larch lichen linen "
-    "lotus maple marble "
-    "marsh meadow mesa mint moss nectar nickel oasis olive onyx opal orchid osprey otter pebble "
-    "pepper pine plover "
-    "poplar prairie quartz raven reed ridge river robin rowan saffron sage salmon sequoia slate "
-    "sorrel sparrow spruce "
-    "stone summit thistle thrush tide topaz tundra valley velvet walnut willow wren yarrow zephyr"
+    "falcon fern flint garnet glade harbor hazel heron iris ivory jade juniper kestrel lagoon "
+    "larch lichen linen lotus maple marble marsh meadow mesa mint moss nectar nickel oasis olive "
+    "onyx opal orchid osprey otter pebble pepper pine plover poplar prairie quartz raven reed "
+    "ridge river robin rowan saffron sage salmon sequoia slate sorrel sparrow spruce stone summit "
+    "thistle thrush tide topaz tundra valley velvet walnut willow wren yarrow zephyr"
 )
 WORDS = _WORDS.split()
 

@@ -97,16 +97,14 @@ def _empty(random: Random) -> Chore:
     }
     text = (
         "Look at the .dat files in the folders here. Write the paths of the empty ones, such as "
-        "a/b.dat, to empty.txt, "
-        "one a line in alphabetical order; the path of the biggest to biggest.txt; and the size of "
-        "all of them "
-        "together in bytes to total.txt. Then delete the empty ones."
+        "a/b.dat, to empty.txt, one a line in alphabetical order; the path of the biggest to "
+        "biggest.txt; and the size of all of them together in bytes to total.txt. Then delete the "
+        "empty ones."
     )
     command = (
         "find */ -name '*.dat' -empty | LC_ALL=C sort > empty.txt; find */ -name '*.dat' -printf "
-        "'%s %p\\n' | sort -n "
-        "| tail -1 | cut -d' ' -f2 > biggest.txt; cat */*.dat | wc -c > total.txt; find */ -name "
-        "'*.dat' -empty -delete"
+        "'%s %p\\n' | sort -n | tail -1 | cut -d' ' -f2 > biggest.txt; cat */*.dat | wc -c > "
+        "total.txt; find */ -name '*.dat' -empty -delete"
     )
     return Chore(text, files, goals, command, keep=sorted(set(files) - set(hollow)), gone=hollow)
 
@@ -124,10 +122,9 @@ def _trail(random: Random) -> Chore:
     files["start.txt"] = f"The trail goes on in rooms/{rooms[0]}.txt\n"
     text = (
         "A trail begins in start.txt: every file on it names the next one, and the last one holds "
-        "a code. Write the "
-        "code to code.txt, the number of files on the trail, start.txt included, to length.txt, "
-        "and their paths, one a "
-        "line in the order of the trail, to trail.txt."
+        "a code. Write the code to code.txt, the number of files on the trail, start.txt "
+        "included, to length.txt, and their paths, one a line in the order of the trail, to "
+        "trail.txt."
     )
     trail = ["start.txt", *(f"rooms/{room}.txt" for room in rooms)]
     goals = {"code.txt": f"{code}\n", "length.txt": f"{len(trail)}\n", "trail.txt": lines(trail)}
@@ -142,66 +139,63 @@ def _trail(random: Random) -> Chore:
 def _checksums(random: Random) -> Chore:
     stems = names(random, random.randint(5, 8))
     files = {f"data/{name}.bin": f"{name} {random.randint(10**6, 10**7)}\n" for name in stems}
-    broken = sorted(random.sample(list(files), random.randint(1, 3)))
+    damage = sorted(random.sample(list(files), random.randint(1, 3)))
     manifest = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()}
-    told = {path: digest[::-1] if path in broken else digest for path, digest in manifest.items()}
-    files["manifest.txt"] = lines([f"{digest}  {path}" for path, digest in told.items()])
-    intact = sorted(set(manifest) - set(broken))
+    entries = {
+        path: digest[::-1] if path in damage else digest for path, digest in manifest.items()
+    }
+    files["manifest.txt"] = lines([f"{digest}  {path}" for path, digest in entries.items()])
+    intact = sorted(set(manifest) - set(damage))
     goals = {
-        "broken.txt": lines(broken),
+        "broken.txt": lines(damage),
         "new-manifest.txt": lines([f"{manifest[path]}  {path}" for path in intact]),
-        **{f"quarantine/{path.partition('/')[2]}": files[path] for path in broken},
+        **{f"quarantine/{path.partition('/')[2]}": files[path] for path in damage},
     }
     text = (
         "manifest.txt lists the sha256 checksum that each file in data/ should have. Write the "
-        "paths of the files "
-        "whose checksum differs to broken.txt, one a line in alphabetical order, and move these "
-        "files into "
-        "quarantine/. Write a manifest of the same form for the files that remain in data/, in "
-        "alphabetical order, to "
-        "new-manifest.txt."
+        "paths of the files whose checksum differs to broken.txt, one a line in alphabetical "
+        "order, and move these files into quarantine/. Write a manifest of the same form for the "
+        "files that remain in data/, in alphabetical order, to new-manifest.txt."
     )
     command = (
         "sha256sum -c manifest.txt 2>/dev/null | sed -n 's/: FAILED//p' | LC_ALL=C sort > "
         "broken.txt; mkdir "
         "quarantine; mv $(cat broken.txt) quarantine/; LC_ALL=C sha256sum data/* > new-manifest.txt"
     )
-    return Chore(text, files, goals, command, keep=["manifest.txt", *intact], gone=broken)
+    return Chore(text, files, goals, command, keep=["manifest.txt", *intact], gone=damage)
 
 
 def _backup(random: Random) -> Chore:
     suffix, stems = random.choice(["bak", "old", "orig"]), names(random, random.randint(4, 6))
     files: dict[str, str] = {}
-    changed = sorted(random.sample(stems, random.randint(2, 3)))
+    edits = sorted(random.sample(stems, random.randint(2, 3)))
     for name in stems:
         files[f"src/{name}.txt"] = f"{name}\nversion {random.randint(2, 9)}\n"
         files[f"src/{name}.txt.{suffix}"] = (
-            f"{name}\nversion 1\n" if name in changed else files[f"src/{name}.txt"]
+            f"{name}\nversion 1\n" if name in edits else files[f"src/{name}.txt"]
         )
     goals = {
-        "changed.txt": lines([f"src/{name}.txt" for name in changed]),
-        **{f"src/{name}.txt": files[f"src/{name}.txt.{suffix}"] for name in changed},
+        "changed.txt": lines([f"src/{name}.txt" for name in edits]),
+        **{f"src/{name}.txt": files[f"src/{name}.txt.{suffix}"] for name in edits},
     }
     text = (
         f"Every file src/NAME.txt has a backup src/NAME.txt.{suffix}. Write the paths of those "
-        "that differ from their "
-        "backup to changed.txt, one a line in alphabetical order. Then put the backup's content "
-        "back into these "
-        f"files. Delete the backups of the files that did not differ, and only those."
+        "that differ from their backup to changed.txt, one a line in alphabetical order. Then put "
+        "the backup's content back into these files. Delete the backups of the files that did not "
+        "differ, and only those."
     )
     command = (
         f"for f in src/*.txt; do if cmp -s $f $f.{suffix}; then rm $f.{suffix}; else echo $f >> "
-        "changed.txt; cp "
-        f"$f.{suffix} $f; fi; done"
+        f"changed.txt; cp $f.{suffix} $f; fi; done"
     )
-    kept = [f"src/{name}.txt.{suffix}" if name in changed else f"src/{name}.txt" for name in stems]
+    backups = [f"src/{name}.txt.{suffix}" if name in edits else f"src/{name}.txt" for name in stems]
     return Chore(
         text,
         files,
         goals,
         command,
-        keep=kept,
-        gone=[f"src/{n}.txt.{suffix}" for n in stems if n not in changed],
+        keep=backups,
+        gone=[f"src/{n}.txt.{suffix}" for n in stems if n not in edits],
     )
 
 

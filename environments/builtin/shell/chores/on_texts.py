@@ -18,8 +18,7 @@ def _count_lines(random: Random) -> Chore:
         goals[f"counts/{name}.txt"] = f"{log.count(level)}\n"
     text = (
         f"For every file logs/NAME.log, write the number of its lines that contain {level} (in "
-        "capitals) to "
-        f"counts/NAME.txt."
+        "capitals) to counts/NAME.txt."
     )
     command = (
         f"mkdir -p counts; for f in logs/*.log; do grep -c {level} $f > counts/$(basename $f "
@@ -46,14 +45,12 @@ def _sum_csv(random: Random) -> Chore:
     goals = {f"totals/{region}.txt": f"{total}\n" for region, total in totals.items()}
     goals |= {
         "total.txt": f"{sum(totals.values())}\n",
-        "best.txt": f"{max(regions, key=lambda one: totals[one])}\n",
+        "best.txt": f"{max(regions, key=lambda name: totals[name])}\n",
     }
     text = (
         f"sales.csv has the columns region, item and {money}. For every region, write the sum of "
-        f"{money} to "
-        f"totals/REGION.txt ({', '.join(regions)}). Write the sum over all regions to total.txt, "
-        "and the name of the "
-        f"region with the largest sum to best.txt."
+        f"{money} to totals/REGION.txt ({', '.join(regions)}). Write the sum over all regions to "
+        "total.txt, and the name of the region with the largest sum to best.txt."
     )
     command = (
         "mkdir -p totals; awk -F, 'NR>1{s[$1]+=$3;t+=$3}END{for(r in s){print "
@@ -65,13 +62,13 @@ def _sum_csv(random: Random) -> Chore:
 
 def _settings(random: Random) -> Chore:
     key, value = random.choice(["timeout", "retries", "workers", "port"]), random.randint(10, 99)
-    unwanted = random.choice(["debug", "legacy", "verbose"])
+    option = random.choice(["debug", "legacy", "verbose"])
     files, goals = {}, {}
     for name in names(random, random.randint(3, 5)):
         entries = [
             f"name = {name}",
             f"{key} = {random.randint(100, 999)}",
-            f"{unwanted} = yes",
+            f"{option} = yes",
             "path = /srv",
         ]
         random.shuffle(entries)
@@ -79,15 +76,15 @@ def _settings(random: Random) -> Chore:
         right = [
             f"{key} = {value}" if line.startswith(f"{key} ") else line
             for line in entries
-            if unwanted not in line
+            if option not in line
         ]
         goals[f"conf/{name}.ini"] = lines(["[main]", *right])
     text = (
         f"In every .ini file in conf/, set {key} to {value} (the line reads '{key} = {value}') and "
         "delete the line "
-        f"that sets {unwanted}. Leave everything else as it is, the order of the lines too."
+        f"that sets {option}. Leave everything else as it is, the order of the lines too."
     )
-    command = f"sed -i -e 's/^{key} = .*/{key} = {value}/' -e '/^{unwanted} =/d' conf/*.ini"
+    command = f"sed -i -e 's/^{key} = .*/{key} = {value}/' -e '/^{option} =/d' conf/*.ini"
     return Chore(text, files, goals, command)
 
 
@@ -102,14 +99,12 @@ def _unique(random: Random) -> Chore:
     goals |= {"all.txt": lines(sorted(everything)), "count.txt": f"{len(everything)}\n"}
     text = (
         "For every file lists/NAME.txt, write its different lines in alphabetical order to "
-        "clean/NAME.txt. Write the "
-        "different lines of all these files together, in alphabetical order, to all.txt, and their "
-        "number to count.txt."
+        "clean/NAME.txt. Write the different lines of all these files together, in alphabetical "
+        "order, to all.txt, and their number to count.txt."
     )
     command = (
         "mkdir -p clean; for f in lists/*; do sort -u $f > clean/$(basename $f); done; sort -u "
-        "lists/* > all.txt; "
-        "wc -l < all.txt > count.txt"
+        "lists/* > all.txt; wc -l < all.txt > count.txt"
     )
     return Chore(text, files, goals, command, keep=list(files))
 
@@ -132,17 +127,14 @@ def _access(random: Random) -> Chore:
     }
     text = (
         "Every line of access.log is HOST PAGE STATUS. Write the three hosts with the most lines "
-        "to busiest.txt, one "
-        f"a line, the busiest first; the different pages that were answered with status {status} "
-        "to failing.txt, in "
-        f"alphabetical order; and the number of lines with status {status} to failures.txt."
+        "to busiest.txt, one a line, the busiest first; the different pages that were answered "
+        f"with status {status} to failing.txt, in alphabetical order; and the number of lines "
+        f"with status {status} to failures.txt."
     )
     command = (
         "cut -d' ' -f1 access.log | sort | uniq -c | sort -rn | head -3 | awk '{print $2}' > "
-        "busiest.txt; "
-        f"awk '$3=={status}{{print $2}}' access.log | LC_ALL=C sort -u > failing.txt; grep -c ' "
-        f"{status}$' access.log "
-        f"> failures.txt; true"
+        f"busiest.txt; awk '$3=={status}{{print $2}}' access.log | LC_ALL=C sort -u > "
+        f"failing.txt; grep -c ' {status}$' access.log > failures.txt; true"
     )
     files = {"access.log": lines([" ".join(map(str, line)) for line in log])}
     return Chore(text, files, goals, command, keep=["access.log"])
@@ -162,9 +154,8 @@ def _replace(random: Random) -> Chore:
             goals[path] = files[path].replace(old, new)
     text = (
         f"In all .md files in docs/ and in the folders within it, replace {old!r} by {new!r} "
-        "everywhere, within words "
-        f"too ({old}s becomes {new}s). Leave files of other kinds alone. Write the number of .md "
-        "files to count.txt."
+        f"everywhere, within words too ({old}s becomes {new}s). Leave files of other kinds alone. "
+        "Write the number of .md files to count.txt."
     )
     command = (
         f"find docs -name '*.md' -exec sed -i s/{old}/{new}/g {{}} +; find docs -name '*.md' | wc "
@@ -176,34 +167,32 @@ def _replace(random: Random) -> Chore:
 
 def _join(random: Random) -> Chore:
     keys, people = sorted(random.sample(range(100, 999), 12)), names(random, 12)
-    known = dict(zip(keys, people, strict=True))
-    paid = {key: random.randint(5, 90) for key in sorted(random.sample(keys, 8))}
+    names_by_key = dict(zip(keys, people, strict=True))
+    amounts = {key: random.randint(5, 90) for key in sorted(random.sample(keys, 8))}
     files = {
-        "people.csv": lines(["id,name", *(f"{key},{name}" for key, name in known.items())]),
-        "payments.csv": lines(["id,paid", *(f"{key},{value}" for key, value in paid.items())]),
+        "people.csv": lines(["id,name", *(f"{key},{name}" for key, name in names_by_key.items())]),
+        "payments.csv": lines(["id,paid", *(f"{key},{value}" for key, value in amounts.items())]),
     }
     goals = {
         "joined.csv": lines(
-            ["id,name,paid", *(f"{key},{known[key]},{value}" for key, value in paid.items())]
+            [
+                "id,name,paid",
+                *(f"{key},{names_by_key[key]},{value}" for key, value in amounts.items()),
+            ]
         ),
-        "missing.txt": lines([name for key, name in known.items() if key not in paid]),
-        "paid.txt": f"{sum(paid.values())}\n",
+        "missing.txt": lines([name for key, name in names_by_key.items() if key not in amounts]),
+        "paid.txt": f"{sum(amounts.values())}\n",
     }
     text = (
         "people.csv has the columns id and name, payments.csv id and paid; both are sorted by id. "
-        "Write joined.csv "
-        "with the columns id, name and paid, with a header, for everybody who paid, sorted by id. "
-        "Write the names of "
-        "those who did not pay to missing.txt, one a line in the order of people.csv, and the sum "
-        "of what was paid to "
-        "paid.txt."
+        "Write joined.csv with the columns id, name and paid, with a header, for everybody who "
+        "paid, sorted by id. Write the names of those who did not pay to missing.txt, one a line "
+        "in the order of people.csv, and the sum of what was paid to paid.txt."
     )
     command = (
         "tail -n +2 people.csv > /tmp/a; tail -n +2 payments.csv > /tmp/b; (echo id,name,paid; "
-        "join -t, /tmp/a /tmp/b) "
-        "> joined.csv; join -t, -v1 /tmp/a /tmp/b | cut -d, -f2 > missing.txt; awk -F, "
-        "'{s+=$2}END{print s}' /tmp/b > "
-        "paid.txt"
+        "join -t, /tmp/a /tmp/b) > joined.csv; join -t, -v1 /tmp/a /tmp/b | cut -d, -f2 > "
+        "missing.txt; awk -F, '{s+=$2}END{print s}' /tmp/b > paid.txt"
     )
     return Chore(text, files, goals, command, keep=list(files))
 

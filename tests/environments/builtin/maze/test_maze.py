@@ -107,7 +107,7 @@ def test_it_can_be_escaped_from_every_maze_with_the_full_return(level: int) -> N
 
 def _without_pictures(episode: Maze) -> Maze:
     """Return the same game without pictures, because there are hundreds of them at once."""
-    episode._shown = lambda what, *, remembered=False: []  # type: ignore[method-assign]
+    episode._view = lambda what, *, is_map=False: []  # type: ignore[method-assign]
     return episode
 
 
