@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from environments.display.numbers import shown, signed
 from environments.scoring.attempt_figures import AttemptCounts
 from environments.scoring.convention import Coverage
+from environments.scoring.returns import MAX_RETURN
 from environments.scoring.task_buckets import interval
 
 NOTHING = "\N{EN DASH}"
@@ -35,6 +36,9 @@ _BUCKET_WORDS = {
     "learnable": "neither hopeless nor saturated, or too few attempts to say so",
     "saturated": "enough attempts, almost all succeed: nothing left to learn",
 }
+MIN_HUGE = 1e280
+"""A mean beyond it may be one of bounded returns."""
+_BOUNDED = f"; figures count returns beyond {MAX_RETURN:g} as that"
 _REWARD_LEVELS = 3
 _AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -57,15 +61,17 @@ def reward(value: float | None, environment: RewardRange) -> SafeString:
     """Return a reward or return with its sign, coloured by its place in the environment's declared
     range of rewards.
 
-    The exact value is shown on hover, unless it is what rounding leaves of 0.
+    The exact value is shown on hover, unless it is what rounding leaves of 0; so is that figures
+    count less of a huge one.
     """
     if value is None:
         return NONE
     value = shown(value)
+    words = f"{value!r}{_BOUNDED if abs(value) > MIN_HUGE else ''}"
     return format_html(
         '<span class="reward" data-level="{}" title="{}">{}</span>',
         _level(value, environment.reward_low, environment.reward_high),
-        repr(value),
+        words,
         signed(value),
     )
 
@@ -129,6 +135,7 @@ def coverage(figures: Coverage | None, query: str = "", *, is_mixed: bool = Fals
         (part.text if is_mixed else format_html(link, start, part.ending, part.text),)
         for part in parts
     ]
+    texts += [(figures.numberless_text,)] if figures.numberless else []
     others = format_html_join(
         ", ",
         '<a href="{}{}">{} {}</a>',

@@ -456,6 +456,11 @@ class TaskStatistics(models.Model):
     expired = models.PositiveIntegerField(default=0, db_default=0)
     interrupted = models.PositiveIntegerField(default=0, db_default=0)
     env_error = models.PositiveIntegerField(default=0, db_default=0, help_text="With failed setups")
+    numberless = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Attempts whose own return lacks a reward that was not a number",
+    )
     rate = models.FloatField(help_text="successes by attempts, 0 to 1; 0 without attempts")
     bucket = models.CharField(
         max_length=9,

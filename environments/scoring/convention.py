@@ -22,6 +22,16 @@ CONVENTION_PARTS: Mapping[str, tuple[Treatment, ...]] = {
 }
 """Allowed values of each part of a convention, the default first. `env_error` covers failed setups
 too."""
+NUMBERLESS = "numberless"
+"""Name of a count beside those of kinds of endings: rollouts that count with their own return,
+which lacks a reward that was not a number."""
+COUNTED_PARTS = (*CONVENTION_PARTS, NUMBERLESS)
+"""Names of what is counted of the attempts at a task, besides the attempts."""
+NUMBERLESS_KINDS: Mapping[str, str] = {
+    f"{kind}_nan": kind for kind in ("", "finished", "abandoned", "expired")
+}
+"""Kinds of endings of rollouts with a reward that was not a number -> the kinds of other such
+endings."""
 FAILURE_KINDS = ("interrupted", "env_error", "setup_failed")
 _NO_ROLLOUTS = ("probe", "continued")
 _LETTERS: Mapping[str, Treatment] = {"k": "keep", "z": "zero", "o": "out"}
@@ -100,11 +110,11 @@ def convention_declared(parts: object) -> Convention:
 @cache
 def _treatments(convention: Convention) -> Mapping[str, Treatment]:
     return {
-        "": "keep",
-        "finished": "keep",
-        "abandoned": "keep",
+        **dict.fromkeys(("", "_nan"), "keep"),
+        **dict.fromkeys(("finished", "finished_nan"), "keep"),
+        **dict.fromkeys(("abandoned", "abandoned_nan"), "keep"),
         "no_call": convention.no_call,
-        "expired": convention.expired,
+        **dict.fromkeys(("expired", "expired_nan"), convention.expired),
         "interrupted": convention.interrupted,
         "env_error": convention.env_error,
         "setup_failed": convention.env_error,
@@ -127,6 +137,8 @@ class Coverage:
     """Rollouts that are left out, by kind of ending."""
     others: Mapping[str, int]
     """Endings that are no rollouts: "probe" and "continued"."""
+    numberless: int = 0
+    """Rollouts that count with their own return, which lacks a reward that was not a number."""
 
     @property
     def counted(self) -> int:
@@ -141,6 +153,7 @@ class Coverage:
             _less(self.zero, other.zero),
             _less(self.out, other.out),
             _less(self.others, other.others),
+            max(0, self.numberless - other.numberless),
         )
 
     @property
@@ -174,7 +187,13 @@ class Coverage:
     def text_of(self, parts: Sequence[CoveragePart]) -> str:
         """Return `text` for these parts."""
         head = f"{self.own:,} of {self.rollouts:,} rollout{'' if self.rollouts == 1 else 's'}"
-        return f"{head}; {', '.join([part.text for part in parts])}" if parts else head
+        texts = [part.text for part in parts]
+        texts += [self.numberless_text] if self.numberless else []
+        return f"{head}; {', '.join(texts)}" if texts else head
+
+    @property
+    def numberless_text(self) -> str:
+        return f"{self.numberless:,} with a reward that was not a number"
 
     def __str__(self) -> str:
         return self.text
@@ -206,18 +225,23 @@ def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
     `episodes.attempts.rule.KIND`)."""
     treatments = convention.treatments
     own, zero, out, others = 0, dict[str, int](), dict[str, int](), dict[str, int]()
+    numberless = kinds.get(NUMBERLESS, 0)
     for kind, treatment in treatments.items():
         if count := kinds.get(kind):
+            base = NUMBERLESS_KINDS.get(kind, kind)
             if kind in _NO_ROLLOUTS:
                 others[kind] = count
             elif treatment == "keep":
                 own += count
+                numberless += count if kind != base else 0
             elif treatment == "zero":
-                zero[kind] = count
+                zero[base] = zero.get(base, 0) + count
             else:
-                out[kind] = count
-    own += sum([count for kind, count in kinds.items() if kind not in treatments])
-    return Coverage(own + sum(zero.values()) + sum(out.values()), own, zero, out, others)
+                out[base] = out.get(base, 0) + count
+    named = {*treatments, NUMBERLESS}
+    own += sum([count for kind, count in kinds.items() if kind not in named])
+    rollouts = own + sum(zero.values()) + sum(out.values())
+    return Coverage(rollouts, own, zero, out, others, numberless)
 
 
 def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
@@ -228,6 +252,7 @@ def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
         counts_added(coverage.zero for coverage in coverages),
         counts_added(coverage.out for coverage in coverages),
         counts_added(coverage.others for coverage in coverages),
+        sum(coverage.numberless for coverage in coverages),
     )
 
 
@@ -241,13 +266,18 @@ def counts_added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return counts
 
 
+def by_cause(kinds: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers by kind of ending, whatever the rewards were."""
+    return counts_added({NUMBERLESS_KINDS.get(kind, kind): count} for kind, count in kinds.items())
+
+
 def kinds_counted(
     attempts: int, kinds: Mapping[str, int], convention: Convention
 ) -> dict[str, int]:
     """Return the number of rollouts by kind, "" for those that finished or were abandoned.
 
-    `attempts`: number of rollouts that the convention counts; `kinds`: number of rollouts by part
-    of the convention.
+    `attempts`: number of rollouts that the convention counts; `kinds`: numbers by name in
+    COUNTED_PARTS.
     """
-    others = sum(count for kind, count in kinds.items() if convention.treatments[kind] != "out")
+    others = sum(kinds[kind] for kind in CONVENTION_PARTS if convention.treatments[kind] != "out")
     return {"": max(0, attempts - others), **kinds}

@@ -17,6 +17,9 @@ null."""
 RETURNS: tuple[Return, ...] = get_args(Return)
 RETURN_DIGITS = 12
 """Significant digits of a return and of a threshold that decide about success."""
+MAX_RETURN = 1e290
+"""Greatest size of a return of either sign; larger ones count as this in figures, so that no sum of
+them overflows."""
 MIN_SIZE = 1e-12
 """Smaller sizes are 0: what rounding leaves of it, such as 5.6e-17 of 0.1 + 0.2 - 0.3."""
 

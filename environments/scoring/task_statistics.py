@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from environments.models import Task, TaskStatistics
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import (
-    CONVENTION_PARTS,
+    COUNTED_PARTS,
     Convention,
     Coverage,
     coverage_of,
@@ -91,7 +91,7 @@ def result_of(
 
 def coverage_of_row(row: TaskStatistics, convention: Convention) -> Coverage:
     """Return the coverage of a row, which was counted by this convention."""
-    kinds = {kind: getattr(row, kind) for kind in CONVENTION_PARTS}
+    kinds = {kind: getattr(row, kind) for kind in COUNTED_PARTS}
     return coverage_of(kinds_counted(row.attempts, kinds, convention), convention)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments
 from environments.scoring.attempt_figures import Figures
-from environments.scoring.convention import coverage_of, coverages_together
+from environments.scoring.convention import NUMBERLESS, coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions, definitions_in_force
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import FAILURES
@@ -33,7 +33,8 @@ _KIND_COLUMNS = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
 _POINT = ("episodes", "steps", "failed", "refused")
 _RETURNS = ("scored", "successes", "return_total")
 _EXPIRED = ("expired_scored", "expired_successes", "expired_total")
-_COUNTS = (*_POINT, *_RETURNS, *_EXPIRED, *CAUSES, "probes")
+_NUMBERLESS = ("numberless", "expired_numberless")
+_COUNTS = (*_POINT, *_RETURNS, *_EXPIRED, *CAUSES, "probes", *_NUMBERLESS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,9 @@ def _point(
     causes = {kind: int(row[name]) for kind, name in _KIND_COLUMNS.items() if row.get(name)}
     if continued := int(row.get("episodes", 0)) - sum(causes.values()):
         causes["continued"] = continued
-    coverage = coverage_of(causes, definition.convention)
+    keeps_expired = definition.convention.expired == "keep"
+    numberless = sum(row.get(name, 0) for name in _NUMBERLESS[: 1 + keeps_expired])
+    coverage = coverage_of(causes | {NUMBERLESS: int(numberless)}, definition.convention)
     scored, successes, total = _returns(row, definition, sum(coverage.zero.values()))
     return ActivityPoint(
         start=start,

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from environments.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
-from environments.scoring.convention import counts_added
+from environments.scoring.convention import by_cause, counts_added
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.block_queries import Axis, StoredBlock, groups_by_step
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
@@ -74,8 +74,8 @@ class CurvePoint(ScopeFigures):
 
     @property
     def causes(self) -> dict[str, int]:
-        """Endings by kind (see `episodes.attempts.rule.KIND`)."""
-        return counts_added([one.causes for one in self._parts])
+        """Endings by cause, also "probe" and "continued"."""
+        return by_cause(counts_added([one.causes for one in self._parts]))
 
     @property
     def flat_share(self) -> float | None:

@@ -20,7 +20,7 @@ from environments.scoring.attempt_figures import SuccessRate
 from environments.scoring.convention import Coverage, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import Return
-from episodes.attempts.rule import OWN_KINDS
+from episodes.attempts.rule import EXPIRED_KINDS, OWN_KINDS
 from episodes.attempts.sketches import Moments, Sketch, above, error_of, moments_of, sketch_of
 from episodes.attempts.summary import (
     CallCounts,
@@ -108,7 +108,7 @@ refused calls, split, and environment."""
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
     """Summarize one row or more, which have been read for this definition of return."""
     numbers = [row[0] for row in rows]
-    expired = [row for row in rows if row[1] == "expired"]
+    expired = [row for row in rows if row[1] in EXPIRED_KINDS]
     return Summary(
         first_end=min(numbers),
         last_end=max(numbers),

@@ -22,7 +22,7 @@ from environments.scoring.convention import Coverage, Treatment
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.figures import mean_and_deviation
 from episodes.attempts.group_states import MAX_FLAT_RANGE, GroupCount
-from episodes.attempts.rule import kind_of
+from episodes.attempts.rule import KIND, kind_of
 from episodes.attempts.summary import EndedReturn, coverage_from, returns_counted
 from episodes.filtering.conditions import Unindexed
 from episodes.models import EnvironmentRevision, Episode, Run
@@ -183,13 +183,11 @@ def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLine
     episodes: dict[int, int] = defaultdict(int)
     environments: dict[int, int] = {}
     endings: dict[int, list[EndedReturn]] = defaultdict(list)
-    for task, environment, status, is_probe, cause, value in rows.values_list(
-        *_READ, definitions.value()
-    ):
+    for task, environment, status, kind, value in rows.values_list(*_READ, definitions.value()):
         episodes[task] += 1
         environments[task] = environment
         if status == "ended":
-            endings[task].append(("probe" if is_probe else cause, value))
+            endings[task].append((kind, value))
     lines = [
         _line(task, count, endings[task], definitions.of(environments[task]))
         for task, count in episodes.items()
@@ -198,7 +196,7 @@ def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLine
     return GroupLines(sorted(lines, key=lambda line: line.task), missing)
 
 
-_READ = ("task_id", "environment_id", "status", "is_probe", "cause")
+_READ = ("task_id", "environment_id", "status", KIND)
 
 
 def _line(

@@ -10,12 +10,13 @@ from itertools import groupby
 from typing import Literal
 
 from environments.display.numbers import shown
+from environments.scoring.convention import by_cause
 from environments.scoring.definition import Definition
+from environments.scoring.returns import MAX_RETURN
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
-from episodes.attempts.endings import MAX_RETURN
 from episodes.attempts.sketches import Sketch, count_of, quantile
 from episodes.attempts.summary import JudgedSummary
 
@@ -52,7 +53,7 @@ class Histogram:
     total: ScopeFigures | None
     """Figures of all endings; None without an ending."""
     causes: dict[str, int]
-    """Endings of the scope by kind (see `episodes.attempts.rule.KIND`)."""
+    """Endings of the scope by cause, also "probe" and "continued"."""
     missing: str
     """A sentence about older episodes that are not counted; empty if none are missing."""
     note: str
@@ -87,7 +88,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         is_exact=is_exact,
         most=max((one.n for one in bins), default=0),
         total=ScopeFigures([summary]) if summary else None,
-        causes=dict(summary.causes) if summary else {},
+        causes=by_cause(summary.causes) if summary else {},
         missing=found.missing,
         note=sentence_of(error_bound_of(found, definition), definition),
         is_grouped=bool(found.blocks) and not is_exact,

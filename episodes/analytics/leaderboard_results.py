@@ -13,10 +13,10 @@ from django.db.models import Case, Count, F, FloatField, Max, Min, Q, QuerySet, 
 
 from environments.database.json_rows import among
 from environments.models import Environment, Split, TaskStatistics
-from environments.scoring.convention import CONVENTION_PARTS, Convention, kinds_counted
+from environments.scoring.convention import COUNTED_PARTS, Convention, kinds_counted
 from environments.scoring.definition import Definition
 from environments.tasks.split_indexes import served
-from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import ENDED, KIND
 from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.models import Episode
@@ -132,16 +132,16 @@ def counted(
         f=Sum(scored * scored),
         g=Max("return_total"),
         h=Min("return_total"),
-        **{f"of_{name}": Sum(name) for name in CONVENTION_PARTS},
+        **{f"of_{name}": Sum(name) for name in COUNTED_PARTS},
     )
     found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
-    parts = len(CONVENTION_PARTS)
+    parts = len(COUNTED_PARTS)
     for row in rows_of(rows):
         key, *values, high, low = row[:-parts]
         cell = Cell._make([*values, max(abs(high), abs(low))])
         if cell.attempts:
             found[key].cells.append(cell)
-        found[key].kinds.update(dict(zip(CONVENTION_PARTS, map(int, row[-parts:]), strict=True)))
+        found[key].kinds.update(dict(zip(COUNTED_PARTS, map(int, row[-parts:]), strict=True)))
     convention = Convention.from_code(environment.convention)
     for result in found.values():
         result.kinds = Counter(kinds_counted(result.attempts, result.kinds, convention))
@@ -159,7 +159,7 @@ def endings_by_task(
     tasks: dict[tuple[str, int], list[EndedReturn]] = defaultdict(list)
     for key, task, kind, value in rows_of(episodes.filter(ENDED).order_by().values_list(*columns)):
         if key:
-            tasks[key, task].append((kind, None if value is None else bounded(value)))
+            tasks[key, task].append((kind, value))
     return tasks
 
 

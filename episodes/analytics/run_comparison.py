@@ -17,14 +17,15 @@ from typing import NamedTuple
 from django.db import connection
 
 from environments.models import Split
+from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import Coverage, coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions
+from environments.scoring.returns import MAX_RETURN
 from environments.scoring.task_buckets import Z_95
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of
 from episodes.analytics.scopes import MAX_ENDINGS
 from episodes.analytics.summary_cover import STILL_COUNTED
-from episodes.attempts.endings import MAX_RETURN
 from episodes.attempts.rule import ENDED
 from episodes.models import Episode, Run
 from episodes.rollups.progress import followed_to
@@ -37,7 +38,11 @@ ms. A task has one row, and one more for each kind of ending that is counted apa
 _BOUNDED = (
     "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
 )
-_KIND = "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
+_KIND = (
+    "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
+    " || CASE WHEN e.cause IN ('finished', 'abandoned', 'expired')"
+    f" AND e.detail LIKE '%%{NO_NUMBER}%%' THEN '_nan' ELSE '' END"
+)
 # one statement, so that the follower cannot move an ending from one half to the other between two
 _SIDES = """
     SELECT t.task_id, {environment}, t.kind, t.attempts, {scored}, {total} FROM (

@@ -137,6 +137,10 @@ class CoverageSerializer(AttributesSerializer):
     out = s.DictField(
         child=s.IntegerField(), help_text="Rollouts that are left out, by kind of ending"
     )
+    numberless = s.IntegerField(
+        help_text="Number of rollouts that count with their own return, which lacks a reward that "
+        "was not a number"
+    )
     text = s.CharField(
         help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures "
         "left out`"

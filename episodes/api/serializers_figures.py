@@ -89,7 +89,9 @@ class FiguresSerializer(AttributesSerializer):
     )
     rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Number of attempts that have a return")
-    mean = s.FloatField(allow_null=True, help_text="Mean return")
+    mean = s.FloatField(
+        allow_null=True, help_text="Mean return; returns beyond 1e290 of either sign count as that"
+    )
     error = s.FloatField(
         allow_null=True, help_text="Standard error of the mean; exact, like the mean"
     )
@@ -364,7 +366,9 @@ class LeaderboardRowSerializer(s.Serializer[Any]):
     is_human = s.BooleanField()
     n = s.IntegerField(help_text="Number of attempts")
     rollouts = CoverageSerializer(source="coverage")
-    mean = s.FloatField(allow_null=True, help_text="Mean return")
+    mean = s.FloatField(
+        allow_null=True, help_text="Mean return; returns beyond 1e290 of either sign count as that"
+    )
     error = s.FloatField(allow_null=True, help_text="Standard error of the mean, clustered by task")
     successes = s.IntegerField()
     success = s.FloatField(

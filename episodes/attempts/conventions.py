@@ -32,9 +32,9 @@ from environments.scoring.definition import (
     Definitions,
     definition_of,
 )
-from episodes.attempts.rule import FAILURES, IS_UNCOUNTED_PLAY, KIND, NO_CALL, OWN_KINDS, return_of
+from episodes.attempts.rule import FAILURES, IS_UNCOUNTED_PLAY, KIND, NO_CALL, OWN_CAUSES, return_of
 
-_CAUSES = (*OWN_KINDS, "expired", NO_CALL, *FAILURES)
+_CAUSES = (*OWN_CAUSES, "expired", NO_CALL, *FAILURES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import FloatField, Func, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
+from environments.scoring.returns import MAX_RETURN
 from episodes.attempts.rule import ENDED, KIND, is_attempt
-
-MAX_RETURN = 1e290
-"""Greatest size of a return of either sign; larger ones count as this, so that no sum of them
-overflows."""
 
 
 class Ending(NamedTuple):

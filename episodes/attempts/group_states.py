@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple, Self
 
-from environments.scoring.convention import CONVENTION_PARTS
+from environments.scoring.convention import CONVENTION_PARTS, NUMBERLESS_KINDS
 from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import bounded
@@ -151,11 +151,12 @@ class GroupState:
 
     def add(self, kind: str, returns: Iterable[float | None]) -> None:
         """Add a rollout. `returns`: in the order of RETURNS."""
-        if kind not in OWN_KINDS:
-            self.counts[_KINDS.index("env_error" if kind == "setup_failed" else kind)] += 1
         if kind in OWN_KINDS:
             self.own = _with(self.own, returns)
-        elif kind == "expired":
+            return
+        cause = NUMBERLESS_KINDS.get(kind, kind)
+        self.counts[_KINDS.index("env_error" if cause == "setup_failed" else cause)] += 1
+        if cause == "expired":
             self.expired = _with(self.expired, returns)
 
     @property

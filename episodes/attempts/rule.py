@@ -42,13 +42,17 @@ from django.db.models import (
 )
 from django.db.models.expressions import Combinable
 
+from environments.runtime.call_outcome import NO_NUMBER
+from environments.scoring.convention import NUMBERLESS_KINDS
 from environments.scoring.returns import RETURNS
 
 FAILURES = ("setup_failed", "env_error", "interrupted")
 """Causes of endings that are infrastructure failures."""
-OWN_KINDS = ("finished", "abandoned")
+OWN_CAUSES = ("finished", "abandoned")
+OWN_KINDS = (*OWN_CAUSES, "finished_nan", "abandoned_nan")
 """Kinds of endings that count with their own return by every convention
 (`environments/scoring/convention.py`)."""
+EXPIRED_KINDS = ("expired", "expired_nan")
 NO_CALL = "no_call"
 """Cause of an agent's attempt that ended without a tool call."""
 NO_ROLLOUTS = ("probe", "continued")
@@ -100,11 +104,15 @@ IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_UNCOUNTED_
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
     When(IS_UNCOUNTED_PLAY & ~Q(cause__in=FAILURES), then=Value("continued")),
+    *(
+        When(cause=cause, detail__contains=NO_NUMBER, then=Value(kind))
+        for kind, cause in NUMBERLESS_KINDS.items()
+    ),
     default=F("cause"),
     output_field=CharField(),
 )
 """Kind of an ending: "probe"; "continued" for an uncounted play that is no failure; otherwise its
-cause."""
+cause, with "_nan" if a reward was not a number."""
 
 
 def kind_of(episode: Any) -> str:
@@ -119,7 +127,9 @@ def kind_of(episode: Any) -> str:
             return "continued"
         if play is not None and play.counts_left is False and episode.cause == LEFT:
             return "continued"
-    return str(episode.cause)
+    cause = str(episode.cause)
+    numberless = f"{cause}_nan"
+    return numberless if numberless in NUMBERLESS_KINDS and NO_NUMBER in episode.detail else cause
 
 
 class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):

@@ -20,7 +20,7 @@ from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.endings import bounded
 from episodes.attempts.group_states import GroupTally
-from episodes.attempts.rule import NO_CALL
+from episodes.attempts.rule import EXPIRED_KINDS, NO_CALL
 from episodes.attempts.sketches import (
     Sketch,
     above,
@@ -116,7 +116,8 @@ class Summary(NamedTuple):
         causes = {kind: count - other.causes.get(kind, 0) for kind, count in self.causes.items()}
         expirations = self.expired
         if expirations and other.expired:
-            expirations = expirations.without(other.expired) if causes["expired"] else None
+            is_left = any(causes.get(kind) for kind in EXPIRED_KINDS)
+            expirations = expirations.without(other.expired) if is_left else None
         return self._replace(
             episodes=self.episodes - other.episodes,
             causes={kind: count for kind, count in causes.items() if count},
@@ -303,12 +304,14 @@ EndedReturn = tuple[str, float | None]
 
 
 def returns_counted(endings: Iterable[EndedReturn], convention: Convention) -> list[float | None]:
-    """Return the returns that count by the convention: 0.0 for those that count as 0; None without
-    a return."""
+    """Return the returns that count by the convention, huge ones bounded: 0.0 for those that count
+    as 0; None without a return."""
     treatments = convention.treatments
     pairs = [(treatments.get(kind, "keep"), value) for kind, value in endings]
     return [
-        0.0 if treatment == "zero" else value for treatment, value in pairs if treatment != "out"
+        0.0 if treatment == "zero" else value if value is None else bounded(value)
+        for treatment, value in pairs
+        if treatment != "out"
     ]
 
 

@@ -192,6 +192,11 @@ class Activity(models.Model):
     interrupted = models.PositiveIntegerField(default=0)
     no_call = models.PositiveIntegerField(default=0)
     probes = models.PositiveIntegerField(default=0)
+    # of those that finished or were abandoned, and of expired ones
+    numberless = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Those with a reward that was not a number"
+    )
+    expired_numberless = models.PositiveIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints: ClassVar = [  # a span of time in order
@@ -232,7 +237,7 @@ class ToolUse(models.Model):
 
 class RunTask(models.Model):
     """Rollouts of one run at one task of a split with one kind of ending; finished and abandoned
-    ones share a row."""
+    ones share a row, and another one ("_nan") if a reward was not a number."""
 
     run_id = models.BigIntegerField()
     task_id = models.BigIntegerField()

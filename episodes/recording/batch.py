@@ -11,6 +11,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, finite, storable, storable_id
+from environments.runtime.call_outcome import NO_NUMBER
 from environments.runtime.records import (
     EpisodeEnded,
     EpisodeNoted,
@@ -262,7 +263,8 @@ class RecordBatch:
         if start is not None and row.last_acted is not None:
             duration_seconds = max(0.0, row.last_acted - start)
         if not ending.is_probe:
-            self._rollouts[row.episode] = (row.episode, ending.cause, *returns)
+            is_numberless = NO_NUMBER in ending.detail
+            self._rollouts[row.episode] = (row.episode, ending.cause, *returns, is_numberless)
         return (
             "ended",
             ending.cause,

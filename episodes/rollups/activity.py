@@ -16,9 +16,10 @@ from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.models import Environment
+from environments.scoring.convention import NUMBERLESS_KINDS
 from environments.scoring.returns import bar_of
 from episodes.attempts.endings import Ending, bounded
-from episodes.attempts.rule import OWN_KINDS
+from episodes.attempts.rule import EXPIRED_KINDS, OWN_KINDS
 from episodes.models import Activity, Episode
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
@@ -34,13 +35,15 @@ KEY = ("period", "start", "environment_id")
 COUNTS = (
     *("episodes", "scored", "successes", "return_total", "steps", "refused", "failed"),
     *("expired_scored", "expired_successes", "expired_total", *CAUSES, "probes"),
+    *("numberless", "expired_numberless"),
 )
 # continuations have no column: they are the episodes that no other column counts
 _PLACES = {kind: COUNTS.index(kind) for kind in CAUSES} | {"probe": COUNTS.index("probes")}
 _STEPS = COUNTS.index("steps")
+_NUMBERLESS = COUNTS.index("numberless")
 _RETURNS = {
     **dict.fromkeys(OWN_KINDS, COUNTS.index("scored")),
-    "expired": COUNTS.index("expired_scored"),
+    **dict.fromkeys(EXPIRED_KINDS, COUNTS.index("expired_scored")),
 }
 """Kind of an ending -> place of the first of three counts of its returns."""
 _NOTHING: tuple[float, ...] = tuple(0.0 if name.endswith("_total") else 0 for name in COUNTS)
@@ -117,8 +120,10 @@ def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
         row[_STEPS] += ending.steps
         row[_STEPS + 1] += ending.refused
         row[_STEPS + 2] += ending.failed
-        if ending.kind in _PLACES:
-            row[_PLACES[ending.kind]] += 1
+        if (cause := NUMBERLESS_KINDS.get(ending.kind, ending.kind)) in _PLACES:
+            row[_PLACES[cause]] += 1
+        if ending.kind in NUMBERLESS_KINDS:
+            row[_NUMBERLESS + (cause == "expired")] += 1
         if ending.kind in _RETURNS:
             name, bar = definitions.get(ending.environment, ("return_sum", bar_of(0.9)))
             _add_return(row, _RETURNS[ending.kind], getattr(ending, name), bar)

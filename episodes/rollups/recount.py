@@ -72,6 +72,7 @@ class TaskTally:
     expired: int
     interrupted: int
     env_error: int
+    numberless: int
 
     def __add__(self, other: TaskTally) -> TaskTally:
         lows = [low for low in (self.return_low, other.return_low) if low is not None]
@@ -87,6 +88,7 @@ class TaskTally:
             self.expired + other.expired,
             self.interrupted + other.interrupted,
             self.env_error + other.env_error,
+            self.numberless + other.numberless,
         )
 
     @property

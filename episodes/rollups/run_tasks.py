@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
+from environments.scoring.convention import NUMBERLESS_KINDS
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Ending, bounded
 from episodes.attempts.rule import NO_ROLLOUTS, OWN_KINDS
@@ -35,7 +36,9 @@ class RunTasksPart:
         rows: dict[tuple[int, int, int, str], Counts] = {}
         for ending in endings:
             if ending.run is not None and ending.kind not in NO_ROLLOUTS:
-                kind = "" if ending.kind in OWN_KINDS else ending.kind
+                kind = ending.kind
+                if kind in OWN_KINDS:
+                    kind = "_nan" if kind in NUMBERLESS_KINDS else ""
                 key = ending.run, ending.task, ending.split or 0, kind
                 _add(rows.setdefault(key, [0] * 5 + [0.0] * 4), ending)
         return [(*key, *row) for key, row in sorted(rows.items())]

@@ -12,7 +12,7 @@ from django.db import connection
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.returns import RETURNS, Return
 from episodes.attempts.endings import Ending, Epoch, rows_of
-from episodes.attempts.rule import OWN_KINDS
+from episodes.attempts.rule import EXPIRED_KINDS, OWN_KINDS
 from episodes.attempts.sketches import Sketch, sketch_of
 from episodes.attempts.summary import CallCounts, Distributions, Summary, returns_sketch, together
 from episodes.models import CurveBlock, StepSpan
@@ -53,7 +53,7 @@ def summary_of(endings: Sequence[Ending]) -> RollupSummary:
     """Summarize one ending or more, in their order; the sketches are exact."""
     times = [ending.ended for ending in endings]
     own = [ending for ending in endings if ending.kind in OWN_KINDS]
-    expirations = [ending for ending in endings if ending.kind == "expired"]
+    expirations = [ending for ending in endings if ending.kind in EXPIRED_KINDS]
     summary = Summary(
         first_end=min([ending.number for ending in endings]),
         last_end=max([ending.number for ending in endings]),

@@ -21,6 +21,8 @@ from django.db.models import Q
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
+from environments.runtime.call_outcome import NO_NUMBER
+from environments.scoring.convention import NUMBERLESS
 from environments.scoring.returns import rounded_sql
 from environments.scoring.task_buckets import Thresholds, bucket_sql
 from episodes.models import Episode
@@ -30,7 +32,7 @@ KIND_COLUMNS = ("no_call", "expired", "interrupted", "env_error")
 failed setups."""
 COLUMNS = (
     *("task_id", "environment_id", "by", "key", "attempts", "scored", "successes"),
-    *("return_total", "return_low", "return_high", *KIND_COLUMNS, "rate", "bucket"),
+    *("return_total", "return_low", "return_high", *KIND_COLUMNS, NUMBERLESS, "rate", "bucket"),
 )
 
 _NOT_BY_PEOPLE = ~Q(player="human")
@@ -48,10 +50,11 @@ _ROLLOUTS = f"""
         CASE WHEN a.treatment = 'z' THEN 0.0 WHEN a.treatment = 'o' THEN NULL
             WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
         CASE WHEN a.treatment = 'z' THEN CASE WHEN 0.0 > a.threshold THEN 1 ELSE 0 END
-            WHEN a.treatment = 'k' AND a.value > a.threshold AND {{value}} > a.threshold THEN 1 ELSE 0 END AS success
+            WHEN a.treatment = 'k' AND a.value > a.threshold AND {{value}} > a.threshold THEN 1 ELSE 0 END AS success,
+        CASE WHEN a.treatment = 'k' AND a.is_numberless THEN 1 ELSE 0 END AS numberless
     FROM (
         SELECT e.task_id, e.environment_id, e.model, r.name AS run, {{threshold}} AS threshold,
-            {{kind}} AS kind, {_TREATMENT} AS treatment,
+            {{kind}} AS kind, {_TREATMENT} AS treatment, {{is_numberless}} AS is_numberless,
             CASE d.default_return WHEN 'sum' THEN {{given}}.return_sum WHEN 'last' THEN {{given}}.return_last
             WHEN 'max' THEN {{given}}.return_max ELSE {{given}}.return_mean END AS value
         FROM {{source}}
@@ -71,14 +74,15 @@ _IS_KIND = [
 _KINDS = ", ".join(f"CASE WHEN {is_kind} THEN 1 ELSE 0 END" for is_kind in _IS_KIND)
 _EACH = f"""
     SELECT task_id, environment_id, "by", "key",
-        counts, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, {_KINDS}, success, {{bucket}}
+        counts, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, {_KINDS}, numberless,
+        success, {{bucket}}
     FROM ({{rollouts}}) AS t WHERE true
 """  # nosec B608 # only our own names
 _KIND_SUMS = ", ".join(f"SUM(CASE WHEN {is_kind} THEN 1 ELSE 0 END)" for is_kind in _IS_KIND)
 _TOGETHER_RATE = "COALESCE(CAST(SUM(success) AS double precision) / NULLIF(SUM(counts), 0), 0.0)"
 _TOGETHER = f"""
     SELECT task_id, environment_id, "by", "key", SUM(counts), COUNT(value), SUM(success), COALESCE(SUM(value), 0.0),
-        MIN(value), MAX(value), {_KIND_SUMS}, {_TOGETHER_RATE}, {{bucket}}
+        MIN(value), MAX(value), {_KIND_SUMS}, SUM(numberless), {_TOGETHER_RATE}, {{bucket}}
     FROM ({{rollouts}}) AS t GROUP BY task_id, environment_id, "by", "key"
 """  # nosec B608 # only our own names
 _ADD = f"""
@@ -90,7 +94,7 @@ _ADD = f"""
         return_total = s.return_total + excluded.return_total,
         return_low = COALESCE({{least}}(s.return_low, excluded.return_low), s.return_low, excluded.return_low),
         return_high = COALESCE({{greatest}}(s.return_high, excluded.return_high), s.return_high, excluded.return_high),
-        {", ".join(f"{name} = s.{name} + excluded.{name}" for name in KIND_COLUMNS)},
+        {", ".join(f"{name} = s.{name} + excluded.{name}" for name in (*KIND_COLUMNS, NUMBERLESS))},
         rate = {{rate}},
         bucket = {{bucket}}
 """  # nosec B608 # only our own names
@@ -120,18 +124,19 @@ _POSTGRESQL_SEEN = f"""
 # those before it
 _SQLITE_ROW = (
     "(SELECT ? AS id, ? AS kind, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS "
-    "return_mean) AS g"
+    "return_mean, ? AS is_numberless) AS g"
 )
 _POSTGRESQL_ROWS = (
     "unnest(%s::bigint[], %s::text[], %s::double precision[], %s::double precision[], %s::double "
     "precision[],"
-    " %s::double precision[]) AS g (id, kind, return_sum, return_last, return_max, return_mean)"
+    " %s::double precision[], %s::boolean[])"
+    " AS g (id, kind, return_sum, return_last, return_max, return_mean, is_numberless)"
 )
 
 
 def count(writer: BulkWriter, ends: Collection[Values]) -> None:
-    """Count rollouts that are about to end: id, cause, and the four returns (finite or None): sum,
-    last, max, mean.
+    """Count rollouts that are about to end: id, cause, the four returns (finite or None): sum,
+    last, max, mean; and whether a reward was not a number.
 
     An episode that is not running or does not exist adds nothing: a batch that is written again was
     counted already. Raises: django.db.Error.
@@ -156,10 +161,12 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
 
     `condition` calls the episode `e`.
     """
+    is_sqlite = connection.vendor == "sqlite"
     is_rollout = Episode.objects.rollouts().filter(_NOT_BY_PEOPLE).condition_sql("e")
     rollouts = _rollouts(
         *("e.cause", "e", "episodes_episode AS e", f"{is_rollout} AND {condition}"),
-        is_sqlite=connection.vendor == "sqlite",
+        f"{'INSTR' if is_sqlite else 'STRPOS'}(e.detail, '{NO_NUMBER}') > 0",
+        is_sqlite=is_sqlite,
     )
     return _TOGETHER.format(rollouts=rollouts, bucket=bucket)
 
@@ -169,7 +176,7 @@ def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     row_source = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     running = Episode.objects.filter(_NOT_BY_PEOPLE, status="running").condition_sql("e")
     source = f"{row_source} JOIN episodes_episode AS e ON e.id = g.id"
-    rollouts = _rollouts("g.kind", "g", source, running, is_sqlite=is_sqlite)
+    rollouts = _rollouts("g.kind", "g", source, running, "g.is_numberless", is_sqlite=is_sqlite)
     rows, count, rate = (
         (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
     )
@@ -180,13 +187,21 @@ def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     )
 
 
-def _rollouts(kind: str, rows: str, source: str, condition: str, *, is_sqlite: bool) -> str:
+def _rollouts(
+    kind: str, rows: str, source: str, condition: str, is_numberless: str, *, is_sqlite: bool
+) -> str:
     """Return _ROLLOUTS, in which returns and thresholds are rounded to decide about success."""
     threshold, value = (
         rounded_sql(column, is_sqlite=is_sqlite) for column in ("d.success_threshold", "a.value")
     )
     return _ROLLOUTS.format(
-        kind=kind, given=rows, source=source, condition=condition, threshold=threshold, value=value
+        kind=kind,
+        given=rows,
+        source=source,
+        condition=condition,
+        is_numberless=is_numberless,
+        threshold=threshold,
+        value=value,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Abs, NullIf
 
-from environments.scoring.convention import CONVENTION_PARTS, Convention, kinds_counted
+from environments.scoring.convention import COUNTED_PARTS, Convention, kinds_counted
 from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.leaderboard_results import MAX_SQUARED, endings_by_task
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
@@ -109,7 +109,7 @@ def counted(
     listed = SuiteTask.objects.filter(member__in=members, **{f"{_STATISTICS}by": by}).order_by()
     rows = listed.values_list("member", f"{_STATISTICS}key").annotate(**_sums(score))
     for member, key, tasks, total, squares, largest, attempts, *kinds in rows:
-        parts = dict(zip(CONVENTION_PARTS, kinds, strict=True))
+        parts = dict(zip(COUNTED_PARTS, kinds, strict=True))
         counted = kinds_counted(attempts, parts, conventions[member])
         found[member][key] = TaskSums(
             tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted
@@ -132,7 +132,7 @@ def _sums(score: Score) -> dict[str, Any]:
         "squares_": Sum(small * small, filter=has_figure),
         "largest_": Max(Abs(figure), filter=has_figure),
         "attempts_": Sum(f"{_STATISTICS}attempts"),
-        **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in CONVENTION_PARTS},
+        **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in COUNTED_PARTS},
     }
 
 

@@ -83,9 +83,12 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, int | float) else str(value)
 
 
-COVERAGE_COLUMNS = ("rollouts", "rollouts_own", "rollouts_zero", "rollouts_out")
-"""Columns of figures: all rollouts, those that count with their return, those that count as 0, and
-those left out."""
+COVERAGE_COLUMNS = (
+    *("rollouts", "rollouts_own", "rollouts_zero", "rollouts_out"),
+    "rollouts_numberless",
+)
+"""Columns of figures: all rollouts, those that count with their return, those that count as 0,
+those left out, and those whose return lacks a reward that was not a number."""
 DEFINITION_HEADER = "X-Definition"
 """Header of a response with figures: the definition of return and success and the convention that
 hold for them."""
@@ -105,6 +108,7 @@ def coverage_values(coverage: Coverage | None) -> list[Any]:
         coverage.own,
         sum(coverage.zero.values()),
         sum(coverage.out.values()),
+        coverage.numberless,
     ]
 
 

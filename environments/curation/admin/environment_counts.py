@@ -15,7 +15,7 @@ from environments.curation.task_filter import SERVED
 from environments.curation.task_states import is_in_state
 from environments.models import Environment, Task, TaskStatistics, Viewer
 from environments.models.viewer import visible_environments
-from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage
+from environments.scoring.convention import COUNTED_PARTS, Convention, Coverage
 from environments.scoring.task_buckets import BUCKETS, Bucket
 from environments.scoring.task_statistics import coverage_of_row
 
@@ -120,7 +120,7 @@ def _totals(environment: Environment, most: int) -> tuple[Count, TaskStatistics 
     if count > most or not count:
         return Count(min(count, most), is_exact=count <= most, is_over=count > most), None
     sums = of_served.aggregate(
-        **{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)}
+        **{name: Sum(name) for name in ("attempts", "successes", *COUNTED_PARTS)}
     )
     counts = {name: value or 0 for name, value in sums.items()}
     attempts = counts["attempts"]

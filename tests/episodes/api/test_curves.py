@@ -129,6 +129,7 @@ def test_a_curve_says_how_many_rollouts_it_counts() -> None:
         "own": 24,
         "zero": {"no_call": 6},
         "out": {"env_error": 1, "setup_failed": 1},
+        "numberless": 0,
         "text": "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out",
     }
     assert (content["total"]["n"], content["total"]["mean"]) == (30, 0.4)

@@ -6,11 +6,14 @@ import random
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from environments.models import Environment, Task, TaskStatistics
+from environments.runtime.call_outcome import NO_NUMBER
 from environments.runtime.records import Row, RunInfo
 from episodes.models import Episode
 from episodes.recording.recorder import Recorder
+from episodes.rollups.recount import recount_tasks
 from tests.episodes.counting import misfiled, random_end, random_start, recounted, stored
 from tests.episodes.recorded import commit, record, run
 from tests.factories import episode_ended, episode_started, step_taken
@@ -58,6 +61,20 @@ def test_it_counts_for_the_run_and_the_model_too() -> None:
         ("model", "m1"): (2, 1),
         ("model", "m2"): (1, 1),
     }
+
+
+def test_it_counts_attempts_with_a_reward_that_was_not_a_number() -> None:
+    detail = f"Step 0: {NO_NUMBER}."
+    record(
+        attempt(1, detail=detail),
+        attempt(2, detail=detail, cause="expired"),
+        attempt(3, detail=detail, cause="env_error"),
+        attempt(4),
+    )
+    assert TaskStatistics.objects.get().numberless == 2
+    with transaction.atomic():
+        recount_tasks([Task.objects.get().pk])
+    assert TaskStatistics.objects.get().numberless == 2
 
 
 def test_attempts_move_a_task_from_bucket_to_bucket() -> None:
