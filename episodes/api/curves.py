@@ -4,30 +4,27 @@ episodes."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.errors import nearest
+from environments.filtering.parameters import flag, given
 from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments
-from environments.scoring.definition import definition_of, definitions_in_force
-from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
+from episodes.analytics.curve_query import AXES, CurveQuery
 from episodes.analytics.revision_marks import RevisionMark, marks_of
-from episodes.analytics.run_splits import TOGETHER, are_together_in, named_split, of_one_split
+from episodes.analytics.run_splits import TOGETHER, named_split, of_one_split
 from episodes.analytics.scopes import people_left_out, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
-from episodes.analytics.zoom import Range
-from episodes.api.base import ANY, ApiView, one_of, real, whole
+from episodes.api.base import ANY, ApiView, whole
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.api.serializers_figures import CurveSerializer, definitions_content
 from episodes.filtering.conditions import NamedRows
-from episodes.filtering.filters import EpisodeFilter
 
-AXES: tuple[Axis, ...] = get_args(Axis)
 OWN = ("x", "from", "to", "points", "threshold", "component", "tokens", "splits")
 ALL = "*"
 """Instead of the name of a component: those that most attempts report."""
@@ -78,32 +75,21 @@ class CurvesView(ApiView):
         *FILTERS,
     )
     def get(self, request: Request) -> Response:
-        asked = EpisodeFilter.parse(request.GET, also=OWN, viewer=self.reader.viewer)
-        axis = cast(Axis, one_of(request, "x", AXES, "episode"))
+        query = CurveQuery.parse(request.GET, self.reader.viewer, OWN)
         points = whole(request, "points", MAX_POINTS, least=1, most=MAX_POINTS) or MAX_POINTS
-        shown = Range(real(request, "from"), real(request, "to"))
-        named = NamedRows.of(asked)
-        chosen = replace(asked.asked, threshold=real(request, "threshold"))
+        has_tokens = given(request.GET, "tokens", flag) or False
+        named = NamedRows.of(query.filter)
         self.refuse_unknown(named.unknown)
-        split = None if are_together_in(request.GET) else named_split(asked, named)
+        split = None if query.are_together else named_split(query.filter, named)
         if split is not None:
-            asked, named = (
-                of_one_split(asked, split),
-                replace(named, environment=split.environment, split=split),
-            )
-        definitions = (
-            definition_of(named.environment, chosen)
-            if named.environment
-            else definitions_in_force(chosen)
-        )
-        scope = scope_of_filter(asked, named)
-        found = curve(scope, definitions, axis, points=points, shown=shown)
-        components = self._components(found, request.GET.getlist("component"))
-        tokens = (
-            token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
-        )
-        people = people_left_out(asked, named)
-        content = _content(found, components, tokens, people) | {"split": named.split}
+            query = replace(query, filter=of_one_split(query.filter, split))
+            named = replace(named, environment=split.environment, split=split)
+        scope = scope_of_filter(query.filter, named)
+        line = curve(scope, query.definitions(named), query.x, points=points, shown=query.shown)
+        components = self._components(line, request.GET.getlist("component"))
+        tokens = token_curve(line) if has_tokens else None
+        people = people_left_out(query.filter, named)
+        content = _content(line, components, tokens, people) | {"split": named.split}
         return Response(CurveSerializer(content).data)
 
     def _components(self, found: Curve, names: list[str]) -> ComponentCurves:

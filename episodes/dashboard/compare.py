@@ -16,9 +16,9 @@ from environments.display.addresses import refuse_others, takes
 from environments.filtering.parameters import BadFilter, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
+from episodes.analytics.curve_query import PARAMETERS as SWITCHES
 from episodes.browsing.episode_list import for_rows, summary_of
 from episodes.dashboard.compare_runs import compare_runs
-from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
 from episodes.filtering.names import name_tasks

@@ -18,6 +18,8 @@ from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
+from episodes.analytics.curve_query import CurveQuery
+from episodes.analytics.curve_series import drawn
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.run_splits import (
@@ -29,8 +31,6 @@ from episodes.analytics.run_splits import (
     splits_of,
 )
 from episodes.analytics.scopes import MAX_SERIES, scope_of
-from episodes.dashboard.curve_query import CurveAsked
-from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import definitions_context, revision_asked
 from episodes.filtering.filters import EpisodeFilter
@@ -47,7 +47,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     _check_names(given)
     viewer = viewer_of(request.user)
-    asked = CurveAsked.parse(given, viewer)
+    asked = CurveQuery.parse(given, viewer)
     runs = _runs(asked.runs[:MAX_SERIES], given["runs"], viewer)
     only_definition = EpisodeFilter.of_definition(definition_in(given), viewer)
     name, revisions = revision_asked(request)

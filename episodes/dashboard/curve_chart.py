@@ -10,9 +10,9 @@ from environments.display.visible import visible
 from environments.filtering.parameters import WholeRange
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
-from episodes.dashboard.curve_series import ComponentLine, Drawn
-from episodes.dashboard.figure_menu import BY_DEFINITION, UNITS, Figure
-from episodes.dashboard.smoothing import Smoothing
+from episodes.analytics.curve_series import ComponentLine, Drawn
+from episodes.analytics.figure_menu import BY_DEFINITION, UNITS, Figure
+from episodes.analytics.smoothing import Smoothing
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
 
 _FIELDS: dict[str, tuple[str, str, str]] = {

@@ -16,12 +16,12 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.models import Environment, Split
+from episodes.analytics.curve_query import AXES, CurveQuery
+from episodes.analytics.curve_series import Drawn, drawn
+from episodes.analytics.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.analytics.run_splits import labelled
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS
 from episodes.dashboard.curve_chart import charts_of, csv_of
-from episodes.dashboard.curve_query import AXES, CurveAsked
-from episodes.dashboard.curve_series import Drawn, drawn
-from episodes.dashboard.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
 from episodes.transfer.csv_lines import coverage_header, definition_header
@@ -35,7 +35,7 @@ _BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
 def curves(request: HttpRequest) -> HttpResponse:
     """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a
     parameter is refused."""
-    asked = CurveAsked.parse(request.GET, viewer_of(request.user))
+    asked = CurveQuery.parse(request.GET, viewer_of(request.user))
     found = drawn(asked)
     if asked.format == "csv":
         headers = {
@@ -96,7 +96,7 @@ class FigureChoice(NamedTuple):
     only one."""
 
 
-def _choices(asked: CurveAsked) -> list[FigureChoice]:
+def _choices(asked: CurveQuery) -> list[FigureChoice]:
     return [
         FigureChoice(
             name,
@@ -110,7 +110,7 @@ def _choices(asked: CurveAsked) -> list[FigureChoice]:
     ]
 
 
-def _toggled(asked: CurveAsked, name: Figure) -> str:
+def _toggled(asked: CurveQuery, name: Figure) -> str:
     return ",".join(one for one in FIGURES if (one in asked.figures) != (one == name))
 
 

@@ -17,7 +17,7 @@ from environments.access.privacy import viewer_of
 from environments.database.folding import holding
 from environments.display.addresses import takes
 from environments.filtering.parameters import given, words
-from episodes.dashboard.curve_query import run_ids
+from episodes.analytics.curve_query import run_ids
 from episodes.models import Run
 
 MAX_CHOICES = 50

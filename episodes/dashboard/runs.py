@@ -18,6 +18,9 @@ from environments.display.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import chosen, given, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS
+from episodes.analytics.curve_query import PARAMETERS as SWITCHES
+from episodes.analytics.curve_query import CurveQuery
+from episodes.analytics.curve_series import drawn
 from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.run_list import MAX_SEARCHED, RunListQuery
 from episodes.analytics.run_splits import SplitChoice, of_one_split
@@ -31,9 +34,6 @@ from episodes.analytics.runs import (
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
 from episodes.browsing.episode_list import EpisodeListQuery
-from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
-from episodes.dashboard.curve_query import CurveAsked
-from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.view_parameters import asked_context, definitions_context
@@ -154,7 +154,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
     viewer = viewer_of(request.user)
-    asked = CurveAsked.parse(values, viewer)
+    asked = CurveQuery.parse(values, viewer)
     line = lines_of([row], viewer, asked.definition, choice=SplitChoice.parse(values))[0]
     of_run = EpisodeFilter.of_definition(asked.filter.asked, viewer, row.name)
     asked = replace(asked, filter=of_one_split(of_run, line.split))
@@ -194,7 +194,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, f"episodes/{PARTS[part]}.html", context)
 
 
-def _switches(request: HttpRequest, asked: CurveAsked) -> QueryDict:
+def _switches(request: HttpRequest, asked: CurveQuery) -> QueryDict:
     """Return the parameters of this page with the run, its split and the axis, which the page of
     curves needs."""
     query = request.GET.copy()

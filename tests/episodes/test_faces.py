@@ -44,6 +44,14 @@ QUERIES = {
         "splits=apart",
         "return=median",
     ],
+    ("/runs/curves/", "/api/curves"): [
+        "x=luck",
+        "from=2&to=1",
+        "to=high",
+        "threshold=nan",
+        "splits=apart",
+        "ending=eaten",
+    ],
 }
 """Addresses of a page and of the same question in the API, with queries that both refuse."""
 

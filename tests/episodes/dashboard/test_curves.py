@@ -16,7 +16,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.scoring.convention import Convention
-from episodes.dashboard.smoothing import averaged, smoothed
+from episodes.analytics.smoothing import averaged, smoothed
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout, Run
 from tests.episodes.ended import count_statistics, end_episode
 from tests.episodes.reported import reported

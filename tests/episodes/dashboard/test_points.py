@@ -13,10 +13,10 @@ from environments.models import UNRESTRICTED
 from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom
 from episodes.analytics.block_queries import Axis
+from episodes.analytics.curve_query import CurveQuery
+from episodes.analytics.curve_series import Drawn, drawn
+from episodes.analytics.figure_menu import FIGURES
 from episodes.dashboard.curve_chart import charts_of
-from episodes.dashboard.curve_query import CurveAsked
-from episodes.dashboard.curve_series import Drawn, drawn
-from episodes.dashboard.figure_menu import FIGURES
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.rollups import blocks, step_spans
@@ -63,11 +63,11 @@ def counted(query: str, behind: dict[str, str]) -> tuple[int, int]:
 def parts(scope: str, axis: Axis) -> list[Drawn]:
     """Return the whole curve with all of its charts, and a zoomed one."""
     query = {**QueryDict(scope).dict(), "x": axis, "y": ",".join(FIGURES)}
-    whole = drawn(CurveAsked.parse(query, UNRESTRICTED))
+    whole = drawn(CurveQuery.parse(query, UNRESTRICTED))
     first, *_, last = whole.series[0].curve.points
     begin, width = first.x, last.x_to - first.x
     ends = {"from": repr(begin + 0.2 * width), "to": repr(begin + 0.45 * width)}
-    return [whole, drawn(CurveAsked.parse(query | ends, UNRESTRICTED))]
+    return [whole, drawn(CurveQuery.parse(query | ends, UNRESTRICTED))]
 
 
 @pytest.mark.usefixtures("played")

@@ -1,10 +1,12 @@
-"""CurveAsked: the parameters of a page of curves, including its filter of episodes. Parsed
-strictly."""
+"""CurveQuery: which curves to draw, of which episodes and how, as parameters ask for it.
+
+The page of curves, its JSON and its CSV, the pages of runs and of their comparison, and the API
+parse it. `curve_series.py` has the curves of a page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast, get_args
@@ -13,14 +15,20 @@ from environments.database.storable import id_in
 from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
 from environments.models import Viewer
-from environments.scoring.definition import DefinitionAsked
+from environments.scoring.definition import (
+    DefinitionAsked,
+    Definitions,
+    definition_of,
+    definitions_in_force,
+)
 from episodes.analytics.block_queries import Axis
+from episodes.analytics.figure_menu import FIGURES, Figure
 from episodes.analytics.run_splits import TOGETHER, are_together_in
 from episodes.analytics.scopes import OVERLAYS, Overlay
+from episodes.analytics.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
+from episodes.analytics.smoothing import Smoothing
 from episodes.analytics.zoom import Range
-from episodes.dashboard.figure_menu import FIGURES, Figure
-from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
-from episodes.dashboard.smoothing import Smoothing
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Run
 
@@ -51,7 +59,7 @@ NOT_SMOOTHED = Smoothing()
 
 
 @dataclass(frozen=True, slots=True)
-class CurveAsked:
+class CurveQuery:
     filter: EpisodeFilter
     x: Axis = "episode"
     figures: tuple[Figure, ...] = ("return",)
@@ -79,9 +87,17 @@ class CurveAsked:
         return replace(self.filter.asked, threshold=self.threshold)
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], viewer: Viewer) -> CurveAsked:
-        """Return the parameters of an address. Raises: BadFilter."""
-        asked = EpisodeFilter.parse(query, viewer, also=PARAMETERS)
+    def parse(
+        cls,
+        query: Mapping[str, str],
+        viewer: Viewer,
+        parameters: Collection[str] = PARAMETERS,
+    ) -> CurveQuery:
+        """Return the query in an address. Raises: BadFilter.
+
+        `parameters`: those that it may have besides the filter.
+        """
+        filter_ = EpisodeFilter.parse(query, viewer, also=parameters)
 
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
             return given(query, name, parse, default)
@@ -92,7 +108,7 @@ class CurveAsked:
                 "from", shown.low, f"it is above to={digits_of(shown.high)}; swap the two"
             )
         return cls(
-            filter=asked,
+            filter=filter_,
             x=value("x", chosen(AXES), "episode"),
             figures=value("y", _figures, ("return",)),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
@@ -105,6 +121,13 @@ class CurveAsked:
             threshold=value("threshold", real, None),
             format=value("format", chosen(FORMATS), ""),
         )
+
+    def definitions(self, named: NamedRows) -> Definitions:
+        """Return the definition in force for the episodes, or those of each environment. `named`:
+        the rows that the filter names. No query if it names an environment."""
+        if named.environment:
+            return definition_of(named.environment, self.definition)
+        return definitions_in_force(self.definition)
 
     def to_query(self) -> str:
         """Return the query string of the page of curves that draws the same."""

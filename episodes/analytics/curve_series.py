@@ -16,10 +16,18 @@ from environments.scoring.definition import (
     Definition,
     Definitions,
     definition_of,
-    definitions_in_force,
 )
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
+from episodes.analytics.curve_query import CurveQuery
+from episodes.analytics.figure_menu import (
+    NO_COMPONENTS,
+    NO_GROUPS,
+    NO_TOKENS,
+    OF_GROUPS,
+    OWN_COLUMNS,
+    Figure,
+)
 from episodes.analytics.revision_marks import RevisionMark, marks_of
 from episodes.analytics.run_splits import (
     common_split,
@@ -41,15 +49,6 @@ from episodes.analytics.scopes import (
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.attempts.group_states import GroupCount, counts_together
-from episodes.dashboard.curve_query import CurveAsked
-from episodes.dashboard.figure_menu import (
-    NO_COMPONENTS,
-    NO_GROUPS,
-    NO_TOKENS,
-    OF_GROUPS,
-    OWN_COLUMNS,
-    Figure,
-)
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.rendering.run_hues import hue_of_run
@@ -149,7 +148,7 @@ class ComponentLine:
 
 @dataclass(frozen=True)
 class Drawn:
-    asked: CurveAsked
+    asked: CurveQuery
     named: NamedRows
     overlay: Overlaid
     series: list[ChartSeries]
@@ -291,7 +290,7 @@ class Drawn:
         return len(self.series) <= MAX_BANDS if self.asked.has_band is None else self.asked.has_band
 
 
-def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
+def drawn(asked: CurveQuery, least_blocks: int | None = None) -> Drawn:
     """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as
     fine as possible."""
     named = NamedRows.of(asked.filter)
@@ -348,7 +347,7 @@ def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
     return found
 
 
-def _overlay(asked: CurveAsked) -> Overlaid:
+def _overlay(asked: CurveQuery) -> Overlaid:
     if asked.runs:
         return of_runs(asked.filter, asked.runs[:MAX_SERIES])
     if asked.by is not None:
@@ -357,7 +356,7 @@ def _overlay(asked: CurveAsked) -> Overlaid:
 
 
 def _of_splits(
-    asked: CurveAsked, named: NamedRows, overlay: Overlaid
+    asked: CurveQuery, named: NamedRows, overlay: Overlaid
 ) -> tuple[Overlaid, list[Split]]:
     """Return the parts with each run limited to the split that is shown of it, and all splits that
     the runs played.
@@ -407,14 +406,11 @@ def _environments(found: Sequence[Curve], named: Environment | None) -> list[Env
 
 
 def _curves(
-    asked: CurveAsked, named: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
+    asked: CurveQuery, named: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
 ) -> list[Curve]:
     """Return the curve of each part, in which every episode follows the definition of its own
     environment."""
-    if named.environment:
-        definitions: Definitions = definition_of(named.environment, asked.definition)
-    else:
-        definitions = definitions_in_force(asked.definition)
+    definitions = asked.definitions(named)
     scopes = [
         scope_of_filter(part.filter, _named(part, asked, named), part.label) for part in parts
     ]
@@ -429,7 +425,7 @@ def _curves(
     )
 
 
-def _named(part: OverlaidPart, asked: CurveAsked, named: NamedRows) -> NamedRows:
+def _named(part: OverlaidPart, asked: CurveQuery, named: NamedRows) -> NamedRows:
     """Return the rows that the filter of a part names. `named`: those of the filter of the whole
     chart."""
     if part.filter == asked.filter:
