@@ -32,7 +32,6 @@ from environments.filtering.parameters import (
     unknown_name,
     whole_from,
 )
-from environments.filtering.parameters import real as parse_real
 from environments.keys.agent_key import READ, RECORD
 from environments.runtime.quotas import KeyUsage
 from episodes.api.auth import SAFE_METHODS, IsReader, Reader, ReaderAuthentication, reader_of
@@ -194,11 +193,6 @@ def whole(
 def one_of(request: Request, name: str, allowed: Sequence[str], default: str = "") -> str:
     """Return the value of the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
     return given(request.GET, name, chosen(allowed), default) or default
-
-
-def real(request: Request, name: str) -> float | None:
-    """Return the number in the parameter `name`; None if it is absent. Raises: BadFilter."""
-    return given(request.GET, name, parse_real)
 
 
 PAGE = 50
