@@ -104,12 +104,12 @@ class CheckState:
     def refusal(self) -> str:
         """Why nothing can be said about what calls do: all were refused, or none was made. Empty if
         one ran."""
-        if any(played.accepted for played in self.episodes):
+        if any(episode.accepted for episode in self.episodes):
             return ""
         moves = [
             move
-            for played in self.episodes
-            for move in played.moves
+            for episode in self.episodes
+            for move in episode.moves
             if move.answer.status == "refused"
         ]
         if not moves:
@@ -126,10 +126,16 @@ class CheckState:
         return Random(f"{self.options.seed}/{purpose}")
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Return whether two parsed JSON values are the same; 1, 1.0 and true are three different
     values."""
-    return canonical(one) == canonical(other)
+    return canonical(first) == canonical(second)
+
+
+def same_answer(first: CallAnswer, second: CallAnswer) -> bool:
+    return (first.status, first.error) == (second.status, second.error) and same(
+        first.output, second.output
+    )
 
 
 def canonical(value: Any) -> str:

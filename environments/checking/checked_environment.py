@@ -159,8 +159,8 @@ class TimeLimit:
         if self._note_step is not None:
             self._note_step(what)
         task = asyncio.ensure_future(work)
-        done, _ = await asyncio.wait([task], timeout=self.seconds)
-        if done:
+        results, _ = await asyncio.wait([task], timeout=self.seconds)
+        if results:
             if task.cancelled():  # only the code itself can have done this
                 raise Broken(f"{what} cancelled its own task, which a server treats as a fault.")
             return task.result()

@@ -81,9 +81,11 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
             report.judge("environment", "attributes", hosted.misspelled, "", "warning")
 
         def make() -> CheckState:
-            checked = LocalEnvironment(hosted, limit, options.secrets)
+            environment = LocalEnvironment(hosted, limit, options.secrets)
             absolute = hosted.origin if hosted.origin != hosted.identity else specification
-            return CheckState(checked, report, options, local=checked, specification=absolute)
+            return CheckState(
+                environment, report, options, local=environment, specification=absolute
+            )
 
         if hosted.unavailable:
             report.warn(
@@ -140,11 +142,11 @@ def _run(
     async def work() -> None:
         state = make()
         try:
-            untried = [
+            remaining = [
                 subject for subject, check in checks if not await _guarded(state, subject, check)
             ]
-            if untried:
-                names = ", ".join(dict.fromkeys(untried))
+            if remaining:
+                names = ", ".join(dict.fromkeys(remaining))
                 reason = (
                     f"{limit.hits} steps took over {limit.seconds:g} s each, so not all of {names} "
                     "was tried."

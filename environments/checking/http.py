@@ -63,12 +63,12 @@ class Client:
         self, method: str, path: str, body: Any, headers: Mapping[str, str]
     ) -> tuple[Reply, bool]:
         connection = self._kind(self._host, self._port, timeout=self._timeout_seconds)
-        sent = {**self._headers, **headers}
+        fields = {**self._headers, **headers}
         content = None
         if body is not None:
-            content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+            content, fields["Content-Type"] = json.dumps(body).encode(), "application/json"
         try:
-            connection.request(method, self._prefix + quote(path), content, sent)
+            connection.request(method, self._prefix + quote(path), content, fields)
             response = connection.getresponse()
             kind = response.headers.get_content_type()
             if kind == "text/event-stream":

@@ -50,9 +50,9 @@ def _text(kind: str, value: Any, random: Random) -> str:
         case "SUBPATTERN":
             return _sequence(value[-1], random)
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-            low, high, repeated = value
+            low, high, part = value
             times = random.randint(low, max(low, min(int(high), low + MAX_REPEATS)))
-            return "".join(_sequence(repeated, random) for _ in range(times))
+            return "".join(_sequence(part, random) for _ in range(times))
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return ""
     raise ValueError(f"{kind} is not supported")
@@ -64,22 +64,22 @@ def _sequence(items: Any, random: Random) -> str:
 
 def _set(items: Any) -> list[str]:
     """Return the printable characters of a set `[…]`. Raises: ValueError when there are none."""
-    chosen: set[str] = set()
+    characters: set[str] = set()
     is_negated = False
     for kind, value in items:
         match str(kind):
             case "NEGATE":
                 is_negated = True
             case "LITERAL":
-                chosen.add(chr(value))
+                characters.add(chr(value))
             case "RANGE":
-                chosen.update(map(chr, range(value[0], min(value[1], value[0] + 200) + 1)))
+                characters.update(map(chr, range(value[0], min(value[1], value[0] + 200) + 1)))
             case "CATEGORY":
-                chosen.update(_CATEGORIES[str(value)])
-    found = sorted(set(_PRINTABLE) - chosen if is_negated else chosen)
-    if not found:
+                characters.update(_CATEGORIES[str(value)])
+    choices = sorted(set(_PRINTABLE) - characters if is_negated else characters)
+    if not choices:
         raise ValueError("a set without printable characters")
-    return found
+    return choices
 
 
 SEEN_SHARE = 0.6

@@ -81,9 +81,9 @@ class Inputs:
                 yield f"without {name!r}", without
         for name in self._schema.get("properties", {}):
             for wrong in ({"unexpected": ["value"]}, [["unexpected"]]):
-                changed = {**copy.deepcopy(valid), name: wrong}
-                if not self._allows(changed):
-                    yield f"{name!r} as {type(wrong).__name__}", changed
+                arguments = {**copy.deepcopy(valid), name: wrong}
+                if not self._allows(arguments):
+                    yield f"{name!r} as {type(wrong).__name__}", arguments
                     break
 
     def _allows(self, value: Any) -> bool:
@@ -121,19 +121,19 @@ class Inputs:
 
     def _resolved(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return `schema` merged with the targets of its $ref and allOf. Raises: Unproducible."""
-        found = dict(schema)
+        result = dict(schema)
         for _ in range(MAX_DEPTH):
-            if "$ref" in found:
-                found = _merged(
-                    {k: v for k, v in found.items() if k != "$ref"}, self._referred(found["$ref"])
+            if "$ref" in result:
+                result = _merged(
+                    {k: v for k, v in result.items() if k != "$ref"}, self._referred(result["$ref"])
                 )
-            elif "allOf" in found:
-                parts = found.pop("allOf")
+            elif "allOf" in result:
+                parts = result.pop("allOf")
                 for part in parts:
-                    found = _merged(found, part)
+                    result = _merged(result, part)
             else:
                 break
-        return found
+        return result
 
     def _referred(self, reference: str) -> Mapping[str, Any]:
         try:
@@ -155,18 +155,18 @@ class Inputs:
         return self._random.choice(branches)
 
     def _type(self, schema: Mapping[str, Any]) -> str:
-        declared = schema.get("type")
-        if isinstance(declared, list):
-            return str(self._random.choice(declared))
-        if declared is None:
+        value = schema.get("type")
+        if isinstance(value, list):
+            return str(self._random.choice(value))
+        if value is None:
             keys = {
                 "properties": "object",
                 "items": "array",
                 "minimum": "number",
                 "maximum": "number",
             }
-            declared = next((kind for key, kind in keys.items() if key in schema), "string")
-        return str(declared)
+            value = next((kind for key, kind in keys.items() if key in schema), "string")
+        return str(value)
 
     def _null(self, schema: Mapping[str, Any], depth: int) -> None:
         return None
@@ -177,8 +177,8 @@ class Inputs:
     def _integer(self, schema: Mapping[str, Any], depth: int) -> int:
         low, high = _bounds(schema, 1)
         if self._seen.numbers and self._random.random() < SEEN_SHARE:
-            one, other = (self._random.choice(self._seen.numbers) for _ in range(2))
-            return self._random.randint(min(one, other), max(one, other))
+            ends = [self._random.choice(self._seen.numbers) for _ in range(2)]
+            return self._random.randint(min(ends), max(ends))
         step = int(schema.get("multipleOf", 1)) or 1
         first = -(-int(low) // step)
         return self._random.randint(first, max(first, int(high) // step)) * step
@@ -201,13 +201,13 @@ class Inputs:
         items = [self._value(item, depth + 1) for item in schema.get("prefixItems", ())]
         low = int(schema.get("minItems", 0))
         high = min(int(schema.get("maxItems", low + 3)), low + 3)
-        wanted = max(
+        count = max(
             low, len(items) if depth >= MAX_DEPTH else self._random.randint(low, max(low, high))
         )
         if schema.get("items", True) is False:
             return items
         for _ in range(MAX_TRIES):
-            if len(items) >= wanted:
+            if len(items) >= count:
                 break
             item = self._value(schema.get("items", {}), depth + 1)
             if not (schema.get("uniqueItems") and item in items):
@@ -216,17 +216,17 @@ class Inputs:
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         properties = schema.get("properties", {})
-        required = schema.get("required", ())
-        made = {}
-        for name in [*properties, *(name for name in required if name not in properties)]:
-            if name in required or (depth < MAX_DEPTH and self._random.random() < 0.7):
-                made[name] = self._value(properties.get(name, {}), depth + 1)
+        names = schema.get("required", ())
+        members = {}
+        for name in [*properties, *(name for name in names if name not in properties)]:
+            if name in names or (depth < MAX_DEPTH and self._random.random() < 0.7):
+                members[name] = self._value(properties.get(name, {}), depth + 1)
         more = schema.get("additionalProperties")
         if isinstance(more, Mapping) and depth < MAX_DEPTH:
-            made.update(
+            members.update(
                 {f"key{n}": self._value(more, depth + 1) for n in range(self._random.randint(0, 2))}
             )
-        return made
+        return members
 
 
 def _bounds(schema: Mapping[str, Any], least: float) -> tuple[float, float]:
@@ -241,16 +241,16 @@ def _bounds(schema: Mapping[str, Any], least: float) -> tuple[float, float]:
     return low, max(low, high) if high is not None else max(low, 0) + 100
 
 
-def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return both schemas merged: properties and required names are joined, other keywords are
-    those of `other`."""
-    merged = {**one, **other}
+    those of `second`."""
+    result = {**first, **second}
     for key in ("properties", "$defs"):
-        if key in one and key in other:
-            merged[key] = {**one[key], **other[key]}
-    if "required" in one and "required" in other:
-        merged["required"] = [*one["required"], *other["required"]]
-    return merged
+        if key in first and key in second:
+            result[key] = {**first[key], **second[key]}
+    if "required" in first and "required" in second:
+        result["required"] = [*first["required"], *second["required"]]
+    return result
 
 
 FINAL_MESSAGE = "The answer is 42."

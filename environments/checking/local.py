@@ -135,18 +135,18 @@ class _WatchedCode(UserCode):
 
 
 def _lost_in(output: Any) -> list[str]:
-    found = []
+    places = []
     if _has_non_finite(output.reward):
-        found.append(
+        places.append(
             f"the reward {output.reward}, which agents get as null; a reward is a finite "
             "number or None"
         )
     if _has_non_finite(output.metadata):
-        found.append(
+        places.append(
             "NaN or an infinity in metadata, which becomes null: "
             f"{shorten(str(output.metadata), 80)}"
         )
-    return found
+    return places
 
 
 def _has_non_finite(value: Any) -> bool:

@@ -89,23 +89,23 @@ class LoopWatch:
             faulthandler.dump_traceback_later(
                 self._limit_seconds + STUCK_SECONDS, exit=True, file=sys.__stderr__
             )
-        turned, began = threading.Event(), time.monotonic()
+        has_turn, began = threading.Event(), time.monotonic()
         try:
-            self._loop.call_soon_threadsafe(turned.set)
+            self._loop.call_soon_threadsafe(has_turn.set)
         except RuntimeError:  # the loop was closed in the meantime
             return
-        if turned.wait(MIN_NOTICED_SECONDS):
+        if has_turn.wait(MIN_NOTICED_SECONDS):
             return
         places = [self._place()]
-        while not (turned.wait(SAMPLE_SECONDS) or self._done.is_set()):
+        while not (has_turn.wait(SAMPLE_SECONDS) or self._done.is_set()):
             places.append(self._place())
             if places[-1] and time.monotonic() - began > self._limit_seconds:
                 raise LoopHeld(places[-1])
         # only a place that two samples in a row found: a single one may be a coincidence
-        if held := next(
+        if busiest := next(
             (place for place, after in pairwise(places) if place and place == after), ""
         ):
-            self.holds[held] = max(self.holds.get(held, 0.0), time.monotonic() - began)
+            self.holds[busiest] = max(self.holds.get(busiest, 0.0), time.monotonic() - began)
 
     def _place(self) -> str:
         """Return the author's function that the loop's thread is executing, or an empty text."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.checking.checked_environment import Sample
+from environments.errors import describe
 from environments.wire import distinct_members
 
 MAX_RECORDINGS = 5
@@ -26,21 +27,21 @@ class Recording:
 
 def read_recordings(path: Path) -> list[Recording]:
     """Return up to `MAX_RECORDINGS` episodes of each environment. Raises: OSError, ValueError."""
-    chosen: dict[str, list[Recording]] = defaultdict(list)
+    by_environment: dict[str, list[Recording]] = defaultdict(list)
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 recording = _recording(json.loads(line, object_pairs_hook=distinct_members))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                expected = "give a file of export_episodes --format jsonl"
+                advice = "give a file of export_episodes --format jsonl"
                 raise ValueError(
-                    f"Line {number} of {path} is no episode ({error!r}); {expected}."
+                    f"Line {number} of {path} is no episode ({describe(error)}); {advice}."
                 ) from error
             if recording.calls:
-                own = [*chosen[recording.environment], recording]
+                own = [*by_environment[recording.environment], recording]
                 own.sort(key=lambda recording: -len(recording.calls))
-                chosen[recording.environment] = own[:MAX_RECORDINGS]
-    return [recording for recordings in chosen.values() for recording in recordings]
+                by_environment[recording.environment] = own[:MAX_RECORDINGS]
+    return [recording for recordings in by_environment.values() for recording in recordings]
 
 
 def _recording(line: dict[str, Any]) -> Recording:

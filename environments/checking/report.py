@@ -1,4 +1,4 @@
-"""The report of the checks: an ordered list of findings, each with a sentence that a person can act
+"""The report of the checks: an in_order list of findings, each with a sentence that a person can act
 on, as JSON and as a table for a terminal.
 """
 
@@ -119,8 +119,8 @@ def print_report(report: CheckReport, console: Console) -> None:
     table.add_column("Result", no_wrap=True)
     table.add_column("What was seen", ratio=1, overflow="fold")
     subjects = list(dict.fromkeys(finding.subject for finding in report.findings))
-    ordered = sorted(report.findings, key=lambda finding: subjects.index(finding.subject))
-    for subject, findings in groupby(ordered, key=lambda finding: finding.subject):
+    in_order = sorted(report.findings, key=lambda finding: subjects.index(finding.subject))
+    for subject, findings in groupby(in_order, key=lambda finding: finding.subject):
         for number, finding in enumerate(findings):
             result = f"[{_STYLES[finding.result]}]{_SHOWN.get(finding.result, finding.result)}[/]"
             texts = ("" if number else subject, finding.check)

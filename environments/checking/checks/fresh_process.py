@@ -67,8 +67,8 @@ async def check_fresh_processes(state: CheckState) -> None:
     first, second = await asyncio.gather(seen("1"), seen("2"))
     differing = [what for what, digest in first.items() if second.get(what, digest) != digest]
     if not differing:
-        played = sum(not what.startswith("Split ") for what in first.keys() & second.keys())
-        more = f", and have the same {played} prompts and results" if played else ""
+        count = sum(not what.startswith("Split ") for what in first.keys() & second.keys())
+        more = f", and have the same {count} prompts and results" if count else ""
         return state.report.ok(
             SUBJECT, CHECK, f"Two fresh processes list the same tasks in the same order{more}."
         )
@@ -119,7 +119,7 @@ def _seen_in_process(
     }
     command = [sys.executable, "-m", __name__, specification]
     try:
-        done = subprocess.run(  # nosec B603 # this interpreter
+        process = subprocess.run(  # nosec B603 # this interpreter
             command,
             env=variables,
             input=plays.encode(),
@@ -131,17 +131,17 @@ def _seen_in_process(
         raise Broken(
             f"A fresh process took over {seconds:g} s to import the class and list its tasks."
         ) from None
-    printed = done.stderr.decode(errors="replace")
-    sys.stderr.write(printed)
-    if done.returncode:
-        last = (printed.strip() or "no message").splitlines()[-1]
+    output = process.stderr.decode(errors="replace")
+    sys.stderr.write(output)
+    if process.returncode:
+        last = (output.strip() or "no message").splitlines()[-1]
         raise Broken(f"A fresh process could not list the tasks: {last}.")
-    digests: dict[str, str] = json.loads(done.stdout)
+    digests: dict[str, str] = json.loads(process.stdout)
     return digests
 
 
 async def _digests(specification: str, plays: str) -> dict[str, str]:
-    hosted, given = load_class(specification.strip()), json.loads(plays)
+    hosted, request = load_class(specification.strip()), json.loads(plays)
     source = ClassTasks(hosted, UserCode(ThreadPool()).call)
     digests = {}
     for split in hosted.splits:
@@ -154,8 +154,8 @@ async def _digests(specification: str, plays: str) -> dict[str, str]:
                 *[await source.get(split.name, index) for index in range(min(count, MAX_TASKS))],
             ]
         digests[f"Split {split.name!r}"] = _digest("\n".join(texts))
-    local = LocalEnvironment(hosted, TimeLimit(given["seconds"]), given["secrets"])
-    for play in given["plays"]:
+    local = LocalEnvironment(hosted, TimeLimit(request["seconds"]), request["secrets"])
+    for play in request["plays"]:
         once, again = [
             await _played(local, Sample(**play["sample"]), play["moves"]) for _ in range(2)
         ]

@@ -18,7 +18,10 @@ CHECK = "groups are scored"
 async def check_scoring(state: CheckState) -> None:
     if not state.samples or not (await state.checked.tools()).get("supports_score_group"):
         return
-    candidates = [_candidate(text) for text in (FINAL_MESSAGE, "I do not know.")]
+    candidates = [
+        {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
+        for text in (FINAL_MESSAGE, "I do not know.")
+    ]
     seat = await state.checked.open(state.samples[0])
     problems = []
     try:
@@ -33,10 +36,6 @@ async def check_scoring(state: CheckState) -> None:
     finally:
         await leave(seat)
     state.report.judge(SUBJECT, CHECK, problems, "Each candidate of a group has a finite reward.")
-
-
-def _candidate(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
 
 
 def _is_valid(answer: Any, count: int) -> bool:

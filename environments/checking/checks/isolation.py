@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove, same
+from environments.checking.check_state import CheckState, PlayedEpisode, same_answer
 from environments.checking.checked_environment import (
     Broken,
     CallAnswer,
@@ -95,9 +95,9 @@ def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
     """Return up to `MAX_MOVES` calls that were accepted, of up to two episodes of different
     tasks."""
     scripts: dict[str, PlayedEpisode] = {}
-    for played in sorted(episodes, key=lambda played: -len(played.accepted)):
-        if moves := played.accepted[:MAX_MOVES]:
-            scripts.setdefault(played.sample.label, PlayedEpisode(played.sample, moves))
+    for episode in sorted(episodes, key=lambda episode: -len(episode.accepted)):
+        if moves := episode.accepted[:MAX_MOVES]:
+            scripts.setdefault(episode.sample.label, PlayedEpisode(episode.sample, moves))
     return list(scripts.values())[:2]
 
 
@@ -120,10 +120,10 @@ async def _replay_together(
     seats: list[CheckedSession] = []
     try:
         opening = [state.checked.open(script.sample) for script in scripts]
-        for opened in await asyncio.gather(*opening, return_exceptions=True):
-            if isinstance(opened, BaseException):
-                raise opened
-            seats.append(opened)
+        for session in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(session, BaseException):
+                raise session
+            seats.append(session)
         return await asyncio.gather(*map(_answers, seats, scripts))
     finally:
         await asyncio.gather(*map(leave, seats))
@@ -133,27 +133,14 @@ async def _answers(seat: CheckedSession, script: PlayedEpisode) -> list[CallAnsw
     return [await seat.call(move.tool, move.arguments) for move in script.moves]
 
 
-def _difference(script: PlayedEpisode, one: list[CallAnswer], other: list[CallAnswer]) -> str:
+def _difference(script: PlayedEpisode, first: list[CallAnswer], second: list[CallAnswer]) -> str:
     """Return the first difference as the beginning of a sentence, or an empty text."""
-    for number, (move, left, right) in enumerate(zip(script.moves, one, other, strict=True)):
-        if not _is_same(left, right):
+    for number, (move, before, after) in enumerate(zip(script.moves, first, second, strict=True)):
+        if not same_answer(before, after):
             return (
-                f"Call {number + 1} of {script.sample.label}, {_label(move)}, had a different "
-                "result"
+                f"Call {number + 1} of {script.sample.label}, {move.tool!r}, had a different result"
             )
     return ""
-
-
-def _is_same(left: CallAnswer, right: CallAnswer) -> bool:
-    return (
-        left.status == right.status
-        and same(left.output, right.output)
-        and left.error == right.error
-    )
-
-
-def _label(move: PlayedMove) -> str:
-    return f"{move.tool!r}"
 
 
 @contextmanager

@@ -27,28 +27,28 @@ async def check_leftovers(state: CheckState) -> None:
     of processes."""
     if state.local is None or not state.samples:
         return
-    played = max(state.episodes, key=lambda played: len(played.moves), default=None)
+    episode = max(state.episodes, key=lambda episode: len(episode.moves), default=None)
     before, threads = frozenset(with_descendants(os.getpid())), frozenset(threading.enumerate())
     with suppress(Broken, RequestRefused):  # reported by other checks
-        seat = await state.local.open(played.sample if played else state.samples[0])
+        seat = await state.local.open(episode.sample if episode else state.samples[0])
         try:
-            for move in played.moves if played else ():
+            for move in episode.moves if episode else ():
                 await seat.call(move.tool, move.arguments)
         finally:
             await leave(seat)
     for _ in range(LOOKS):
-        left, left_threads = _running(before), _running_threads(threads)
-        if not (left or left_threads):
+        processes, threads_after = _running(before), _running_threads(threads)
+        if not (processes or threads_after):
             break
         await asyncio.sleep(LOOK_SECONDS)
     end_descendants(keep=state.processes)
     for check, what, names in (
-        (PROCESSES, "process", [shorten(name, 80) for name in left.values()]),
-        (THREADS, "thread", left_threads),
+        (PROCESSES, "process", [shorten(name, 80) for name in processes.values()]),
+        (THREADS, "thread", threads_after),
     ):
-        listed = ", ".join(map(repr, names))
+        words = ", ".join(map(repr, names))
         problems = (
-            [f"A session left {listed} running after its teardown; end it there."] if names else []
+            [f"A session left {words} running after its teardown; end it there."] if names else []
         )
         state.report.judge(
             SUBJECT, check, problems, f"A session leaves no {what} running.", "warning"
@@ -67,11 +67,11 @@ def _running_threads(before: frozenset[threading.Thread]) -> list[str]:
 def _running(before: frozenset[int]) -> dict[int, str]:
     """Return the command lines of the processes that this one has started since, but for those that
     have ended."""
-    found = {}
+    processes = {}
     for process in with_descendants(os.getpid()):
         if process not in before:
             with suppress(OSError):
                 # empty: it has ended
                 if command := Path(f"/proc/{process}/cmdline").read_text("utf-8", "replace"):
-                    found[process] = " ".join(command.split("\0")).strip()
-    return found
+                    processes[process] = " ".join(command.split("\0")).strip()
+    return processes

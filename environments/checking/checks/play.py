@@ -46,11 +46,11 @@ async def check_play(state: CheckState) -> None:
             faults.append(str(error))
         except GaveUp:
             break
-    generated = [move for played in state.episodes for move in played.moves]
+    moves = [move for episode in state.episodes for move in episode.moves]
     state.episodes += await _known_episodes(state)
     _check_answers(state, faults)
-    if generated:
-        _check_acceptance(state, generated)
+    if moves:
+        _check_acceptance(state, moves)
     _check_finish(state, late)
     await _check_refusals(state)
 
@@ -89,9 +89,15 @@ async def _play(
 async def _known_episodes(state: CheckState) -> list[PlayedEpisode]:
     """Play calls that ought to be accepted: those of recordings, and of the oracle on two tasks."""
     episodes = []
-    recordings = [one for one in state.options.recordings if one.environment == state.checked.name]
+    recordings = [
+        recording
+        for recording in state.options.recordings
+        if recording.environment == state.checked.name
+    ]
     if state.options.recordings and not recordings:
-        names = ", ".join(sorted({repr(one.environment) for one in state.options.recordings}))
+        names = ", ".join(
+            sorted({repr(recording.environment) for recording in state.options.recordings})
+        )
         text = f"None is of {state.checked.name!r}; those in the file are of {names}."
         state.report.unclear(SUBJECT, "recorded episodes", text)
     for recording in recordings:
@@ -127,19 +133,19 @@ async def _late_problems(seat: CheckedSession, last: PlayedMove) -> list[str]:
 
 
 def _check_answers(state: CheckState, faults: list[str]) -> None:
-    moves = [(played, move) for played in state.episodes for move in played.moves]
-    raised = {
-        move.tool: (played, move)
-        for played, move in reversed(moves)
+    moves = [(episode, move) for episode in state.episodes for move in episode.moves]
+    failures = {
+        move.tool: (episode, move)
+        for episode, move in reversed(moves)
         if move.answer.status == "failed"
     }
-    faults += [_fault(played, move) for _, (played, move) in sorted(raised.items())]
+    faults += [_fault(episode, move) for _, (episode, move) in sorted(failures.items())]
     if state.refusal and not faults:
         state.report.unclear(SUBJECT, "tools run", state.refusal)
     else:
-        refused = sum(move.answer.status == "refused" for _, move in moves)
+        refusals = sum(move.answer.status == "refused" for _, move in moves)
         calls = (
-            f"{len(moves)} calls in {len(state.episodes)} episodes were answered, {refused} of "
+            f"{len(moves)} calls in {len(state.episodes)} episodes were answered, {refusals} of "
             "them refused."
         )
         state.report.judge(SUBJECT, "tools run", faults, calls)
@@ -156,7 +162,7 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
         _check_numbers(state)
 
 
-def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
+def _fault(episode: PlayedEpisode, move: PlayedMove) -> str:
     what = ": ".join(filter(None, (move.answer.reason, move.answer.error)))
     advice = (
         " If the input is a mistake of the agent, raise ToolError."
@@ -164,7 +170,7 @@ def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
         else ""
     )
     return (
-        f"Tool {move.tool!r} failed in {played.sample.label} for the input "
+        f"Tool {move.tool!r} failed in {episode.sample.label} for the input "
         f"{_shown(move.arguments)}: {what}.{advice}"
     )
 
@@ -188,10 +194,10 @@ def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
                 f"{_shown(calls[0].arguments)}: {calls[0].answer.error} State in the schema what "
                 "the model checks."
             )
-    accepted = {move.tool for played in state.episodes for move in played.accepted}
-    refused = [tool for tool in tools if tool not in accepted]
-    if refused and not problems:
-        text = f"Every input was refused by {', '.join(map(repr, refused))}. {ADVICE}"
+    usable = {move.tool for episode in state.episodes for move in episode.accepted}
+    unusable = [tool for tool in tools if tool not in usable]
+    if unusable and not problems:
+        text = f"Every input was refused by {', '.join(map(repr, unusable))}. {ADVICE}"
         return state.report.unclear(SUBJECT, "inputs accepted", text)
     state.report.judge(
         SUBJECT,
@@ -203,14 +209,15 @@ def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
 
 
 def _check_finish(state: CheckState, late: list[str]) -> None:
-    finished = [played for played in state.episodes if played.is_finished]
-    if finished:
-        counts = f"{len(finished)} of {len(state.episodes)} episodes finished."
+    complete = [episode for episode in state.episodes if episode.is_finished]
+    if complete:
+        counts = f"{len(complete)} of {len(state.episodes)} episodes finished."
         state.report.ok(SUBJECT, "an end is reached", counts)
         state.report.judge(
             SUBJECT, "nothing after the end", late, "A call after the end is refused."
         )
-        unpaid = [] if any(played.rewards for played in finished) or _scores(state) else [
+        scores_groups = state.local is not None and state.local.hosted.supports_score_group
+        unpaid = [] if any(episode.rewards for episode in complete) or scores_groups else [
             "Episodes finish without any reward; return one from the tool that finishes them."
         ]  # fmt: skip
         return state.report.judge(
@@ -229,10 +236,6 @@ def _check_finish(state: CheckState, late: list[str]) -> None:
     state.report.skip(
         SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps."
     )
-
-
-def _scores(state: CheckState) -> bool:
-    return state.local is not None and state.local.hosted.supports_score_group
 
 
 def _source(cls: type) -> str:
@@ -257,16 +260,16 @@ async def _check_refusals(state: CheckState) -> None:
             else [f"A tool that does not exist was not refused: {_described(answer)}."]
         )
         state.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
-        crashed, accepted, tried = await _bad_inputs(state, seat)
+        crashes, acceptances, count = await _bad_inputs(state, seat)
     finally:
         await leave(seat)
-    if not tried:
+    if not count:
         return state.report.skip(
             SUBJECT, "invalid inputs are refused", "The schemas forbid no input."
         )
-    refused = f"{tried} inputs that the schemas forbid were refused."
-    state.report.judge(SUBJECT, "invalid inputs do not crash", crashed, refused)
-    state.report.judge(SUBJECT, "invalid inputs are refused", accepted, refused, "warning")
+    sentence = f"{count} inputs that the schemas forbid were refused."
+    state.report.judge(SUBJECT, "invalid inputs do not crash", crashes, sentence)
+    state.report.judge(SUBJECT, "invalid inputs are refused", acceptances, sentence, "warning")
 
 
 async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str], list[str], int]:
@@ -275,7 +278,7 @@ async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str
     Return the problems of inputs that crashed a tool, of inputs that were accepted, and the number
     of inputs.
     """
-    crashed, accepted, tried = [], [], 0
+    crashes, acceptances, count = [], [], 0
     for tool in (await seat.tools())["tools"]:
         try:
             wrong = list(
@@ -285,17 +288,17 @@ async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str
             continue
         for what, arguments in wrong[:6]:
             answer = await seat.call(tool["name"], arguments)
-            tried += 1
+            count += 1
             label = f"Tool {tool['name']!r}, called {what}: {_shown(arguments)},"
             if answer.status == "failed":
-                crashed.append(
+                crashes.append(
                     f"{label} raised {_described(answer)}; refuse invalid input with ToolError."
                 )
             elif answer.status == "ok":
-                accepted.append(
+                acceptances.append(
                     f"{label} ran although its schema forbids that; make schema and model agree."
                 )
-    return crashed, accepted, tried
+    return crashes, acceptances, count
 
 
 def _described(answer: CallAnswer) -> str:

@@ -19,14 +19,14 @@ SUBJECT = "prompts"
 
 async def check_prompts(state: CheckState) -> None:
     prompts: list[tuple[Sample, Any]] = []
-    closed, wrong, tools, listings = [], [], list[str](), []
+    failures, wrong, tools, listings = [], [], list[str](), []
     for sample in state.samples:
         try:
             prompt, listing = await _read(state, sample)
         except GaveUp:
             break
         except (Broken, RequestRefused) as error:
-            closed.append(str(error))
+            failures.append(str(error))
             continue
         prompts.append((sample, prompt))
         if problem := problem_of(prompt):
@@ -35,8 +35,8 @@ async def check_prompts(state: CheckState) -> None:
             tools += problems
         else:
             listings.append(listing)
-    opened = f"Sessions open for {', '.join(sample.label for sample, _ in prompts)}."
-    state.report.judge(SUBJECT, "sessions open", closed, opened)
+    sentence = f"Sessions open for {', '.join(sample.label for sample, _ in prompts)}."
+    state.report.judge(SUBJECT, "sessions open", failures, sentence)
     state.samples = [sample for sample, _ in prompts]
     if not prompts:
         return state.report.skip(SUBJECT, "prompts", "No session could be opened.")
@@ -88,23 +88,23 @@ async def _check_again(state: CheckState, prompts: Sequence[tuple[Sample, Any]])
 
 
 def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None:
-    declared = state.local.hosted.hidden_fields if state.local else frozenset()
+    hidden = state.local.hosted.hidden_fields if state.local else frozenset()
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
-    suspected = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - declared
-    if not declared and not suspected:
+    suspects = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - hidden
+    if not hidden and not suspects:
         return state.report.skip(
             SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer."
         )
-    if missing := sorted(declared - names):
-        listed = ", ".join(map(repr, missing))
+    if missing := sorted(hidden - names):
+        words = ", ".join(map(repr, missing))
         state.report.warn(
-            SUBJECT, "hidden fields", f"hidden_fields names {listed}, which no sampled task has."
+            SUBJECT, "hidden fields", f"hidden_fields names {words}, which no sampled task has."
         )
-    for name in sorted({*declared, *suspected}):
+    for name in sorted({*hidden, *suspects}):
         if problem := _leak(name, prompts):
-            add = state.report.fail if name in declared else state.report.warn
+            add = state.report.fail if name in hidden else state.report.warn
             return add(SUBJECT, "no answers", problem)
-    names_checked = ", ".join(sorted({*declared, *suspected}))
+    names_checked = ", ".join(sorted({*hidden, *suspects}))
     state.report.ok(
         SUBJECT, "no answers", f"No prompt gives hidden fields or answers away ({names_checked})."
     )
@@ -121,15 +121,15 @@ def _leak(name: str, prompts: Sequence[tuple[Any, str]]) -> str:
         for task, text in prompts
         if isinstance(task, dict) and name in task
     ]
-    found = [
+    leaks = [
         value
         for value, text in values
         if value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
     ]
-    is_everywhere = len(found) == len(values) and len(set(found)) > 1
+    is_everywhere = len(leaks) == len(values) and len(set(leaks)) > 1
     if is_everywhere or any(value and tells(text, value) for value, text in values):
         return (
-            f"The prompt contains the task's {name!r} in {len(found)} of {len(values)} sampled "
+            f"The prompt contains the task's {name!r} in {len(leaks)} of {len(values)} sampled "
             "tasks; leave it out."
         )
     return ""

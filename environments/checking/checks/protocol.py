@@ -71,8 +71,8 @@ async def check_keys(state: CheckState) -> None:
     )
     outputs = [
         move.answer.output
-        for played in state.episodes
-        for move in played.moves
+        for episode in state.episodes
+        for move in episode.moves
         if move.answer.output
     ]
     short = [
@@ -90,7 +90,7 @@ async def check_refusals(state: CheckState) -> None:
     checked = _door(state)
     unknown = {"X-Session-ID": new_name()}
     split = {"split": new_name()}
-    expected: list[tuple[str, str, str, Any, dict[str, str], tuple[int, ...]]] = [
+    requests: list[tuple[str, str, str, Any, dict[str, str], tuple[int, ...]]] = [
         (
             "a call without a session",
             "POST",
@@ -120,13 +120,13 @@ async def check_refusals(state: CheckState) -> None:
         ),
     ]
     problems = []
-    for what, method, path, body, headers, allowed in expected:
+    for what, method, path, body, headers, statuses in requests:
         reply = await checked.request(method, path, body, headers)
-        if reply.status not in allowed:
-            wanted = " or ".join(map(str, allowed))
+        if reply.status not in statuses:
+            words = " or ".join(map(str, statuses))
             problems.append(
                 f"{method} {path} for {what} was answered with status {reply.status}; the protocol "
-                f"requires {wanted}."
+                f"requires {words}."
             )
     state.report.judge(
         SUBJECT,

@@ -18,10 +18,10 @@ TOLERANCE = 1e-9
 
 async def check_rewards(state: CheckState) -> None:
     if state.local is None:
-        seen = [reward for played in state.episodes for reward in played.rewards]
+        rewards = [reward for episode in state.episodes for reward in episode.rewards]
         seen_range = (
-            f"Rewards from {_span((min(seen), max(seen)))} were seen."
-            if seen
+            f"Rewards from {_span((min(rewards), max(rewards)))} were seen."
+            if rewards
             else "No reward was seen."
         )
         state.report.skip(
@@ -30,13 +30,15 @@ async def check_rewards(state: CheckState) -> None:
         return
     cls = state.local.hosted.cls
     definition = getattr(cls, "default_return", "sum")
-    declared = getattr(cls, "reward_range", (0.0, 1.0))
-    bounds = bounds_of(declared)
+    reward_range = getattr(cls, "reward_range", (0.0, 1.0))
+    bounds = bounds_of(reward_range)
     problems = []
     if definition not in RETURNS:
         problems.append(f"default_return is {definition!r}; use one of {', '.join(RETURNS)}.")
     if bounds is None:
-        problems.append(f"reward_range is {declared!r}; use two finite numbers, the lower first.")
+        problems.append(
+            f"reward_range is {reward_range!r}; use two finite numbers, the lower first."
+        )
     span = _span(bounds) if bounds else ""
     state.report.judge(
         SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {span}."
@@ -47,9 +49,9 @@ async def check_rewards(state: CheckState) -> None:
         _check_range(state, definition, bounds)
 
 
-def _check_convention(state: CheckState, declared: Any) -> None:
+def _check_convention(state: CheckState, value: Any) -> None:
     try:
-        differences = str(convention_declared(declared))
+        differences = str(convention_declared(value))
     except ValueError as error:
         state.report.judge(SUBJECT, "convention", [str(error)], "")
     else:
@@ -61,9 +63,9 @@ def _check_convention(state: CheckState, declared: Any) -> None:
         state.report.judge(SUBJECT, "convention", [], f"Rollouts count {counts}.")
 
 
-def bounds_of(declared: Any) -> tuple[float, float] | None:
+def bounds_of(value: Any) -> tuple[float, float] | None:
     try:
-        low, high = map(float, declared)
+        low, high = map(float, value)
     except (TypeError, ValueError, OverflowError):
         return None
     return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
@@ -87,9 +89,9 @@ def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, flo
 def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]) -> None:
     low, high = bounds
     returns = [
-        (return_of(played.rewards, definition), played)
-        for played in state.episodes
-        if played.rewards
+        (return_of(episode.rewards, definition), episode)
+        for episode in state.episodes
+        if episode.rewards
     ]
     if not returns:
         if state.refusal:
@@ -98,15 +100,17 @@ def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]
             SUBJECT, "range", "No reward was seen, so the declared range could not be compared."
         )
     problems = [
-        f"An episode of {played.sample.label} returned {plain(value)} after {len(played.moves)} "
+        f"An episode of {episode.sample.label} returned {plain(value)} after {len(episode.moves)} "
         "calls; " + _remedy(state, value)
-        for value, played in returns
+        for value, episode in returns
         if not low - TOLERANCE <= value <= high + TOLERANCE
     ]
     values = [value for value, _ in returns]
-    seen = f"Returns from {_span((min(values), max(values)))} were seen, within {_span(bounds)}."
+    sentence = (
+        f"Returns from {_span((min(values), max(values)))} were seen, within {_span(bounds)}."
+    )
     state.report.judge(
-        SUBJECT, "range", problems, seen, "failed" if _declares(state) else "warning"
+        SUBJECT, "range", problems, sentence, "failed" if _declares(state) else "warning"
     )
 
 

@@ -3,8 +3,8 @@ next result."""
 
 from __future__ import annotations
 
-from environments.checking.check_state import CheckState, PlayedEpisode, same
-from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, leave
+from environments.checking.check_state import CheckState, PlayedEpisode, same_answer
+from environments.checking.checked_environment import Broken, RequestRefused, leave
 from environments.checking.local import LocalEnvironment
 
 SUBJECT = "snapshots"
@@ -23,11 +23,13 @@ async def check_snapshots(state: CheckState) -> None:
     if state.local is None or not state.local.hosted.saves:
         return
     _check_rest(state, state.local)
-    problems, differences, tried = list[str](), list[str](), 0
-    for played in sorted(state.episodes, key=lambda played: -len(played.accepted))[:MAX_EPISODES]:
-        script = PlayedEpisode(played.sample, played.accepted[:MAX_MOVES])
+    problems, differences, count = list[str](), list[str](), 0
+    for episode in sorted(state.episodes, key=lambda episode: -len(episode.accepted))[
+        :MAX_EPISODES
+    ]:
+        script = PlayedEpisode(episode.sample, episode.accepted[:MAX_MOVES])
         for place in range(len(script.moves)):
-            tried += 1
+            count += 1
             try:
                 if difference := await _difference(state.local, script, place):
                     differences.append(difference)
@@ -35,7 +37,7 @@ async def check_snapshots(state: CheckState) -> None:
             except (Broken, RequestRefused) as error:
                 problems.append(str(error))
                 break
-    if not tried:
+    if not count:
         return state.report.unclear(SUBJECT, ROUND_TRIP, state.refusal)
     if differences and not problems and not state.is_repeatable:
         return state.report.skip(
@@ -43,7 +45,7 @@ async def check_snapshots(state: CheckState) -> None:
         )
     problems += differences
     text = (
-        f"{tried} sessions that were saved and loaded into a new instance went on with the same "
+        f"{count} sessions that were saved and loaded into a new instance went on with the same "
         "result."
     )
     state.report.judge(SUBJECT, ROUND_TRIP, problems, text)
@@ -64,36 +66,30 @@ def _check_rest(state: CheckState, local: LocalEnvironment) -> None:
         )
 
 
-async def _difference(local: LocalEnvironment, played: PlayedEpisode, place: int) -> str:
+async def _difference(local: LocalEnvironment, episode: PlayedEpisode, place: int) -> str:
     """Return how a session that was saved and loaded before the call at `place` differs; empty if
     it does not.
 
     Raises: Broken, RequestRefused.
     """
-    seat = await local.open(played.sample)
+    seat = await local.open(episode.sample)
     try:
-        for move in played.moves[:place]:
+        for move in episode.moves[:place]:
             await seat.call(move.tool, move.arguments)
-        saved, move = await seat.save(), played.moves[place]
-        expected = await seat.call(move.tool, move.arguments)
+        state, move = await seat.save(), episode.moves[place]
+        before = await seat.call(move.tool, move.arguments)
     finally:
         await leave(seat)
-    fresh = await local.open(played.sample)
+    fresh = await local.open(episode.sample)
     try:
-        await fresh.load(saved)
+        await fresh.load(state)
         answer = await fresh.call(move.tool, move.arguments)
     finally:
         await leave(fresh)
-    if _is_same(answer, expected):
+    if same_answer(answer, before):
         return ""
-    where = f"Call {place + 1} of {played.sample.label}, {move.tool!r},"
+    where = f"Call {place + 1} of {episode.sample.label}, {move.tool!r},"
     return (
         f"{where} had a different result after save() and load(); save everything that calls "
         "change, also randomness."
-    )
-
-
-def _is_same(one: CallAnswer, other: CallAnswer) -> bool:
-    return (
-        one.status == other.status and same(one.output, other.output) and one.error == other.error
     )

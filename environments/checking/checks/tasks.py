@@ -4,7 +4,7 @@ duplicates."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sized
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -40,8 +40,8 @@ async def _check_splits(state: CheckState) -> bool:
     twice = [name for name, count in Counter(names).items() if count > 1]
     problems = [f"Split {name!r} is listed twice; list each split once." for name in twice]
     problems += [] if names else ["There is no split; declare at least one, such as 'train'."]
-    listed = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
-    state.report.judge(SUBJECT, "splits", problems, f"It has {listed}.")
+    words = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
+    state.report.judge(SUBJECT, "splits", problems, f"It has {words}.")
     state.splits = list(dict.fromkeys(names))
     return bool(names)
 
@@ -55,7 +55,11 @@ async def _check_listings(state: CheckState) -> None:
             problems.append(str(error))
             continue
         state.listings[split] = first
-        problems += _not_objects(split, first or [])
+        problems += [
+            f"Task {split}[{index}] is {type(task).__name__}; a task is a JSON object."
+            for index, task in enumerate(first or [])
+            if not isinstance(task, dict)
+        ]
         if not same(first, second):
             unstable.append(
                 f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}."
@@ -90,18 +94,10 @@ _STEADY = (
 )
 
 
-def _not_objects(split: str, tasks: list[Any]) -> list[str]:
-    return [
-        f"Task {split}[{index}] is {type(task).__name__}; a task is a JSON object."
-        for index, task in enumerate(tasks)
-        if not isinstance(task, dict)
-    ]
-
-
-def _difference(one: list[Any] | None, other: list[Any] | None) -> str:
-    if one is None or other is None or len(one) != len(other):
-        return f"{_size(one)} tasks, then {_size(other)}"
-    index = next(index for index, task in enumerate(one) if not same(task, other[index]))
+def _difference(first: list[Any] | None, second: list[Any] | None) -> str:
+    if first is None or second is None or len(first) != len(second):
+        return f"{_size(first)} tasks, then {_size(second)}"
+    index = next(index for index, task in enumerate(first) if not same(task, second[index]))
     return f"first at index {index}"
 
 
@@ -110,11 +106,11 @@ def _size(tasks: list[Any] | None) -> str:
 
 
 def _check_repeats(state: CheckState) -> None:
-    hashed = {
+    hashes = {
         split: [canonical(task) for task in tasks or ()] for split, tasks in state.listings.items()
     }
     repeats = []
-    for split, texts in hashed.items():
+    for split, texts in hashes.items():
         if (double := len(texts) - len(set(texts))) > 0:
             index = next(index for index, text in enumerate(texts) if text in texts[:index])
             repeats.append(
@@ -122,16 +118,16 @@ def _check_repeats(state: CheckState) -> None:
                 f"{index}; list each once."
             )
     state.report.judge(SUBJECT, "no duplicates", repeats, "No split repeats a task.", "warning")
-    shared = []
+    problems = []
     for n, split in enumerate(state.splits):
         for other in state.splits[n + 1 :]:
-            if both := len(set(hashed.get(split, ())) & set(hashed.get(other, ()))):
-                shared.append(
+            if both := len(set(hashes.get(split, ())) & set(hashes.get(other, ()))):
+                problems.append(
                     f"Splits {split!r} and {other!r} share {both} tasks, so one cannot "
                     "test the other."
                 )
-    state.report.judge(SUBJECT, "separate splits", shared, "No task is in two splits.", "warning")
-    near = _near_duplicates(state, hashed)
+    state.report.judge(SUBJECT, "separate splits", problems, "No task is in two splits.", "warning")
+    near = _near_duplicates(state, hashes)
     state.report.judge(
         SUBJECT,
         "distinct splits",
@@ -141,31 +137,30 @@ def _check_repeats(state: CheckState) -> None:
     )
 
 
-def _near_duplicates(state: CheckState, hashed: dict[str, list[str]]) -> list[str]:
+def _near_duplicates(state: CheckState, hashes: dict[str, list[str]]) -> list[str]:
     """Return a problem for each two splits with tasks that differ only in spelling, answers or
     labels."""
     texts = {split: defaultdict[str, set[str]](set) for split in state.splits}
     for split, tasks in state.listings.items():
-        for task, exact in zip(tasks or (), hashed[split], strict=True):
+        for task, exact in zip(tasks or (), hashes[split], strict=True):
             if isinstance(task, dict):
                 texts[split][normalized(task)].add(exact)
     problems = []
-    for one, other in combinations(
-        [split for split in state.splits if _says_which(texts[split])], 2
-    ):
-        both = texts[one].keys() & texts[other].keys()
-        if near := sum(not texts[one][text] & texts[other][text] for text in both):
+    distinct = [
+        split
+        for split, exact in texts.items()
+        if tells_apart(len(exact), sum(map(len, exact.values())))
+    ]
+    for first, second in combinations(distinct, 2):
+        both = texts[first].keys() & texts[second].keys()
+        if near := sum(not texts[first][text] & texts[second][text] for text in both):
             problems.append(
-                f"Splits {one!r} and {other!r} have {near} tasks that say the same, apart from "
+                f"Splits {first!r} and {second!r} have {near} tasks that say the same, apart from "
                 "case, spaces, "
                 "punctuation, empty fields, answers and labels such as a seed; keep each in one of "
                 "them."
             )
     return problems
-
-
-def _says_which(texts: Mapping[str, Sized]) -> bool:
-    return tells_apart(len(texts), sum(map(len, texts.values())))
 
 
 # --- by index -------------------------------------------------------------------------------------
@@ -198,41 +193,34 @@ async def _check_indexes(state: CheckState) -> None:
 
 
 async def _index_problems(state: CheckState, split: str) -> list[str]:
-    checked, listing = state.checked, state.listings.get(split)
-    count = await checked.count(split)
+    environment, listing = state.checked, state.listings.get(split)
+    count = await environment.count(split)
     if listing is not None and count != len(listing):
         return [f"Split {split!r} counts {count} tasks and lists {len(listing)}; make both agree."]
     if not count:
         return [f"Split {split!r} has a count of 0; add tasks or remove it."]
     problems = []
     tasks = {
-        index: await checked.task(split, index) for index in sorted({0, count // 2, count - 1})
+        index: await environment.task(split, index) for index in sorted({0, count // 2, count - 1})
     }
     for index, task in tasks.items():
         if listing is not None and not same(task, listing[index]):
             problems.append(f"Task {split}[{index}] differs from the list.")
-        if not same(task, await checked.task(split, index)):
+        if not same(task, await environment.task(split, index)):
             problems.append(f"Task {split}[{index}] differs when it is requested again; {_STEADY}.")
-        if not same(task, await checked.task(split, index - count)):
+        if not same(task, await environment.task(split, index - count)):
             problems.append(
                 f"Index {index - count} of split {split!r} is not index {index}; negatives count "
                 "from the end."
             )
     for beyond in (count, -count - 1):
-        if await _answers(lambda beyond=beyond: checked.task(split, beyond)):  # type: ignore[misc]
+        with suppress(RequestRefused):
+            await environment.task(split, beyond)
             problems.append(
                 f"Index {beyond} of split {split!r} with {count} tasks returns a task; "
                 "raise IndexError."
             )
     return problems + await _range_problems(state, split, count)
-
-
-async def _answers(ask: Callable[[], Awaitable[Any]]) -> bool:
-    try:
-        await ask()
-    except RequestRefused:
-        return False
-    return True
 
 
 async def _range_problems(state: CheckState, split: str, count: int) -> list[str]:
@@ -266,8 +254,8 @@ def _check_schema(state: CheckState) -> None:
     problems = []
     for split, tasks in state.listings.items():
         for index, task in enumerate(tasks or ()):
-            if found := task_schema.check(schema, task):
-                problems.append(f"Task {split}[{index}] does not match task_schema: {found[0]}.")
+            if problem := task_schema.check(schema, task):
+                problems.append(f"Task {split}[{index}] does not match task_schema: {problem[0]}.")
     state.report.judge(
         SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema."
     )

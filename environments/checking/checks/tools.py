@@ -27,12 +27,12 @@ async def check_tools(state: CheckState) -> None:
     state.tools, names = _tools_in(listing), [tool["name"] for tool in listing["tools"]]
     state.report.ok(SUBJECT, "listing", f"It lists {', '.join(names) or 'no shared tool'}.")
     counts = Counter(tool["name"] for tool in state.tools)
-    repeated = [
+    problems = [
         f"Tool name {name!r} is used {count} times; give each tool its own name."
         for name, count in counts.items()
         if count > 1
     ]
-    state.report.judge(SUBJECT, "distinct names", repeated, "No name is used twice.")
+    state.report.judge(SUBJECT, "distinct names", problems, "No name is used twice.")
     _judge(state, SUBJECT, state.tools)
     _check_skipped(state)
 
@@ -42,10 +42,14 @@ def check_session_tools(
 ) -> None:
     """Check the tools that sessions list, and that are not those which the environment lists
     without one."""
-    known, own = {canonical(tool) for tool in state.tools}, dict[str, Any]()
+    canonical_tools, own = {canonical(tool) for tool in state.tools}, dict[str, Any]()
     for listing in listings:
         own.update(
-            {text: tool for tool in _tools_in(listing) if (text := canonical(tool)) not in known}
+            {
+                text: tool
+                for tool in _tools_in(listing)
+                if (text := canonical(tool)) not in canonical_tools
+            }
         )
     if own:
         _judge(state, subject, list(own.values()))
@@ -64,15 +68,13 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
     state.report.judge(
         subject, "callable names", problems, "The APIs of models accept every name.", "warning"
     )
-    undescribed = [
+    silent = [
         f"Tool {tool['name']!r} has no description, which is what agents read about it; write a "
         "docstring."
         for tool in tools
         if not (tool["description"] or "").strip()
     ]
-    state.report.judge(
-        subject, "described", undescribed, "Every tool has a description.", "warning"
-    )
+    state.report.judge(subject, "described", silent, "Every tool has a description.", "warning")
     problems, unsent, unproducible = [], list[str](), []
     for tool in (tool for tool in tools if "input_schema" in tool):
         schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
@@ -111,9 +113,9 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
 def _check_skipped(state: CheckState) -> None:
     if state.local is None:
         return
-    skipped = state.local.hosted.tools.skipped.items()
+    reasons = state.local.hosted.tools.skipped.items()
     problems = [
-        f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in skipped
+        f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in reasons
     ]
     state.report.judge(
         SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning"

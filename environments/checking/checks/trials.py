@@ -93,9 +93,9 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
         return state.report.skip(SUBJECT, check, f"The class has no oracle(); {advice}.")
     problems, lengths = [], set[int]()
     for sample in state.samples:
-        played = await oracle_episode(state.local, sample, MAX_CALLS)
-        problems += _oracle_problems(played, pay)
-        lengths.add(len(played.moves))
+        episode = await oracle_episode(state.local, sample, MAX_CALLS)
+        problems += _oracle_problems(episode, pay)
+        lengths.add(len(episode.moves))
     places = ", ".join(sample.label for sample in state.samples)
     calls = (
         f"{' to '.join(map(str, sorted({min(lengths), max(lengths)})))} "
@@ -108,21 +108,21 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
     state.report.judge(SUBJECT, check, problems, fine)
 
 
-def _oracle_problems(played: PlayedEpisode, pay: Pay) -> list[str]:
-    where = f"in {played.sample.label}"
-    for number, move in enumerate(played.moves, 1):
+def _oracle_problems(episode: PlayedEpisode, pay: Pay) -> list[str]:
+    where = f"in {episode.sample.label}"
+    for number, move in enumerate(episode.moves, 1):
         if move.answer.status != "ok":
             reason = move.answer.error or move.answer.reason
             return [
                 f"Call {number} of the oracle {where}, {_call(move)}, was not answered: {reason}"
             ]
-    if abs((value := pay.of(played.moves)) - pay.high) <= TOLERANCE:
+    if abs((value := pay.of(episode.moves)) - pay.high) <= TOLERANCE:
         return []
     side = "below" if value < pay.high else "above"
     return [
         f"The oracle returned {plain(value)} {where}, {side} the top of {plain(pay.low)} to "
         f"{plain(pay.high)}: "
-        f"{_calls(played.moves)}. Correct the rewards, reward_range or the oracle."
+        f"{_calls(episode.moves)}. Correct the rewards, reward_range or the oracle."
     ]
 
 
@@ -135,13 +135,13 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
             else f"The protocol does not transmit exploits. {_CHECK_THE_CLASS}"
         )
         return state.report.skip(SUBJECT, check, reason)
-    problems, refused, names, unearned = [], [], list[str](), plain(pay.unearned)
+    problems, refusals, names, unearned = [], [], list[str](), plain(pay.unearned)
     for sample in state.samples[:MAX_EXPLOITED]:
         names = await _names(state.local, sample)
         for name in names:
             moves = (await _own_calls(state.local, sample, name, MAX_CALLS)).moves
             if moves and all(move.answer.status == "refused" for move in moves):
-                refused.append(
+                refusals.append(
                     f"All calls of the exploit {name!r} were refused in {sample.label}: "
                     f"{_call(moves[0])}."
                 )
@@ -152,12 +152,12 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
                     f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the "
                     "task."
                 )
-    if refused and not problems:
-        return state.report.unclear(SUBJECT, check, " ".join(refused))
+    if refusals and not problems:
+        return state.report.unclear(SUBJECT, check, " ".join(refusals))
     if not names:
         return state.report.skip(SUBJECT, check, "The class lists no exploits.")
-    tried = ", ".join(names)
-    state.report.judge(SUBJECT, check, problems, f"None returns more than {unearned}: {tried}.")
+    words = ", ".join(names)
+    state.report.judge(SUBJECT, check, problems, f"None returns more than {unearned}: {words}.")
 
 
 def declares(local: LocalEnvironment, method: str) -> bool:
@@ -286,13 +286,13 @@ def _blocks(move: PlayedMove) -> Any:
 
 def _calls(moves: list[PlayedMove]) -> str:
     """Return the calls with their rewards, of many the first and the last ones."""
-    told = [
+    calls = [
         f"{_call(move)} {'no reward' if move.answer.reward is None else plain(move.answer.reward)}"
         for move in moves
     ]
-    if (more := len(told) - MAX_SHOWN_CALLS) > 0:
-        told[MAX_SHOWN_CALLS // 2 : -MAX_SHOWN_CALLS // 2] = [f"{more} more"]
-    return ", ".join(told) or "no call"
+    if (more := len(calls) - MAX_SHOWN_CALLS) > 0:
+        calls[MAX_SHOWN_CALLS // 2 : -MAX_SHOWN_CALLS // 2] = [f"{more} more"]
+    return ", ".join(calls) or "no call"
 
 
 def _call(move: PlayedMove) -> str:
