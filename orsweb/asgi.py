@@ -42,6 +42,7 @@ from environments.service import open_service, ownership_or_none, service_or_non
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly
 from orsweb.operations.readiness import READINESS
 from orsweb.pages.hanging_database import HangingDatabase
+from orsweb.pages.paced_streams import PacedStreams, StreamTurns
 from orsweb.pages.page_threads import PageThreads
 from orsweb.pages.upload_limits import BoundedUploads, PageHandler
 from orsweb.server.exchange import Agents
@@ -102,7 +103,10 @@ uploads: Any = BoundedUploads(
     large_path=IMPORT_PATH,
     has_key=has_key,
 )
-pages: Any = ProxyHeadersMiddleware(from_peers(uploads), trusted_proxies)
+stream_turns = StreamTurns()
+pages: Any = ProxyHeadersMiddleware(
+    from_peers(PacedStreams(uploads, stream_turns)), trusted_proxies
+)
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -162,7 +166,9 @@ async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 websocket = OwnPagesOnly(
-    ProxyHeadersMiddleware(from_peers(AuthMiddlewareStack(sockets)), trusted_proxies)
+    ProxyHeadersMiddleware(
+        from_peers(PacedStreams(AuthMiddlewareStack(sockets), stream_turns)), trusted_proxies
+    )
 )
 
 router = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})

@@ -4,7 +4,7 @@ A thread that computes lets others have the interpreter after sys.getswitchinter
 default. The event loop needs it again after every look for events, so while a few tools compute,
 every answer to an agent waits for several such turns. Short turns for ever would cost up to a tenth
 of a busy server's time, because its own threads would interrupt each other, so turns are short only
-while the loop has to wait.
+while the loop has to wait, or while others know that it would.
 
 `python -m benchmarks compute`, p50 of the calls of 29 agents while 3 others compute in the server's
 process: 125 ms with turns of 5 ms, 78 ms with 1 ms, 46 ms with 0.2 ms.
@@ -33,7 +33,6 @@ class InterpreterTurns:
     """The length of the turns of this process's threads."""
 
     def __init__(self) -> None:
-        self._usual_seconds = sys.getswitchinterval()
         self._calm_looks = CALM_LOOKS
 
     async def keep(self) -> None:
@@ -44,7 +43,8 @@ class InterpreterTurns:
                 await asyncio.sleep(LOOK_SECONDS)
                 self.note(time.monotonic() - start, time.thread_time() - cpu_start)
         finally:
-            sys.setswitchinterval(self._usual_seconds)
+            if self._calm_looks < CALM_LOOKS:
+                lengthen_turns()
 
     def note(self, passed_seconds: float, worked_seconds: float) -> None:
         """Count a look: the time since the last one, and how long the loop's thread worked in it.
@@ -54,9 +54,30 @@ class InterpreterTurns:
         is_late = passed_seconds - LOOK_SECONDS > LATE_SECONDS
         if is_late and worked_seconds < BUSY_SHARE * passed_seconds:
             if self._calm_looks >= CALM_LOOKS:
-                sys.setswitchinterval(SHORT_SECONDS)
+                shorten_turns()
             self._calm_looks = 0
         elif self._calm_looks < CALM_LOOKS:
             self._calm_looks += 1
             if self._calm_looks == CALM_LOOKS:
-                sys.setswitchinterval(self._usual_seconds)
+                lengthen_turns()
+
+
+_reasons = 0
+"""For how many loops that wait, and how much work on threads beside them, turns are short."""
+_usual_seconds = 0.0
+
+
+def shorten_turns() -> None:
+    """Make turns short until `lengthen_turns` has been called as often. Called from the loop."""
+    global _reasons, _usual_seconds
+    _reasons += 1
+    if _reasons == 1:
+        _usual_seconds = sys.getswitchinterval()
+        sys.setswitchinterval(SHORT_SECONDS)
+
+
+def lengthen_turns() -> None:
+    global _reasons
+    _reasons -= 1
+    if _reasons == 0:
+        sys.setswitchinterval(_usual_seconds)

@@ -8,9 +8,8 @@ one of these threads as long as pages are being finished. If none is, further th
 MAX_THREADS, and end with their pages.
 
 An event stream occupies its thread only until its response begins. Streams have a thread of their
-own, because clients open hundreds at once: pages don't wait for them, and agents share the
-interpreter with one of them at a time. After each it rests for as long as it worked, so that agents
-have at least half of the interpreter.
+own, because many clients may open some at once: pages don't wait for them, and agents share the
+interpreter with one of them at a time.
 """
 
 from __future__ import annotations
@@ -63,14 +62,13 @@ class PageThreads:
             return
 
         thread = await self._streams.take()
-        loop = asyncio.get_running_loop()
-        began, has_begun = loop.time(), False
+        has_begun = False
 
         async def send_on(message: dict[str, Any]) -> None:
             nonlocal has_begun
             if not has_begun:
                 has_begun = True
-                loop.call_later(loop.time() - began, self._streams.give_back, thread)
+                self._streams.give_back(thread)
             await send(message)
 
         try:
