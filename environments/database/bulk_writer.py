@@ -202,14 +202,14 @@ def _update(
 def _replace(model: type[models.Model], columns: Columns, is_sqlite: bool) -> str:
     changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns[1:])
     insert = _insert(model, columns, is_sqlite).removesuffix("DO NOTHING")
-    return f'{insert}("{columns[0]}") DO UPDATE SET {changes}'
+    return f'{insert}("{columns[0]}") DO UPDATE SET {changes}'  # nosec B608 # only our own names
 
 
 @cache
 def _add(model: type[models.Model], key: Columns, counts: Columns, is_sqlite: bool) -> str:
     sums = ", ".join(f'"{name}" = t."{name}" + excluded."{name}"' for name in counts)
     insert = _insert(model, (*key, *counts), is_sqlite).removesuffix("DO NOTHING")
-    return f"{insert}({_names(key)}) DO UPDATE SET {sums}"
+    return f"{insert}({_names(key)}) DO UPDATE SET {sums}"  # nosec B608 # only our own names
 
 
 @cache

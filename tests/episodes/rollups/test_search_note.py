@@ -25,7 +25,8 @@ def ended(followed: int, endings: int, **values: str) -> None:
 
 
 def note(client: Client, address: str = "/episodes/?text=fox") -> str:
-    return client.get(address).context["search_note"]
+    context = client.get(address).context
+    return context["page"].note if "/episodes/" in address else context["search_note"]
 
 
 @pytest.mark.parametrize(
