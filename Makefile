@@ -26,7 +26,7 @@ DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_c
   $(addprefix environments/curation/transfer/test_, importing.py killed.py waiting.py) \
   $(addprefix episodes/analytics/test_, components.py conventions.py curve.py growing_curve.py error_bounds.py histogram.py overview.py) \
   episodes/api/test_answers.py episodes/dashboard/test_page_plans.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
-  $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording \
+  $(addprefix episodes/filtering/test_, filters.py private.py) episodes/browsing episodes/recording \
   episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) episodes/suites/test_standings.py episodes/test_success.py environments/scoring/test_returns.py \
   $(addprefix episodes/transfer/test_, export_plans.py export_source.py round_trip.py streaming.py uploads.py) \
   hostile/test_faults.py orsweb/server/test_database_lock.py test_migrations.py) \
