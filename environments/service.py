@@ -35,6 +35,7 @@ from environments.cluster.leases import Leases
 from environments.cluster.membership import Membership
 from environments.cluster.messages import ServerMessages
 from environments.cluster.ownership import Ownership, starting_alone, take_left
+from environments.display.task_line import summary, summary_field
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
 from environments.hosts.worker_host import WorkerLoad
@@ -42,6 +43,7 @@ from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.keys.quota_ledger import QuotaLedger
 from environments.keys.shared_quotas import SharedQuotas
+from environments.models import Environment
 from environments.operator_secrets.source import OperatorSecrets, warn_of_unusable
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_class_fault, report_to
@@ -423,6 +425,12 @@ def hidden_fields(environment: str) -> frozenset[str] | None:
     service = service_or_none()
     hosted = service.registry.find(environment) if service else None
     return hosted.hidden_fields if hosted else None
+
+
+def task_line(environment: Environment, spec: str) -> str:
+    """Return one line about a task, without its hidden fields. `spec`: its JSON, which may be cut
+    off."""
+    return summary(spec, summary_field(environment.task_schema), hidden_fields(environment.name))
 
 
 def hand_controls(environment: str) -> HandControls:

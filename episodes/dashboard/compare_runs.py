@@ -11,12 +11,11 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from environments.access.privacy import viewer_of
-from environments.display.task_line import summary, summary_field
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import BadFilter, definition_in
 from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
-from environments.service import hidden_fields
+from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.analytics.curve_query import CurveQuery
 from episodes.analytics.curve_series import drawn
@@ -71,7 +70,12 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
         "rows": [
-            (one, names[one.task], line_of(tasks[one.task]), tasks[one.task])
+            (
+                one,
+                names[one.task],
+                task_line(tasks[one.task].environment, tasks[one.task].spec),
+                tasks[one.task],
+            )
             for one in pairing.tasks
             if one.task in tasks
         ],
@@ -112,13 +116,6 @@ def _check_names(given: Mapping[str, str]) -> None:
 def tasks_shown(ids: list[int], viewer: Viewer) -> dict[int, Task]:
     """Return those of the tasks that exist for the person, with their environments."""
     return Task.objects.seen_by(viewer).select_related("environment").in_bulk(ids)
-
-
-def line_of(task: Task) -> str:
-    """Return the summary of a task in the table."""
-    return summary(
-        task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name)
-    )
 
 
 def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:

@@ -12,12 +12,11 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
-from environments.display.task_line import summary, summary_field
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import WholeRange, definition_in, given, whole
 from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
-from environments.service import hidden_fields
+from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
@@ -78,15 +77,9 @@ def _rows(
             "line": line,
             "task": tasks[line.task],
             "name": names[line.task],
-            "summary": _summary(tasks[line.task]),
+            "summary": task_line(tasks[line.task].environment, tasks[line.task].spec),
             "query": query_string(task=line.task, run=run.name, step=steps),
         }
         for line in lines
         if line.task in tasks
     ]
-
-
-def _summary(task: Task) -> str:
-    return summary(
-        task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name)
-    )

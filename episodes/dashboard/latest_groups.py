@@ -9,12 +9,10 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
-from environments.display.task_line import summary, summary_field
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import WholeRange, definition_in
-from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
-from environments.service import hidden_fields
+from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.analytics.latest_groups import MAX_READ, latest_groups
 from episodes.dashboard.view_parameters import asked_context
@@ -33,7 +31,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         {
             "group": one,
             "name": names[one.task.pk],
-            "summary": _summary(one.task),
+            "summary": task_line(one.task.environment, one.task.spec),
             "query": query_string(
                 task=one.task.pk, run=one.run.name, step=WholeRange(one.run_step, one.run_step)
             ),
@@ -43,9 +41,3 @@ def groups(request: HttpRequest) -> HttpResponse:
     page = "groups_table" if "HX-Request" in request.headers and found else "groups"
     context = {"groups": found, "searched": MAX_READ, **asked_context(asked)}
     return render(request, f"episodes/{page}.html", context)
-
-
-def _summary(task: Task) -> str:
-    return summary(
-        task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name)
-    )

@@ -17,12 +17,11 @@ from environments.access.privacy import viewer_of
 from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.addresses import takes
-from environments.display.task_line import summary, summary_field
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import BadFilter, definition_in, given, whole
 from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
-from environments.service import hidden_fields
+from environments.service import task_line
 from environments.tasks.task_facts import history_of, task_facts_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
@@ -133,11 +132,7 @@ def frame(found: Task, definition: Definition) -> dict[str, Any]:
     return {
         "task": found,
         "environment": found.environment,
-        "summary": summary(
-            found.spec,
-            summary_field(found.environment.task_schema),
-            hidden_fields(found.environment.name),
-        ),
+        "summary": task_line(found.environment, found.spec),
         **definition_context(definition, found.environment),
     }
 

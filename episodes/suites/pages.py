@@ -17,8 +17,9 @@ from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.display.addresses import cannot_be_used, takes
 from environments.filtering.parameters import chosen, given, words
+from environments.service import task_line
 from environments.tasks.task_facts import task_names
-from episodes.dashboard.compare_runs import line_of, tasks_shown
+from episodes.dashboard.compare_runs import tasks_shown
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compared
 from episodes.suites.results import Players
@@ -99,7 +100,11 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "found": found,
         "counted": rows_named(version, by, found.names),
         "rows": [
-            (pair, places[pair.task], line_of(tasks[pair.task]))
+            (
+                pair,
+                places[pair.task],
+                task_line(tasks[pair.task].environment, tasks[pair.task].spec),
+            )
             for pair in found.tasks
             if pair.task in tasks
         ],

@@ -17,11 +17,11 @@ from environments.access.privacy import viewer_of
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.curation.conflicts import TakeFromClass, keep_decision, open_conflicts
 from environments.display.json_diff import diff
-from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.errors import OrsError
 from environments.models import SyncConflict
 from environments.models.viewer import visible_splits
-from environments.service import hidden_fields
+from environments.service import task_line
 
 WORDS = {
     "edit": "edited it; the edited task is served",
@@ -91,10 +91,7 @@ class ConflictAdmin(ReadOnlyAdmin):
 
     @admin.display(description="task as the class had it")
     def task(self, row: SyncConflict) -> str:
-        environment, head = row.split.environment, getattr(row, "head", "")
-        return summary(
-            head, summary_field(environment.task_schema), hidden_fields(environment.name)
-        )
+        return task_line(row.split.environment, getattr(row, "head", ""))
 
     @admin.display(description="people")
     def people(self, row: SyncConflict) -> str:

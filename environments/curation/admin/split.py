@@ -48,9 +48,9 @@ from environments.curation.splits import (
     seal_of,
 )
 from environments.display.addresses import flag_asked
-from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import Split, Task
-from environments.service import hidden_fields
+from environments.service import hidden_fields, task_line
 from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import places_of
 
@@ -217,15 +217,9 @@ def differences(split: Split) -> dict[str, Any]:
             task, indexes.get(at.get(task, -1)), line, _how(task, found), found.edited.get(task)
         )
         for task in shown
-        for line in [_line(split, heads[task])]
+        for line in [task_line(split.environment, heads[task])]
     ]
     return {"rows": rows, "is_more": len(ids) > MAX_DIFFERENCES_SHOWN, "removed": len(taken_out)}
-
-
-def _line(split: Split, head: str) -> str:
-    return summary(
-        head, summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
-    )
 
 
 def _how(task: int, found: PeoplesChanges) -> str:

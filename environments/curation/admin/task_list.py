@@ -24,7 +24,7 @@ from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.tags import tag_names
 from environments.curation.task_filter import ANY_STATE, SERVED
 from environments.curation.task_states import LABELS, with_states
-from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.models import (
     Environment,
     Split,
@@ -38,7 +38,7 @@ from environments.models import (
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.task_buckets import Bucket, bucket_of
 from environments.scoring.task_statistics import coverage_of_row
-from environments.service import hidden_fields
+from environments.service import task_line
 from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_facts import task_names
 from environments.tasks.task_places import places_of
@@ -216,11 +216,7 @@ def _positions(ids: Sequence[int], split: Split) -> list[int]:
 
 def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskListRow:
     environment = task.environment
-    line = summary(
-        task.head,  # type: ignore[attr-defined]  # annotated
-        summary_field(environment.task_schema),
-        hidden_fields(environment.name),
-    )
+    line = task_line(environment, task.head)  # type: ignore[attr-defined]  # annotated
     attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
     return TaskListRow(
         task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index=index

@@ -23,10 +23,9 @@ from environments.curation.flags import flags_of
 from environments.database.storable import id_in
 from environments.display.addresses import id_asked, takes
 from environments.display.parts import fields
-from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.models.viewer import visible_tasks
-from environments.service import hidden_fields
+from environments.service import task_line
 from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of, versions_of
 
 
@@ -56,9 +55,7 @@ class TaskPage(ReadOnlyAdmin):
         versions = versions_of(row)
         results = figures_by_task(version.pk for version in versions)
         return {
-            "title": summary(
-                row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)
-            ),
+            "title": task_line(environment, row.spec),
             "spec": fields(row.spec),
             "facts": task_facts_of(row),
             "flags": flags_of(row),
