@@ -212,13 +212,13 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     def _page(
         self, request: HttpRequest, template: str, title: str, *, status: int = 200, **context: Any
     ) -> TemplateResponse:
-        shared = {
+        variables = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "is_fullwidth": "1",
             "title": title,
         }
-        return TemplateResponse(request, template, {**shared, **context}, status=status)
+        return TemplateResponse(request, template, {**variables, **context}, status=status)
 
     @admin.display(description="key")
     def key(self, row: ApiKey) -> str:

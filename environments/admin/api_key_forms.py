@@ -77,20 +77,20 @@ class KeyForm(forms.Form):
     def offer(self, person: Any, row: ApiKey) -> None:
         """Set the choices that the person has for the key `row`."""
         scopes = [name for name in SCOPES if name in {*scopes_that(person), *row.scopes}]
-        shown = Environment.objects.seen_by(viewer_of(person)).values_list("name", flat=True)
+        names = Environment.objects.seen_by(viewer_of(person)).values_list("name", flat=True)
         fields: Any = self.fields
         fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scopes]
-        fields["environments"].choices = [(name, name) for name in _merged(shown, row.environments)]
+        fields["environments"].choices = [(name, name) for name in _merged(names, row.environments)]
 
     def values(self) -> dict[str, Any]:
         """Return the fields of the row."""
-        given = self.cleaned_data
+        values = self.cleaned_data
         return {
-            "name": given["name"].strip(),
-            "scopes": given["scopes"],
-            "environments": given["environments"],
-            "splits": [name.strip() for name in given["splits"].split(",") if name.strip()],
-            "run": given["run"].strip(),
+            "name": values["name"].strip(),
+            "scopes": values["scopes"],
+            "environments": values["environments"],
+            "splits": [name.strip() for name in values["splits"].split(",") if name.strip()],
+            "run": values["run"].strip(),
         }
 
 
@@ -152,14 +152,14 @@ class ChangedKeyForm(KeyForm):
 def scopes_that(person: Any) -> list[str]:
     """Return the scopes that the person may give: none that would let a key do more than they may
     do themselves."""
-    refused = set() if person.has_perm("environments.change_task") else {CURATE}
+    refused_scopes = set() if person.has_perm("environments.change_task") else {CURATE}
     # figures name all environments
-    refused |= set() if person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)) else {MONITOR}
-    refused |= set() if person.is_superuser else {ADMIN}
-    return [scope for scope in SCOPES if scope not in refused]
+    refused_scopes |= set() if person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)) else {MONITOR}
+    refused_scopes |= set() if person.is_superuser else {ADMIN}
+    return [scope for scope in SCOPES if scope not in refused_scopes]
 
 
 def _merged(names: Iterable[str], others: Iterable[str]) -> list[str]:
     """Return the names, and those of `others` that are none of them."""
-    found = list(names)
-    return found + [name for name in others if name not in found]
+    merged_names = list(names)
+    return merged_names + [name for name in others if name not in merged_names]

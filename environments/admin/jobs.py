@@ -58,9 +58,9 @@ def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
 
     Titles and results of others may be about that.
     """
-    found = jobs.jobs()
+    rows = jobs.jobs()
     is_all = not viewer_of(request.user).hides_anything
-    return found if is_all else [job for job in found if job.owner == author_of(request)]
+    return rows if is_all else [job for job in rows if job.owner == author_of(request)]
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
@@ -89,8 +89,8 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
         if back.startswith(reverse("admin:index"))
         else reverse("admin:environments_task_changelist")
     )
-    shown = {"title": job.title, "job": job, "back": inside, "link": split_link(job.result)}
-    return TemplateResponse(request, "environments/job.html", {**context, **shown})
+    variables = {"title": job.title, "job": job, "back": inside, "link": split_link(job.result)}
+    return TemplateResponse(request, "environments/job.html", {**context, **variables})
 
 
 def split_link(result: object) -> tuple[str, str] | None:

@@ -54,9 +54,9 @@ class PeriodFilter(ChipFilter):
     def queryset(
         self, request: HttpRequest, queryset: QuerySet[SecurityEvent]
     ) -> QuerySet[SecurityEvent]:
-        if not (chosen := self.value()):
+        if not (period := self.value()):
             return queryset
-        return queryset.filter(at__gte=timezone.now() - timedelta(hours=PERIODS[chosen][1]))
+        return queryset.filter(at__gte=timezone.now() - timedelta(hours=PERIODS[period][1]))
 
 
 _ACTION = re.compile(r"action (\d{1,18})")
@@ -64,11 +64,11 @@ _ACTION = re.compile(r"action (\d{1,18})")
 
 def _linked(detail: str) -> str:
     """Return the detail of an entry about curation, with a link to the page of the action."""
-    if not (found := _ACTION.fullmatch(detail)):
+    if not (match := _ACTION.fullmatch(detail)):
         return detail
     return format_html(
         '<a href="{}">{}</a>',
-        reverse("admin:environments_curationaction_change", args=[found[1]]),
+        reverse("admin:environments_curationaction_change", args=[match[1]]),
         detail,
     )
 

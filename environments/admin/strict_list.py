@@ -82,15 +82,19 @@ class StrictList:
 class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def get_filters(self, request: HttpRequest) -> Any:
         """Check the address before Django reads it. A `ChipFilter` checks its value itself."""
-        chips = [one.parameter_name for one in self.list_filter if not isinstance(one, str)]
-        known = [
+        chips = [
+            filter_class.parameter_name
+            for filter_class in self.list_filter
+            if not isinstance(filter_class, str)
+        ]
+        names = [
             *chips,
-            *(one for one in self.list_filter if isinstance(one, str)),
+            *(filter_class for filter_class in self.list_filter if isinstance(filter_class, str)),
             *self._parts_of_lists(),
         ]
         for name in request.GET:
-            if name not in known and _field_of(self.model, name)[0] is None:
-                raise cannot_be_used(name, request.GET[name], no_such(name, known, "filter"))
+            if name not in names and _field_of(self.model, name)[0] is None:
+                raise cannot_be_used(name, request.GET[name], no_such(name, names, "filter"))
         refuse_doubles(request)
         for name, value in request.GET.dict().items():
             if name == PAGE_VAR and value and not id_in(value):
@@ -136,11 +140,11 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def _check_order(self, text: str) -> None:
         sortable = self.sortable_columns()
         if any(part.removeprefix("-") not in sortable for part in text.split(".")):
-            allowed = (
+            choices = (
                 f"allowed are {', '.join(sortable)}, with - before it for the reverse and . "
                 "between several"
             )
-            raise cannot_be_used(ORDER_VAR, text, allowed)
+            raise cannot_be_used(ORDER_VAR, text, choices)
 
     def _check_lookup(self, request: HttpRequest, name: str, value: str) -> None:
         """Refuse a value that no row can have in the field of a lookup, such as `state__exact` or

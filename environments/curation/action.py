@@ -31,11 +31,11 @@ class InvalidSpec(ActionRefused):
     """The spec is no strict JSON object, or the environment's task schema refuses it."""
 
     def __init__(self, problems: tuple[ActionProblem, ...]) -> None:
-        shown = "; ".join(
+        sentence = "; ".join(
             f"{problem.path}: {problem.message}" if problem.path else problem.message
             for problem in problems
         )
-        super().__init__(f"This spec cannot be saved: {shown}.")
+        super().__init__(f"This spec cannot be saved: {sentence}.")
         self.problems = problems
 
 

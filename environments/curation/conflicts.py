@@ -20,13 +20,13 @@ from environments.models import UNRESTRICTED, SplitEntry, SplitRemoval, SyncConf
 
 def open_conflicts() -> QuerySet[SyncConflict]:
     """Return the conflicts that nobody settled, and that no later change of the tasks has ended."""
-    listed = Coalesce(OuterRef("listed__content_hash"), OuterRef("former__content_hash"))
+    digest = Coalesce(OuterRef("listed__content_hash"), OuterRef("former__content_hash"))
     places = SplitEntry.objects.filter(seen_at(F("split__version")), split=OuterRef("split"))
     removals = SplitRemoval.objects.filter(
         split=OuterRef("split"), source_hash=OuterRef("listed__content_hash")
     )
     holds = (
-        Q(Exists(places.filter(task=OuterRef("kept"), source_hash=listed)), decision="edit")
+        Q(Exists(places.filter(task=OuterRef("kept"), source_hash=digest)), decision="edit")
         | Q(Exists(removals), decision="removal")
         | Q(decision__in=("edit", "quarantine"), listed__state="quarantined")
     )
@@ -53,16 +53,16 @@ class TakeFromClass:
         return outcome
 
     def _action(self, row: SyncConflict) -> Action:
-        listed, reason = row.listed, self.reason or "what the class lists now"
-        if listed is not None and listed.state == "quarantined":
-            return Release(Selection(ids=(listed.pk,), viewer=UNRESTRICTED), reason)
+        task, reason = row.listed, self.reason or "what the class lists now"
+        if task is not None and task.state == "quarantined":
+            return Release(Selection(ids=(task.pk,), viewer=UNRESTRICTED), reason)
         if row.decision == "edit" and row.kept is not None:
-            if listed is None:
+            if task is None:
                 return RemoveFromSplit(
                     Selection(ids=(row.kept.pk,), viewer=UNRESTRICTED), row.split_id, reason
                 )
-            return Edit(row.kept.pk, listed.spec, last_revision(row.kept), reason)
-        tasks = Selection(ids=(listed.pk if listed else 0,), viewer=UNRESTRICTED)
+            return Edit(row.kept.pk, task.spec, last_revision(row.kept), reason)
+        tasks = Selection(ids=(task.pk if task else 0,), viewer=UNRESTRICTED)
         return CopyToSplit(tasks, row.split_id, reason)
 
 

@@ -58,23 +58,23 @@ class Edit:
         old = find_task(self.task)
         spec = self._checked(old)
         with recorded("edit", author, self.reason, environment=old.environment_id) as action:
-            new = succeed(old, spec, action, seen=self.seen)
+            new = succeed(old, spec, action, revision=self.seen)
             return action.done(self._sentence(new), 1, task=new.pk, title="Edited a task.")
 
     def _sentence(self, new: Task) -> str:
         splits, _ = shares_of(Q(pk=new.pk))
-        served = "Agents get the new content from now on"
+        sentence = "Agents get the new content from now on"
         if new.state == "quarantined":
-            served = "The new content is quarantined, so agents don't get it until you release it"
+            sentence = "The new content is quarantined, so agents don't get it until you release it"
         elif not splits:
-            served = "The task is in no split, so agents don't get it"
+            sentence = "The task is in no split, so agents don't get it"
         flags = TaskFlag.objects.filter(task=new, settled=None).count()
-        asked = (
+        reminder = (
             f" {flags} open flag{'' if flags == 1 else 's'}: resolve what the edit mends."
             if flags
             else ""
         )
-        return f"Saved. {served}.{asked}"
+        return f"Saved. {sentence}.{reminder}"
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)
@@ -86,11 +86,11 @@ class Edit:
         return spec
 
 
-def refuse_replaced(task: Task, seen: int) -> None:
-    """Refuse a task that got a successor since revision `seen`. Raises: Replaced."""
-    later = TaskRevision.objects.filter(task=task, successor__isnull=False, id__gt=seen).order_by(
-        "id"
-    )
+def refuse_replaced(task: Task, revision_id: int) -> None:
+    """Refuse a task that got a successor since revision `revision_id`. Raises: Replaced."""
+    later = TaskRevision.objects.filter(
+        task=task, successor__isnull=False, id__gt=revision_id
+    ).order_by("id")
     if (revision := later.last()) is not None:
         raise Replaced(revision)
 
@@ -126,18 +126,18 @@ def _about_existing(new: Task) -> list[str]:
     ]
 
 
-def succeed(old: Task, spec: str, action: RecordedAction, *, seen: int | None) -> Task:
+def succeed(old: Task, spec: str, action: RecordedAction, *, revision: int | None) -> Task:
     """Put the task with the content in the place of `old`, in all splits that are not frozen or in
     none. Returns it.
 
-    Raises: Replaced when `old` got another successor since revision `seen` (None: that does not
+    Raises: Replaced when `old` got another successor since revision `revision` (None: that does not
     matter), SplitBusy.
     """
     with claimed([old.pk]) as changes, transaction.atomic():
         # the second of two editors waits here, and then sees the first
         Task.objects.select_for_update().get(pk=old.pk)
-        if seen is not None:
-            refuse_replaced(old, seen)
+        if revision is not None:
+            refuse_replaced(old, revision)
         new = with_content(old, spec)
         is_merge = SplitEntry.objects.filter(task=new, until=None, split__frozen=None).exists()
         for change in changes:

@@ -25,15 +25,15 @@ _KINDS: dict[type, str] = {
 def checked_spec(environment: Environment, text: str) -> str:
     """Return the spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the
     problems found."""
-    stored = _strict(text)
-    if problems := task_schema.check(environment.task_schema, json.loads(stored)):
+    spec = _strict(text)
+    if problems := task_schema.check(environment.task_schema, json.loads(spec)):
         raise InvalidSpec(
             tuple(
                 ActionProblem(".".join(map(str, problem.parts)), problem.message)
                 for problem in problems
             )
         )
-    return stored
+    return spec
 
 
 def _strict(text: str) -> str:

@@ -114,13 +114,13 @@ class SetBlind:
 
     def plan(self) -> Plan:
         row = _find(self.environment)
-        seen = (
+        when = (
             "only at the end of an episode"
             if self.is_blind
             else "as they come, unless they choose to play blind"
         )
         sentence = (
-            f"People who play it see rewards {seen}. Running episodes continue as they started."
+            f"People who play it see rewards {when}. Running episodes continue as they started."
         )
         return Plan(
             f"Let people play {row.name!r} {'blind' if self.is_blind else 'seeing rewards'}",
@@ -197,13 +197,13 @@ def is_overridden(environment: Environment) -> bool:
         environment.reward_high,
         environment.success_threshold,
     )
-    declared = (
+    of_the_class = (
         environment.declared_return,
         environment.declared_low,
         environment.declared_high,
         environment.declared_threshold,
     )
-    return in_force != declared
+    return in_force != of_the_class
 
 
 def privacy_of(row: Environment) -> dict[str, Any]:
@@ -229,5 +229,5 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _or(given: T | None, declared: T) -> T:
-    return declared if given is None else given
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value

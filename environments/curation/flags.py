@@ -45,26 +45,26 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
         # anyone who flags the same task waits here, so that one person has one open flag; episodes
         # go on being recorded
         Task.objects.select_for_update(no_key=True).get(pk=task.pk)
-        found = TaskFlag.objects.filter(task=task, author=author, settled=None).first()
-        if found is None:
+        row = TaskFlag.objects.filter(task=task, author=author, settled=None).first()
+        if row is None:
             return TaskFlag.objects.create(task=task, author=author, note=text, episode=episode)
-        return _appended(found, text, episode)
+        return _appended(row, text, episode)
 
 
 def settle(task: Task, author: str, number: int | None = None) -> int:
     """Settle the open flag of `task` with the id `number`, or all of them. Returns the number of
     flags settled."""
     rows = TaskFlag.objects.filter(task=task, settled=None)
-    chosen = rows if number is None else rows.filter(pk=number)
-    return chosen.update(settled=timezone.now(), settled_by=author[:150])
+    row = rows if number is None else rows.filter(pk=number)
+    return row.update(settled=timezone.now(), settled_by=author[:150])
 
 
 def flags_of(task: Task) -> Flags:
     """Return the flags of a task that its page shows. One query."""
     rows = TaskFlag.objects.filter(task=task).order_by(F("settled").desc(nulls_first=True), "-pk")
-    found = list(rows[:MAX_SHOWN])[::-1]
+    newest = list(rows[:MAX_SHOWN])[::-1]
     return Flags(
-        [row for row in found if row.settled is None], [row for row in found if row.settled]
+        [row for row in newest if row.settled is None], [row for row in newest if row.settled]
     )
 
 
@@ -73,17 +73,17 @@ def flagged() -> QuerySet[Task]:
     return Task.objects.filter(pk__in=TaskFlag.objects.filter(settled=None).values("task"))
 
 
-def _appended(found: TaskFlag, text: str, episode: int | None) -> TaskFlag:
-    if text in found.note.split("\n\n"):  # the same form, sent twice
-        return found
-    said = text if episode in (None, found.episode) else f"Episode {episode}: {text}"
-    if len(found.note) + len(said) > MAX_TOGETHER:
+def _appended(row: TaskFlag, text: str, episode: int | None) -> TaskFlag:
+    if text in row.note.split("\n\n"):  # the same form, sent twice
+        return row
+    addition = text if episode in (None, row.episode) else f"Episode {episode}: {text}"
+    if len(row.note) + len(addition) > MAX_TOGETHER:
         raise ActionRefused(
-            f"Your text about this task has {len(found.note):,} characters, and at most "
+            f"Your text about this task has {len(row.note):,} characters, and at most "
             f"{MAX_TOGETHER:,} fit. "
             "Write again once somebody has settled it."
         )
-    found.note = f"{found.note}\n\n{said}"
-    found.episode = found.episode or episode
-    found.save(update_fields=["note", "episode"])
-    return found
+    row.note = f"{row.note}\n\n{addition}"
+    row.episode = row.episode or episode
+    row.save(update_fields=["note", "episode"])
+    return row

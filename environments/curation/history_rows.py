@@ -45,22 +45,22 @@ class Revisions:
     def write(self, rows: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> int:
         """Write a revision for each (task, before, after), in the transaction of the change.
         Returns their number."""
-        written = list(rows)
+        values = list(rows)
         execute(
             _INSERT,
             [self.kind, self.change, self.author[:150], self.reason, timezone.now()],
-            written,
+            values,
         )
-        return len(written)
+        return len(values)
 
-    def write_edits(self, pairs: Sequence[tuple[int, int]], merged: Collection[int] = ()) -> None:
+    def write_edits(self, pairs: Sequence[tuple[int, int]], merges: Collection[int] = ()) -> None:
         """Write of each (task, task in its place) a revision with both specs.
 
-        `merged`: tasks in place that had places of their own before.
+        `merges`: tasks in place that had places of their own before.
         """
         own = self.kind if self.kind in ("undo", "restore") else "edit"
         for kind, is_merge in ((own, False), ("merge", True)):
-            some = [pair for pair in pairs if (pair[1] in merged) == is_merge]
+            some = [pair for pair in pairs if (pair[1] in merges) == is_merge]
             execute(
                 _EDIT, [kind, self.change, self.author[:150], self.reason, timezone.now()], some
             )

@@ -56,15 +56,15 @@ specs."""
 def apply_labels(change: str, progress: Progress = silent) -> None:
     """Write what the revisions of an action say of their tasks, in batches. Writing it again
     changes nothing."""
-    done = 0
+    count = 0
     for batch in changes_of(change):
-        if labelled := [one for one in batch if _has_labels(one)]:
+        if changes := [one for one in batch if _has_labels(one)]:
             with transaction.atomic():
                 flush_later()
-                write_labels(labelled)
+                write_labels(changes)
             give_way()
-        done += len(batch)
-        progress(done, done)
+        count += len(batch)
+        progress(count, count)
 
 
 def changes_of(change: str, *, newest_first: bool = False) -> Iterator[list[Change]]:
@@ -99,9 +99,9 @@ def _has_labels(change: Change) -> bool:
 
 def write_labels(changes: Sequence[Change]) -> None:
     """Write the labels of at most BATCH_REVISIONS tasks, in the transaction of the caller."""
-    replaced = [(task, successor) for _, task, successor, _, _ in changes if successor is not None]
-    mark_replaced(replaced)
-    states, gained, lost = (
+    edits = [(task, successor) for _, task, successor, _, _ in changes if successor is not None]
+    mark_replaced(edits)
+    states, additions, removals = (
         defaultdict[tuple[str, str], list[Any]](list),
         list[Any](),
         defaultdict[str, list[Any]](list),
@@ -112,13 +112,13 @@ def write_labels(changes: Sequence[Change]) -> None:
             states[new["state"], new.get("reason", "")].append([task])
         if "tags" in new:
             old = object_of(before)
-            gained += [[task, name] for name in set(new["tags"]) - set(old["tags"])]
+            additions += [[task, name] for name in set(new["tags"]) - set(old["tags"])]
             for name in set(old["tags"]) - set(new["tags"]):
-                lost[name].append([task])
+                removals[name].append([task])
     for (state, reason), tasks in states.items():
         execute(_STATE, [state, reason], tasks)
-    execute(_TAG, [], gained)
-    for name, tasks in lost.items():
+    execute(_TAG, [], additions)
+    for name, tasks in removals.items():
         execute(_UNTAG, [name], tasks)
 
 

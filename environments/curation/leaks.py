@@ -60,22 +60,24 @@ class LeakReport:
     @property
     def sentences(self) -> list[str]:
         """All of it, a sentence each."""
-        said = [warning.sentence for warning in self.warnings]
-        return [*said, self.unread] if self.unread else said
+        sentences = [warning.sentence for warning in self.warnings]
+        return [*sentences, self.unread] if self.unread else sentences
 
 
 class Contents:
     """What the contents of tasks say, and the answers that agents can read in them."""
 
     def __init__(
-        self, specs: Iterable[tuple[int, dict[str, Any] | None]] = (), hidden: Collection[str] = ()
+        self,
+        specs: Iterable[tuple[int, dict[str, Any] | None]] = (),
+        hidden_fields: Collection[str] = (),
     ) -> None:
-        """Read `specs`: tasks with their contents. `hidden`: fields that agents do not get."""
+        """Read `specs`: tasks with their contents. `hidden_fields`: fields that agents do not get."""
         self._long, self._contents = 0, set[bytes]()
         self._tasks_by_words = defaultdict[bytes, list[int]](list)
         self._tasks_with_labels = defaultdict[bytes, list[int]](list)
         self._answers = dict[int, int]()
-        self._tasks_by_answer, self._hidden = defaultdict[str, list[int]](list), hidden
+        self._tasks_by_answer, self._hidden = defaultdict[str, list[int]](list), hidden_fields
         for task, spec in specs:
             self.add(task, spec)
 
@@ -89,10 +91,10 @@ class Contents:
         if spec is None or words is None:
             self._long += 1
             return
-        labelled, answers = [*words.question, "", *words.labels], sorted(words.answers)
+        with_labels, answers = [*words.question, "", *words.labels], sorted(words.answers)
         self._tasks_by_words[_digest(words.question or words.labels)].append(task)
-        self._tasks_with_labels[_digest(labelled)].append(task)
-        self._contents.add(_digest([*labelled, "", *answers]))
+        self._tasks_with_labels[_digest(with_labels)].append(task)
+        self._contents.add(_digest([*with_labels, "", *answers]))
         self._answers[task] = hash(tuple(answers))
         if name := readable_answer(spec, self._hidden):
             self._tasks_by_answer[name].append(task)
@@ -181,22 +183,26 @@ def opposite_splits(environment: int, type: str) -> QuerySet[Split]:
 
 
 def leaks_of_split(
-    split: Split, *, hidden: Collection[str] = (), most: int | None = None
+    split: Split, *, hidden_fields: Collection[str] = (), most: int | None = None
 ) -> LeakReport:
-    """Return what a split shares with those of another type, and what it has twice. `hidden`: as
+    """Return what a split shares with those of another type, and what it has twice. `hidden_fields`: as
     for `Contents`.
 
     At most `most` tasks are read, MAX_READ by default.
     """
-    served = _served(split)
+    places = _served(split)
     others = list(opposite_splits(split.environment_id, split.type).exclude(pk=split.pk))
-    found = [*_repeated(served), *same_contents(served.values("task"), others)]
-    found += InvisibleCopies(others).of(served.values("task"), "in the same split")
+    warnings = [*_repeated(places), *same_contents(places.values("task"), others)]
+    warnings += InvisibleCopies(others).of(places.values("task"), "in the same split")
     if unread := unread_sentence(split.size, others, most):
-        return LeakReport(tuple(found), unread)
-    own = _contents_of(served, hidden)
-    found += [*near_contents(own, others), *own.copies(own, "in the same split"), *own.readable()]
-    return LeakReport(tuple(found))
+        return LeakReport(tuple(warnings), unread)
+    own = _contents_of(places, hidden_fields)
+    warnings += [
+        *near_contents(own, others),
+        *own.copies(own, "in the same split"),
+        *own.readable(),
+    ]
+    return LeakReport(tuple(warnings))
 
 
 def leaks_of_tasks(
@@ -212,27 +218,27 @@ def leaks_of_tasks(
     target: the split that they are put into; copies are looked for in it, too.
     source: a split of another type that they leave, and where copies of them may stay.
     """
-    found = list(same_contents(tasks.values("pk"), others))
-    found += InvisibleCopies([*others, *([source] if source else [])], target).of(
+    warnings = list(same_contents(tasks.values("pk"), others))
+    warnings += InvisibleCopies([*others, *([source] if source else [])], target).of(
         tasks.values("pk"), "of them", source
     )
-    compared = [*others, *(split for split in (target, source) if split)]
-    if unread := unread_sentence(tasks.count(), compared, most):
-        return LeakReport(tuple(found), unread)
+    splits = [*others, *(split for split in (target, source) if split)]
+    if unread := unread_sentence(tasks.count(), splits, most):
+        return LeakReport(tuple(warnings), unread)
     own = Contents(read_contents(tasks, "pk", "spec"))
-    found += near_contents(own, others)
+    warnings += near_contents(own, others)
     if source is not None:
-        found += own.near(_contents_of(_served(source)), _named(source), own.tasks)
-    found += [*own.readable(), *copies_within(own, target)]
-    return LeakReport(tuple(found))
+        warnings += own.near(_contents_of(_served(source)), _named(source), own.tasks)
+    warnings += [*own.readable(), *copies_within(own, target)]
+    return LeakReport(tuple(warnings))
 
 
-def _repeated(served: QuerySet[SplitEntry]) -> Iterator[SplitWarning]:
-    repeated = (
-        served.order_by("task").values("task").annotate(places=Count("pk")).filter(places__gt=1)
+def _repeated(places: QuerySet[SplitEntry]) -> Iterator[SplitWarning]:
+    copies = (
+        places.order_by("task").values("task").annotate(places=Count("pk")).filter(places__gt=1)
     )
-    if count := repeated.count():
-        examples = tuple(row["task"] for row in repeated[:MAX_EXAMPLES])
+    if count := copies.count():
+        examples = tuple(row["task"] for row in copies[:MAX_EXAMPLES])
         yield SplitWarning(f"{counted(count, 'is', 'are')} in it more than once.", examples)
 
 
@@ -252,11 +258,11 @@ def same_contents(tasks: QuerySet[Any], others: Iterable[Split]) -> Iterator[Spl
     """Yield a warning for each of the splits that serves some of the tasks, of which `tasks` has
     the ids alone."""
     for other in others:
-        shared = (
+        common = (
             _served(other).filter(task__in=tasks).order_by("task").values_list("task", flat=True)
         )
-        if count := shared.aggregate(count=Count("task", distinct=True))["count"]:
-            yield same_warning(count, other, tuple(shared.distinct()[:MAX_EXAMPLES]))
+        if count := common.aggregate(count=Count("task", distinct=True))["count"]:
+            yield same_warning(count, other, tuple(common.distinct()[:MAX_EXAMPLES]))
 
 
 def same_warning(count: int, other: Split, examples: tuple[int, ...] = ()) -> SplitWarning:
@@ -271,8 +277,8 @@ class InvisibleCopies:
     def __init__(self, others: Iterable[Split], target: Split | None = None) -> None:
         """Compare with the splits `others`, and with the one that tasks are put into."""
         self._target, self._own = target, defaultdict[str, set[int]](set)
-        compared = [*others, *([target] if target else [])]
-        self._marked = {other: _by_plain_hash(_served(other).values("task")) for other in compared}
+        splits = [*others, *([target] if target else [])]
+        self._marked = {other: _by_plain_hash(_served(other).values("task")) for other in splits}
         self._known = {digest for tasks in self._marked.values() for digest in tasks}
 
     def add(self, task: int, digest: str, text: str) -> None:
@@ -302,15 +308,15 @@ class InvisibleCopies:
     def warnings(self, leaving: Mapping[Split, Collection[int]]) -> Iterator[SplitWarning]:
         """Yield a warning for each split with copies. `leaving`: tasks that are in a split no
         longer."""
-        for other, marked in self._marked.items():
+        for other, tasks_by_hash in self._marked.items():
             theirs = defaultdict[str, set[int]](
-                set, {digest: set(same) for digest, same in marked.items()}
+                set, {digest: set(same) for digest, same in tasks_by_hash.items()}
             )
             for digest, task in _with_hashes(_served(other).values("task"), self._own):
                 theirs[digest].add(task)
-            gone = leaving.get(other, ())
+            departures = leaving.get(other, ())
             own = (
-                (task, theirs[digest].difference(gone))
+                (task, theirs[digest].difference(departures))
                 for digest, same in self._own.items()
                 for task in same
             )
@@ -340,11 +346,11 @@ def _by_plain_hash(tasks: QuerySet[Any]) -> defaultdict[str, set[int]]:
     At most MAX_READ_ON_REQUEST are read.
     """
     rows = Task.objects.filter(pk__in=tasks, folded__isnull=False, spec__iregex=IGNORABLE_IN_JSON)
-    found = defaultdict[str, set[int]](set)
+    tasks_by_hash = defaultdict[str, set[int]](set)
     for pk, text in rows.values_list("pk", "spec")[:MAX_READ_ON_REQUEST].iterator(2000):
         if plain := plain_hash(text):
-            found[plain].add(pk)
-    return found
+            tasks_by_hash[plain].add(pk)
+    return tasks_by_hash
 
 
 def _with_hashes(tasks: QuerySet[Any], hashes: Iterable[str]) -> Iterable[tuple[str, int]]:
@@ -413,8 +419,8 @@ def _served(split: Split) -> QuerySet[SplitEntry]:
     return places_of(split).filter(is_hidden=False).order_by("position")
 
 
-def _contents_of(served: QuerySet[SplitEntry], hidden: Collection[str] = ()) -> Contents:
-    return Contents(read_contents(served, "task_id", "task__spec"), hidden)
+def _contents_of(places: QuerySet[SplitEntry], hidden_fields: Collection[str] = ()) -> Contents:
+    return Contents(read_contents(places, "task_id", "task__spec"), hidden_fields)
 
 
 def _named(split: Split) -> str:

@@ -46,27 +46,25 @@ class CopyToSplit:
 
     def plan(self) -> Plan:
         split = _target(self.split, self.selection.condition())
-        selected, old = some_of(self.selection), superseded_of(self.selection)
+        total, old = some_of(self.selection), superseded_of(self.selection)
         there = count_of(self.selection.condition() & ~old & is_in_split(split.pk))
-        added = selected - there - count_of(old)
-        title = f"Copy {tasks(added)} to split {split.name!r}"
-        share = SplitShare(split.pk, split.name, added)
+        count = total - there - count_of(old)
+        title = f"Copy {tasks(count)} to split {split.name!r}"
+        share = SplitShare(split.pk, split.name, count)
         adding = self.selection.condition() & ~old & ~is_in_split(split.pk)
         others = list(opposite_splits(split.environment_id, split.type))
         apart = leaks_of_tasks(Task.objects.filter(adding), others, target=split).sentences
         notes = (*apart, *_notes(self.selection.condition(), there), *_order_lost(self.selection))
-        return Plan(
-            title, selected, added, (share,), sentences=(*notes, *_not_added(self.selection))
-        )
+        return Plan(title, total, count, (share,), sentences=(*notes, *_not_added(self.selection)))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _target(self.split, self.selection.condition())
-        chosen = _listable(self.selection)
+        ids = _listable(self.selection)
         with _recorded(split, author, self.reason) as action, change_of(split) as target:
             work = MembershipWork(action.revisions, adds=[target])
-            changed = carry_out(action, work, chosen, [target], progress)
+            count = carry_out(action, work, ids, [target], progress)
             return action.done(
-                f"Copied {tasks(changed)} to split {split.name!r}.", changed, split=split.pk
+                f"Copied {tasks(count)} to split {split.name!r}.", count, split=split.pk
             )
 
 
@@ -83,15 +81,15 @@ class MoveToSplit:
     def plan(self) -> Plan:
         source, split = self._splits()
         moving = self._moving()
-        count, selected = count_of(moving), some_of(self.selection)
+        count, total = count_of(moving), some_of(self.selection)
         there = count_of(moving & is_in_split(split.pk))
         shares = (
             SplitShare(source.pk, source.name, count),
             SplitShare(split.pk, split.name, count - there),
         )
         absent = (
-            [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."]
-            if count < selected
+            [f"{tasks(total - count, 'is', 'are')} not in {source.name!r}."]
+            if count < total
             else []
         )
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
@@ -101,20 +99,20 @@ class MoveToSplit:
             Task.objects.filter(moving), others, target=split, source=rest
         ).sentences
         sentences = (*apart, *absent, *_notes(moving, there), *left_out(self.selection))
-        return Plan(title, selected, count, shares, sentences=sentences)
+        return Plan(title, total, count, shares, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         source, split = self._splits()
-        chosen = in_order_of(source.pk, self.selection)
+        ids = in_order_of(source.pk, self.selection)
         with (
             _recorded(split, author, self.reason) as action,
-            change_of(source) as left,
+            change_of(source) as origin,
             change_of(split) as target,
         ):
-            work = MembershipWork(action.revisions, adds=[target], removes=[left])
-            changed = carry_out(action, work, chosen, [left, target], progress)
-            sentence = f"Moved {tasks(changed)} from split {source.name!r} to {split.name!r}."
-            return action.done(sentence, changed, split=split.pk)
+            work = MembershipWork(action.revisions, adds=[target], removes=[origin])
+            count = carry_out(action, work, ids, [origin, target], progress)
+            sentence = f"Moved {tasks(count)} from split {source.name!r} to {split.name!r}."
+            return action.done(sentence, count, split=split.pk)
 
     def _moving(self) -> Q:
         return self.selection.condition() & is_in_split(self.source)
@@ -136,21 +134,21 @@ class RemoveFromSplit:
     reason: str = ""
 
     def plan(self) -> Plan:
-        split, selected = _unfrozen(self.split), some_of(self.selection)
+        split, total = _unfrozen(self.split), some_of(self.selection)
         count = count_of(self.selection.condition() & is_in_split(split.pk))
         share = SplitShare(split.pk, split.name, count)
         title = f"Take {tasks(count)} out of split {split.name!r}"
-        return Plan(title, selected, count, (share,), sentences=tuple(left_out(self.selection)))
+        return Plan(title, total, count, (share,), sentences=tuple(left_out(self.selection)))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _unfrozen(self.split)
-        chosen = in_order_of(split.pk, self.selection)
-        with _recorded(split, author, self.reason) as action, change_of(split) as left:
-            changed = carry_out(
-                action, MembershipWork(action.revisions, removes=[left]), chosen, [left], progress
+        ids = in_order_of(split.pk, self.selection)
+        with _recorded(split, author, self.reason) as action, change_of(split) as change:
+            count = carry_out(
+                action, MembershipWork(action.revisions, removes=[change]), ids, [change], progress
             )
             return action.done(
-                f"Took {tasks(changed)} out of split {split.name!r}.", changed, split=split.pk
+                f"Took {tasks(count)} out of split {split.name!r}.", count, split=split.pk
             )
 
 
@@ -167,8 +165,8 @@ class SaveAsSplit:
     reason: str = ""
 
     def plan(self) -> Plan:
-        name, selected = free_name(self._environment(), self.name), some_of(self.selection)
-        added = selected - count_of(superseded_of(self.selection))
+        name, total = free_name(self._environment(), self.name), some_of(self.selection)
+        count = total - count_of(superseded_of(self.selection))
         visible = "Agents find it the next time they list the splits."
         adding = self.selection.condition() & ~superseded_of(self.selection)
         others = list(opposite_splits(self._environment(), self.type))
@@ -180,23 +178,23 @@ class SaveAsSplit:
             *_order_lost(self.selection),
         )
         sentences = (*notes, *_not_added(self.selection))
-        return Plan(f"Save {tasks(added)} as split {name!r}", selected, added, sentences=sentences)
+        return Plan(f"Save {tasks(count)} as split {name!r}", total, count, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         some_of(self.selection)
-        chosen = _listable(self.selection)
+        ids = _listable(self.selection)
         environment = self._environment()
         with (
             recorded("splits", author, self.reason, environment=environment) as action,
             making(environment, self.name, self.type) as change,
         ):
-            changed = carry_out(
-                action, MembershipWork(action.revisions, adds=[change]), chosen, [change], progress
+            count = carry_out(
+                action, MembershipWork(action.revisions, adds=[change]), ids, [change], progress
             )
             split = change.split
             action.settings({}, {"made": split.pk})
             return action.done(
-                f"Saved {tasks(changed)} as split {split.name!r}.", changed, split=split.pk
+                f"Saved {tasks(count)} as split {split.name!r}.", count, split=split.pk
             )
 
     def _environment(self) -> int:
@@ -243,17 +241,17 @@ def splits_before(
 ) -> dict[str, Any]:
     """Return the `before` of a revision: the names of splits, and the places in those that the task
     leaves."""
-    lost = {
+    positions = {
         name: [[place.position, place.source_hash] for place in some]
         for name, some in places.items()
     }
-    return {"splits": sorted(names)} | ({"places": lost} if lost else {})
+    return {"splits": sorted(names)} | ({"places": positions} if positions else {})
 
 
-def splits_after(names: Collection[str], listed: Collection[str]) -> dict[str, Any]:
+def splits_after(names: Collection[str], class_splits: Collection[str]) -> dict[str, Any]:
     """Return the `after` of a revision: the names of splits, and those where the task is at a place
     of its class."""
-    return {"splits": sorted(names)} | ({"listed": sorted(listed)} if listed else {})
+    return {"splits": sorted(names)} | ({"listed": sorted(class_splits)} if class_splits else {})
 
 
 def former_places(task: int, before: Mapping[str, Any]) -> dict[str, list[FormerPlace]]:
@@ -281,13 +279,16 @@ def _listable(selection: Selection) -> Sequence[int]:
     task.
     """
     old = set(Task.objects.filter(superseded_of(selection)).values_list("pk", flat=True))
-    chosen = selection.all_ids()
-    ids, instead = [pk for pk in chosen if pk not in old] if old else chosen, dict[int, int]()
+    selected_ids = selection.all_ids()
+    ids, instead = (
+        [pk for pk in selected_ids if pk not in old] if old else selected_ids,
+        dict[int, int](),
+    )
     for start in range(0, len(ids), BATCH):
         batch = Task.objects.filter(among("pk", ids[start : start + BATCH]), source="played")
-        played = batch.select_related("environment")
+        played_tasks = batch.select_related("environment")
         instead |= {
-            task.pk: with_content(task, task.spec).pk for task in played if is_sent_task(task)
+            task.pk: with_content(task, task.spec).pk for task in played_tasks if is_sent_task(task)
         }
     return list(dict.fromkeys(instead.get(pk, pk) for pk in ids)) if instead else ids
 
@@ -299,7 +300,7 @@ def _unfrozen(split: int) -> Split:
     return row
 
 
-def _target(split: int, chosen: Q) -> Split:
+def _target(split: int, condition: Q) -> Split:
     """Return the split, if it can take the chosen tasks. Raises: ActionRefused, FrozenSplit."""
     row = _unfrozen(split)
     if row.is_generated:
@@ -307,7 +308,7 @@ def _target(split: int, chosen: Q) -> Split:
             f"The class generates the tasks of split {row.name!r}. Save these as a "
             "new split instead."
         )
-    if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
+    if Task.objects.filter(condition).exclude(environment=row.environment).exists():
         raise ActionRefused(
             f"Split {row.name!r} belongs to {row.environment.name!r}, and some of the tasks to "
             "another environment. "
@@ -316,7 +317,7 @@ def _target(split: int, chosen: Q) -> Split:
     return row
 
 
-def _notes(chosen: Q, there: int) -> tuple[str, ...]:
+def _notes(condition: Q, there: int) -> tuple[str, ...]:
     """Return sentences about chosen tasks that are in the split already (`there` of them) or are
     quarantined."""
     notes = list[str]()
@@ -324,9 +325,9 @@ def _notes(chosen: Q, there: int) -> tuple[str, ...]:
         notes.append(
             f"{tasks(there, 'is in it already and keeps its', 'are in it already and keep their')} place."
         )
-    if quarantined := count_of(chosen & Q(state="quarantined")):
-        which = tasks(quarantined, "is quarantined; release it", "are quarantined; release them")
-        notes.append(f"{which} for agents to get {'it' if quarantined == 1 else 'them'}.")
+    if count := count_of(condition & Q(state="quarantined")):
+        which = tasks(count, "is quarantined; release it", "are quarantined; release them")
+        notes.append(f"{which} for agents to get {'it' if count == 1 else 'them'}.")
     return tuple(notes)
 
 

@@ -41,7 +41,7 @@ class PeoplesChanges:
 
 def peoples_changes(split: Split) -> PeoplesChanges:
     """Return what people did to the split. Reads all its places."""
-    found = PeoplesChanges()
+    changes = PeoplesChanges()
     rows = (
         places_of(split)
         .exclude(source_hash=F("task__content_hash"))
@@ -52,11 +52,11 @@ def peoples_changes(split: Split) -> PeoplesChanges:
     ids = _listed(split, [content for _, content in others if content] + removals)
     for task, content in others:
         if content in ids:
-            found.edited[task] = ids[content]
+            changes.edited[task] = ids[content]
         else:
-            found.added.add(task)
-    found.removed = {ids[content]: content for content in removals if content in ids}
-    return found
+            changes.added.add(task)
+    changes.removed = {ids[content]: content for content in removals if content in ids}
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ class UndoPeoplesChanges:
 
     def plan(self) -> Plan:
         split = self._changeable()
-        found = self._changes(split)
-        moved = found.added & found.removed.keys()
-        said = {
-            "that people added will be taken out": len(found.added - moved),
-            "that people edited will have the class's content": len(found.edited),
-            "that people took out will be put back": len(found.removed.keys() - moved),
-            "that people moved will be at the places from before": len(moved),
+        changes = self._changes(split)
+        moves = changes.added & changes.removed.keys()
+        counts = {
+            "that people added will be taken out": len(changes.added - moves),
+            "that people edited will have the class's content": len(changes.edited),
+            "that people took out will be put back": len(changes.removed.keys() - moves),
+            "that people moved will be at the places from before": len(moves),
         }
-        sentences = [f"{tasks(count)} {what}." for what, count in said.items() if count]
-        share = SplitShare(split.pk, split.name, len(found))
+        sentences = [f"{tasks(count)} {what}." for what, count in counts.items() if count]
+        share = SplitShare(split.pk, split.name, len(changes))
         title = f"Undo people's changes to split {split.name!r}"
-        return Plan(title, len(found), len(found), (share,), sentences=tuple(sentences))
+        return Plan(title, len(changes), len(changes), (share,), sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._changeable()
@@ -89,12 +89,12 @@ class UndoPeoplesChanges:
             ) as action,
             change_of(split) as change,
         ):
-            found = self._changes(split)
-            ids = sorted(found.added | found.edited.keys() | found.removed.keys())
-            changed = carry_out(
-                action, _Work(action.revisions, change, found), ids, [change], progress
+            changes = self._changes(split)
+            ids = sorted(changes.added | changes.edited.keys() | changes.removed.keys())
+            count = carry_out(
+                action, _Work(action.revisions, change, changes), ids, [change], progress
             )
-            return action.done(f"Undid people's changes to split {split.name!r}.", changed)
+            return action.done(f"Undid people's changes to split {split.name!r}.", count)
 
     def _changeable(self) -> Split:
         split = find_split(self.split)
@@ -107,18 +107,18 @@ class UndoPeoplesChanges:
         return split
 
     def _changes(self, split: Split) -> PeoplesChanges:
-        found = peoples_changes(split)
-        if not len(found):
+        changes = peoples_changes(split)
+        if not len(changes):
             raise ActionRefused(f"Split {split.name!r} has exactly the tasks that the class lists.")
-        return found
+        return changes
 
 
 class _Work:
     """Takes back what people did, as an undo does."""
 
-    def __init__(self, revisions: Revisions, change: SplitChange, found: PeoplesChanges) -> None:
+    def __init__(self, revisions: Revisions, change: SplitChange, changes: PeoplesChanges) -> None:
         self._undo = UndoWork(revisions, [change])
-        self._split, self._found = change.split, found
+        self._split, self._found = change.split, changes
 
     def stage(self, tasks: Sequence[int]) -> int:
         name, names = self._split.name, split_names(tasks)
@@ -148,10 +148,10 @@ class _Work:
 
 def _listed(split: Split, hashes: Sequence[str]) -> dict[str, int]:
     """Return the ids of the tasks with these hashes that the class lists now, by hash."""
-    found = dict[str, int]()
+    ids = dict[str, int]()
     for batch in batched(hashes, BATCH_HASHES):
         rows = Task.objects.filter(
             environment=split.environment_id, content_hash__in=batch, dropped=None
         )
-        found.update(rows.values_list("content_hash", "pk"))
-    return found
+        ids.update(rows.values_list("content_hash", "pk"))
+    return ids

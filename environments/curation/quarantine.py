@@ -83,29 +83,25 @@ class StateWork:
 
 
 def _plan(selection: Selection, verb: str, state: str) -> Plan:
-    selected, others = some_of(selection), selection.condition() & ~Q(state=state)
+    total, others = some_of(selection), selection.condition() & ~Q(state=state)
     changing = count_of(others)
     splits, frozen = shares_of(others)
-    same = (
-        [f"{tasks(selected - changing, 'is', 'are')} already {state}."]
-        if changing < selected
-        else []
-    )
+    same = [f"{tasks(total - changing, 'is', 'are')} already {state}."] if changing < total else []
     sentences = (*same, *in_splits(splits), *still_served(frozen), *left_out(selection))
-    return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
+    return Plan(f"{verb} {tasks(changing)}", total, changing, splits, frozen, sentences)
 
 
 def _apply(
     state: str, selection: Selection, author: str, reason: str, progress: Progress
 ) -> ActionOutcome:
-    chosen = selection.all_ids()
-    kind, done = (
+    ids = selection.all_ids()
+    kind, verb = (
         ("quarantine", "Quarantined") if state == "quarantined" else ("release", "Released")
     )
     with (
         recorded(kind, author, reason, environment=selection.environment) as action,
-        claimed(chosen) as changes,
+        claimed(ids) as changes,
     ):
         work = StateWork(state, reason if state == "quarantined" else "", changes, action.revisions)
-        changed = carry_out(action, work, chosen, changes, progress)
-        return action.done(f"{done} {tasks(changed)}.", changed)
+        count = carry_out(action, work, ids, changes, progress)
+        return action.done(f"{verb} {tasks(count)}.", count)

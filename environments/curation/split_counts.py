@@ -128,6 +128,6 @@ def still_served(shares: Sequence[SplitShare]) -> list[str]:
     ]
 
 
-def tasks(count: int, one: str = "", many: str = "") -> str:
-    """Return "1 task" followed by `one`, or "2 tasks" followed by `many`."""
-    return f"{count:,} {'task' if count == 1 else 'tasks'} {one if count == 1 else many}".strip()
+def tasks(count: int, singular: str = "", plural: str = "") -> str:
+    """Return "1 task" followed by `singular`, or "2 tasks" followed by `plural`."""
+    return f"{count:,} {'task' if count == 1 else 'tasks'} {singular if count == 1 else plural}".strip()

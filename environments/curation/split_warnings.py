@@ -42,11 +42,11 @@ def _quoted(split: Split) -> str:
     if frozen := _last_freezing(split):
         return f"it was frozen on {frozen.created:%Y-%m-%d}, so somebody may have cited it"
     for quotation in (*QUOTATIONS, _exported):
-        if found := quotation(split):
-            return found
+        if sentence := quotation(split):
+            return sentence
     first = list(places_of(split).order_by("position").values_list("task", flat=True)[:MAX_PLAYED])
-    played = TaskStatistics.objects.filter(by="all", attempts__gt=0, task__in=first)
-    return "leaderboards and curves have attempts at it" if played.exists() else ""
+    attempts = TaskStatistics.objects.filter(by="all", attempts__gt=0, task__in=first)
+    return "leaderboards and curves have attempts at it" if attempts.exists() else ""
 
 
 def _exported(split: Split) -> str:
@@ -72,11 +72,11 @@ def changed_since_frozen(split: Split) -> str:
         if split.frozen or split.type != "test" or split.size > MAX_READ
         else _last_freezing(split)
     )
-    cited = object_of(frozen.after).get("frozen_hash", "") if frozen else ""
-    if frozen is None or not cited or content_digest(split) == cited:
+    digest = object_of(frozen.after).get("frozen_hash", "") if frozen else ""
+    if frozen is None or not digest or content_digest(split) == digest:
         return ""
     return (
-        f"It was frozen on {frozen.created:%Y-%m-%d} with the hash {cited[:12]}… and has other "
+        f"It was frozen on {frozen.created:%Y-%m-%d} with the hash {digest[:12]}… and has other "
         "tasks or another order "
         "now. Figures that cite that hash can't be compared with new ones."
     )

@@ -55,11 +55,11 @@ def content_digest(split: Split) -> str:
     """Return the sha256 of the content hashes of the served tasks, in order, each followed by a
     newline."""
     digest, last = hashlib.sha256(), -1
-    served = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by(
+    entries = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by(
         "position"
     )
     while places := list(
-        served.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]
+        entries.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]
     ):
         last = places[-1][0]
         digest.update("".join(f"{content}\n" for _, content in places).encode())
@@ -189,24 +189,24 @@ class UnfreezeSplit:
         split, stale = self._frozen(), self._stale()
         share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
         meanwhile = tasks(len(stale), "was", "were")
-        changed = (
+        quarantines = (
             f"{meanwhile} quarantined or released meanwhile, which takes effect when you unfreeze "
             "it."
         )
         is_left = split.environment.is_procedural and not split.is_curated
-        asked = (
+        generation = (
             "Its class generates tasks: from the next start of the server it generates those of "
             "this split."
         )
-        edited = edited_meanwhile(SplitEntry.objects.filter(split=split, until=None))
-        sentences = (*([changed] if stale else []), *edited, *([asked] if is_left else []))
+        edits = edited_meanwhile(SplitEntry.objects.filter(split=split, until=None))
+        sentences = (*([quarantines] if stale else []), *edits, *([generation] if is_left else []))
         return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split, stale = self._frozen(), list[int]()
 
-        def tell(done: int) -> None:
-            progress(done, max(done, len(stale)))
+        def tell(count: int) -> None:
+            progress(count, max(count, len(stale)))
 
         with (
             _recorded("unfreeze", author, split) as action,
@@ -230,8 +230,8 @@ class UnfreezeSplit:
         return split
 
     def _stale(self) -> list[int]:
-        quarantined = Q(task__state="quarantined")
-        wrong = (quarantined & Q(is_hidden=False)) | (~quarantined & Q(is_hidden=True))
+        is_quarantined = Q(task__state="quarantined")
+        wrong = (is_quarantined & Q(is_hidden=False)) | (~is_quarantined & Q(is_hidden=True))
         places = SplitEntry.objects.filter(wrong, split=self.split, until=None).order_by("position")
         return list(dict.fromkeys(places.values_list("task_id", flat=True).iterator(2000)))
 

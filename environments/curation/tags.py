@@ -39,8 +39,8 @@ class AddTags:
         tags = checked_tags(self.tags)
         with recorded("tag", author, self.reason, environment=self.selection.environment) as action:
             work = TagWork(lambda names: names | set(tags), action.revisions)
-            changed = carry_out(action, work, self.selection.all_ids(), (), progress)
-            return action.done(f"Tagged {tasks(changed)} {_listed(tags)}.", changed)
+            count = carry_out(action, work, self.selection.all_ids(), (), progress)
+            return action.done(f"Tagged {tasks(count)} {_listed(tags)}.", count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class RemoveTags:
         tags = checked_tags(self.tags)
         with recorded("tag", author, self.reason, environment=self.selection.environment) as action:
             work = TagWork(lambda names: names - set(tags), action.revisions)
-            changed = carry_out(action, work, self.selection.all_ids(), (), progress)
-            return action.done(f"Took {_listed(tags)} off {tasks(changed)}.", changed)
+            count = carry_out(action, work, self.selection.all_ids(), (), progress)
+            return action.done(f"Took {_listed(tags)} off {tasks(count)}.", count)
 
 
 class TagWork:
@@ -75,13 +75,13 @@ class TagWork:
         self._change, self._revisions = change, revisions
 
     def stage(self, tasks: Sequence[int]) -> int:
-        locked = (
+        ids = (
             Task.objects.filter(among("pk", tasks))
             .order_by("pk")
             .select_for_update()
             .values_list("pk", flat=True)
         )
-        before = {task: set[str]() for task in locked}
+        before = {task: set[str]() for task in ids}
         for task, name in TaskTag.objects.filter(among("task_id", tasks)).values_list(
             "task_id", "name"
         ):
@@ -96,10 +96,10 @@ class TagWork:
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Return the tags without spaces around them, each once. Raises: ActionRefused."""
-    found = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
-    if not found:
+    names = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
+    if not names:
         raise ActionRefused("No tag is given. Write at least one word.")
-    for tag in found:
+    for tag in names:
         if len(tag) > MAX_CHARACTERS:
             raise ActionRefused(
                 f"Tag {tag[:MAX_CHARACTERS]!r}… is longer than {MAX_CHARACTERS} characters. "
@@ -110,18 +110,18 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
                 f"Tag {tag!r} has a comma or a control character. Use letters, digits, spaces and "
                 "other signs."
             )
-    return found
+    return names
 
 
 def _plan(selection: Selection, title: str, changing: Q, same: str) -> Plan:
-    selected, changes = some_of(selection), count_of(selection.condition() & changing)
-    rest = selected - changes
-    unchanged = [f"{tasks(rest, 'is', 'are')} {same}."] if rest else []
+    total, changes = some_of(selection), count_of(selection.condition() & changing)
+    rest = total - changes
+    others = [f"{tasks(rest, 'is', 'are')} {same}."] if rest else []
     return Plan(
         title.replace("%s", tasks(changes), 1),
-        selected,
+        total,
         changes,
-        sentences=(*unchanged, *left_out(selection)),
+        sentences=(*others, *left_out(selection)),
     )
 
 

@@ -81,27 +81,29 @@ class Undo:
                 undoes=row, reason=self.reason
             )
             return outcome
-        revised = _Revised.read(
+        subject = _Revised.read(
             change for batch in changes_of(row.token, newest_first=True) for change in batch
         )
         places = {"environment": row.environment_id, "split": row.split_id}
         with recorded("undo", author, self.reason, **places) as action:
             _refuse_second_undo(action.row, row)
-            with _claimed(row.environment_id, revised) as changes:
-                made = changes.get(row.split_id or 0) if object_of(row.after).get("made") else None
+            with _claimed(row.environment_id, subject) as changes:
+                new_split = (
+                    changes.get(row.split_id or 0) if object_of(row.after).get("made") else None
+                )
 
                 def delete_empty() -> None:
-                    if made is not None and made.is_empty:
-                        Split.objects.filter(pk=made.split.pk).update(is_served=False)
+                    if new_split is not None and new_split.is_empty:
+                        Split.objects.filter(pk=new_split.split.pk).update(is_served=False)
 
                 work = UndoWork(action.revisions, changes.values())
                 splits = list(changes.values())
-                changed = carry_out(
-                    action, work, revised.revisions, splits, progress, also=delete_empty
+                count = carry_out(
+                    action, work, subject.revisions, splits, progress, also=delete_empty
                 )
             sentence = f"Undone: {row.title} {work.sentence()}".strip()
-            outcome = action.done(sentence, changed)
-        if not changed:
+            outcome = action.done(sentence, count)
+        if not count:
             raise ActionRefused(NOTHING_UNDONE)
         return outcome
 
@@ -124,9 +126,9 @@ class UndoInTask:
         if left_as_they_are([revision]):
             raise ActionRefused(NOTHING_UNDONE)
         splits, frozen = shares_of(Q(pk=revision.task_id))
-        revised = _Revised.read([_change_of(revision)])
-        sentences = _frozen(revision.task.environment_id, revised.splits)
-        if revised.tasks:
+        subject = _Revised.read([_change_of(revision)])
+        sentences = _frozen(revision.task.environment_id, subject.splits)
+        if subject.tasks:
             sentences += still_served(frozen)
         return Plan("Undo this change", 1, 1, splits, frozen, tuple(sentences))
 
@@ -135,7 +137,9 @@ class UndoInTask:
         environment = revision.task.environment_id
         with recorded("undo", author, self.reason, environment=environment) as action:
             if revision.successor_id is not None:
-                task = succeed(find_task(_latest(revision)), revision.before, action, seen=None).pk
+                task = succeed(
+                    find_task(_latest(revision)), revision.before, action, revision=None
+                ).pk
             else:
                 task = successors_of([revision.task_id]).get(revision.task_id, revision.task_id)
                 with _claimed(environment, _Revised.read([_change_of(revision)])) as changes:
@@ -188,15 +192,15 @@ class _Revised:
 
     @classmethod
     def read(cls, changes: Iterable[Change]) -> _Revised:
-        revised = cls()
+        subject = cls()
         for pk, task, successor, before, after in changes:
-            revised.revisions.append(pk)
+            subject.revisions.append(pk)
             new = object_of(after) if successor is None else {}
             if successor is not None or "state" in new:
-                revised.tasks.add(successor or task)
+                subject.tasks.add(successor or task)
             if "splits" in new:
-                revised.splits |= set(object_of(before).get("splits", ())) ^ set(new["splits"])
-        return revised
+                subject.splits |= set(object_of(before).get("splits", ())) ^ set(new["splits"])
+        return subject
 
 
 def _change_of(revision: TaskRevision) -> Change:
@@ -222,8 +226,8 @@ def changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
     later = TaskRevision.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk")).exclude(
         change=row.token
     )
-    followed = TaskRevision.objects.filter(task=OuterRef("successor")).exclude(change=row.token)
-    return TaskRevision.objects.filter(Exists(later) | Exists(followed), change=row.token).order_by(
+    edits = TaskRevision.objects.filter(task=OuterRef("successor")).exclude(change=row.token)
+    return TaskRevision.objects.filter(Exists(later) | Exists(edits), change=row.token).order_by(
         "pk"
     )
 
@@ -231,8 +235,8 @@ def changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
 def first_changed_since(row: CurationAction, most: int) -> list[ChangedSince]:
     """Return the first tasks of an action that were changed since, a few hundred at most."""
     revisions = list(changed_since(row)[:most])
-    tasks_now = [one.successor_id or one.task_id for one in revisions] + [
-        one.task_id for one in revisions
+    tasks_now = [revision.successor_id or revision.task_id for revision in revisions] + [
+        revision.task_id for revision in revisions
     ]
     own = (
         TaskRevision.objects.filter(task__in=tasks_now)
@@ -240,20 +244,27 @@ def first_changed_since(row: CurationAction, most: int) -> list[ChangedSince]:
         .defer("before", "after")
     )
     later: dict[int, TaskRevision] = {}
-    for one in own.filter(pk__gt=min((one.pk for one in revisions), default=0)).order_by("pk"):
-        later[one.task_id] = one
+    for revision in own.filter(
+        pk__gt=min((revision.pk for revision in revisions), default=0)
+    ).order_by("pk"):
+        later[revision.task_id] = revision
     actions = {
-        one.token: one
-        for one in CurationAction.objects.filter(token__in={one.change for one in later.values()})
+        revision.token: revision
+        for revision in CurationAction.objects.filter(
+            token__in={revision.change for revision in later.values()}
+        )
     }
-    left = left_as_they_are(revisions)
-    found = [
-        (one, later.get(one.successor_id or one.task_id) or later.get(one.task_id))
-        for one in revisions
+    unchanged_ids = left_as_they_are(revisions)
+    pairs = [
+        (
+            revision,
+            later.get(revision.successor_id or revision.task_id) or later.get(revision.task_id),
+        )
+        for revision in revisions
     ]
     return [
-        ChangedSince(one, last, actions.get(last.change), one.pk in left)
-        for one, last in found
+        ChangedSince(revision, last, actions.get(last.change), revision.pk in unchanged_ids)
+        for revision, last in pairs
         if last
     ]
 
@@ -279,11 +290,11 @@ def _refuse_second_undo(undo: CurationAction, row: CurationAction) -> None:
 
 
 @contextmanager
-def _claimed(environment: int | None, revised: _Revised) -> Iterator[dict[int, SplitChange]]:
+def _claimed(environment: int | None, subject: _Revised) -> Iterator[dict[int, SplitChange]]:
     """Enter a change of each split that can change, by id. Raises: SplitBusy."""
-    splits = {split.pk: split for split in splits_of(revised.tasks)}
-    named = _named(environment, revised.splits)
-    splits |= {split.pk: split for split in named if not split.frozen}
+    splits = {split.pk: split for split in splits_of(subject.tasks)}
+    named_splits = _named(environment, subject.splits)
+    splits |= {split.pk: split for split in named_splits if not split.frozen}
     with ExitStack() as stack:
         yield {pk: stack.enter_context(change_of(split)) for pk, split in sorted(splits.items())}
 

@@ -36,8 +36,8 @@ class UndoWork:
         sentences = list[str]()
         if count := self._left_alone:
             them = "it" if count == 1 else "them"
-            changed = counted(count, "has changed", "have changed")
-            sentences.append(f"{changed} again since, so the undo left {them} alone.")
+            change = counted(count, "has changed", "have changed")
+            sentences.append(f"{change} again since, so the undo left {them} alone.")
         if count := self._at_end:
             at_end = counted(count, "is at the end, because its", "are at the end, because their")
             sentences.append(f"{at_end} place{' is' if count == 1 else 's are'} taken.")
@@ -54,8 +54,8 @@ class UndoWork:
             else:
                 edits.append((task, successor))
         # the new content had places of its own, which are now the same as those of the old one
-        merged = TaskRevision.objects.filter(among("pk", tasks), kind="merge")
-        inseparable = set(merged.values_list("task_id", flat=True)) if edits else set[int]()
+        merges = TaskRevision.objects.filter(among("pk", tasks), kind="merge")
+        inseparable = set(merges.values_list("task_id", flat=True)) if edits else set[int]()
         undone = self.contents(_replaceable([pair for pair in edits if pair[0] not in inseparable]))
         undone += self._states([label for label in labels if "state" in label[2]])
         undone += self._tags([label for label in labels if "tags" in label[2]])
@@ -71,11 +71,11 @@ class UndoWork:
         return len(pairs)
 
     def _states(self, labels: Sequence[Labels]) -> int:
-        unchanged = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
-        for change in self._changes if unchanged else ():
-            change.hide(task for task, _, old in unchanged if old["state"] == "quarantined")
-            change.show(task for task, _, old in unchanged if old["state"] != "quarantined")
-        return self._revisions.write(unchanged)
+        states = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
+        for change in self._changes if states else ():
+            change.hide(task for task, _, old in states if old["state"] == "quarantined")
+            change.show(task for task, _, old in states if old["state"] != "quarantined")
+        return self._revisions.write(states)
 
     def _tags(self, labels: Sequence[Labels]) -> int:
         return self._revisions.write(
@@ -99,7 +99,7 @@ class UndoWork:
             defaultdict[str, list[FormerPlace]](list),
         )
         last_places = defaultdict[int, dict[str, list[FormerPlace]]](dict)
-        listed = defaultdict[int, set[str]](set)
+        class_splits = defaultdict[int, set[str]](set)
         names = {change.split.name for change in self._changes}
         for task, old, new in labels:
             for name in (set(new["splits"]) - set(old["splits"])) & now[task]:
@@ -114,21 +114,21 @@ class UndoWork:
             for name in (set(old["splits"]) - set(new["splits"]) - now[task]) & names:
                 joins[name] += former.get(name) or [FormerPlace(-1, task)]
                 if any(place.source_hash for place in former.get(name, ())):
-                    listed[task].add(name)
+                    class_splits[task].add(name)
                 now[task].add(name)
         for change in self._changes:
             change.remove(leaves.get(change.split.name, ()))
             self._at_end += change.put_back(joins.get(change.split.name, ()))
-        moved = {task for tasks in leaves.values() for task in tasks}
-        moved |= {place.task for places in joins.values() for place in places}
+        movers = {task for tasks in leaves.values() for task in tasks}
+        movers |= {place.task for places in joins.values() for place in places}
         return self._revisions.write(
             (
                 task,
                 splits_before(before[task], last_places[task]),
-                splits_after(now[task], listed[task]),
+                splits_after(now[task], class_splits[task]),
             )
             for task in ids
-            if task in moved
+            if task in movers
         )
 
     def _places(self, ids: Collection[int]) -> dict[tuple[str, int], list[FormerPlace]]:
@@ -158,7 +158,7 @@ def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
         for revision in revisions
         if revision.successor_id is not None
     }
-    merged = {
+    merges = {
         (revision.task_id, revision.successor_id)
         for revision in revisions
         if revision.kind == "merge"
@@ -173,7 +173,7 @@ def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
     ]
     taken_back = {
         edits[old, new]
-        for new, old in _replaceable([pair for pair in edits if pair not in merged]).items()
+        for new, old in _replaceable([pair for pair in edits if pair not in merges]).items()
     }
     states = _unchanged_states(
         [label for label in labels if "state" in label[2]], Task.objects.all()
@@ -192,23 +192,23 @@ def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
 def _replaceable(edits: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Return new -> old content of edits that can be taken back: the new one has its places and was
     not edited."""
-    wanted = list(edits)
-    olds = [old for old, _ in wanted]
+    pairs = list(edits)
+    olds = [old for old, _ in pairs]
     still = Task.objects.filter(among("pk", olds), replaced_by__replaced_by=None).exclude(
         replaced_by=None
     )
     there = set(still.values_list("pk", "replaced_by"))
-    placed = set(_placed(olds))
-    return {new: old for old, new in wanted if (old, new) in there and old not in placed}
+    in_splits = set(_placed(olds))
+    return {new: old for old, new in pairs if (old, new) in there and old not in in_splits}
 
 
 def _unchanged_states(labels: Sequence[Labels], rows: QuerySet[Task]) -> list[Labels]:
     """Return (task, state now, state before the action) of tasks that have the state that the
     action gave them."""
-    found = rows.filter(among("pk", (task for task, *_ in labels))).values_list(
+    states = rows.filter(among("pk", (task for task, *_ in labels))).values_list(
         "pk", "state", "reason"
     )
-    now = {task: {"state": state, "reason": why} for task, state, why in found}
+    now = {task: {"state": state, "reason": why} for task, state, why in states}
     return [
         (task, now[task], old) for task, old, new in labels if now[task] == {"reason": "", **new}
     ]
@@ -221,11 +221,11 @@ def _changing_tags(labels: Sequence[Labels]) -> list[tuple[int, set[str], set[st
     tags = TaskTag.objects.filter(among("task_id", (label[0] for label in labels)))
     for task, name in tags.values_list("task_id", "name"):
         now[task].add(name)
-    wanted = [
+    changes = [
         (task, now[task], _without(now[task], old["tags"], new["tags"]))
         for task, old, new in labels
     ]
-    return [one for one in wanted if one[1] != one[2]]
+    return [change for change in changes if change[1] != change[2]]
 
 
 def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[str]:
@@ -235,7 +235,7 @@ def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[s
 
 def _placed(tasks: Collection[int]) -> list[int]:
     """Return those of the tasks that are in a split that can change."""
-    found = SplitEntry.objects.filter(
+    entries = SplitEntry.objects.filter(
         among("task_id", tasks), until=None, split__frozen=None, split__is_served=True
     )
-    return list(found.values_list("task_id", flat=True))
+    return list(entries.values_list("task_id", flat=True))

@@ -43,9 +43,9 @@ class RecordedAction:
         self.row = row
         self.revisions = Revisions(row.kind, row.author, row.reason, row.token)
 
-    def decide(self, changed: int) -> None:
+    def decide(self, count: int) -> None:
         """Decide on the action, in the transaction that makes its changes visible."""
-        CurationAction.objects.filter(pk=self.row.pk).update(stage="applying", changed=changed)
+        CurationAction.objects.filter(pk=self.row.pk).update(stage="applying", changed=count)
 
     def done(
         self,
@@ -131,7 +131,7 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
 
     `begun_before`: the start of this server, whose own actions are left alone.
     """
-    settled = running = 0
+    ended = running = 0
     rows = (
         CurationAction.objects.filter(created__lt=begun_before)
         .exclude(stage="done")
@@ -150,8 +150,8 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
             continue
         else:
             _forget(row)
-        settled += 1
-    return Interrupted(settled, running)
+        ended += 1
+    return Interrupted(ended, running)
 
 
 def _may_run(row: CurationAction) -> bool:
@@ -186,42 +186,42 @@ def carry_out(
 
     `changes` have to be entered. What `progress` raises is raised before anything changes.
     """
-    changed = 0
+    count = 0
 
     def decide() -> None:
         also()
-        action.decide(changed)
+        action.decide(count)
 
     if len(tasks) <= MAX_TOGETHER:
         with transaction.atomic():
-            changed = work.stage(tasks)
+            count = work.stage(tasks)
             commit(*staged(changes), also=decide)
             apply_labels(action.row.token)
-        return changed
-    for done, batch in _batches(tasks, BATCH):
+        return count
+    for end, batch in _batches(tasks, BATCH):
         with transaction.atomic():
             flush_later()
-            changed += work.stage(batch)
+            count += work.stage(batch)
         give_way()
         for change in changes:
             change.hold()
-        progress(done // 2, len(tasks))
+        progress(end // 2, len(tasks))
     commit(*staged(changes), also=decide)
     apply_labels(action.row.token, _finishing(progress, len(tasks)))
     refresh_statistics()
-    return changed
+    return count
 
 
-def _finishing(progress: Progress, staged: int) -> Progress:
+def _finishing(progress: Progress, total_staged: int) -> Progress:
     """Return the progress of the second half, which cannot be stopped, because the action has been
     decided on.
 
     A task counts half when it is staged.
     """
 
-    def finish(done: int, total: int) -> None:
+    def finish(count: int, total: int) -> None:
         with suppress(Exception):
-            progress(min(staged, (staged + done) // 2), staged)
+            progress(min(total_staged, (total_staged + count) // 2), total_staged)
 
     return finish
 

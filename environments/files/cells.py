@@ -86,12 +86,12 @@ def parsed(text: str) -> Any:
 def as_object(value: Any) -> dict[str, Any]:
     """Return `value` if it is an object. Raises: BadRow."""
     if not isinstance(value, dict):
-        shown = (
+        kind = (
             ""
             if isinstance(value, list) or value is None
             else f" ({shorten(json.dumps(value), _SHOWN_CHARACTERS)})"
         )
-        raise BadRow(f"is {_KINDS[type(value)]}{shown}, not an object; a task is a JSON object")
+        raise BadRow(f"is {_KINDS[type(value)]}{kind}, not an object; a task is a JSON object")
     return value
 
 
@@ -115,8 +115,8 @@ def write(value: Any, *, is_text: bool) -> str:
     """Return the cell for a value. `is_text`: all values of the column are texts."""
     if is_text and isinstance(value, str) and _is_plain(value):
         return value
-    written = json.dumps(value, ensure_ascii=False)
-    return written if is_storable(written) else json.dumps(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if is_storable(text) else json.dumps(value)
 
 
 def _is_plain(text: str) -> bool:

@@ -51,5 +51,5 @@ class TakenFile:
         self.closed = True
 
     def taken(self) -> bytes:
-        taken, self._pieces = b"".join(self._pieces), []
-        return taken
+        data, self._pieces = b"".join(self._pieces), []
+        return data

@@ -99,18 +99,18 @@ class ActivityAdmin(ReadOnlyAdmin):
         revisions = TaskRevision.objects.filter(
             change=row.token, pk__gt=id_asked(request, "after") or 0
         )
-        shown = list(revisions.order_by("pk").defer("before", "after")[: PAGE_REVISIONS + 1])
+        rows = list(revisions.order_by("pk").defer("before", "after")[: PAGE_REVISIONS + 1])
         undone_by: CurationAction | None = getattr(row, "undone_by", None)
-        left = (
+        unchanged_rows = (
             left_alone(row, undone_by)
             if undone_by and undone_by.kind == "undo"
             else TaskRevision.objects.none()
         )
         return {
-            "changes": _changes(shown[:PAGE_REVISIONS]),
-            "more": shown[PAGE_REVISIONS - 1].pk if len(shown) > PAGE_REVISIONS else None,
+            "changes": _changes(rows[:PAGE_REVISIONS]),
+            "more": rows[PAGE_REVISIONS - 1].pk if len(rows) > PAGE_REVISIONS else None,
             "undone_by": undone_by,
-            "left_alone": _changes(left.defer("before", "after")[:PAGE_REVISIONS]),
+            "left_alone": _changes(unchanged_rows.defer("before", "after")[:PAGE_REVISIONS]),
             "settings": _settings(row),
             "may_undo": may_undo(request, row) and undone_by is None and row.stage == "done",
         }
@@ -210,10 +210,10 @@ def _changes(revisions: Sequence[TaskRevision] | QuerySet[TaskRevision]) -> list
 def _since(row: CurationAction) -> list[tuple[ChangedSince, int, str]]:
     """Return the first tasks that were changed since the action, each with its id now and its
     name."""
-    found = first_changed_since(row, MAX_CHANGED_SINCE)
-    ids = [one.revision.successor_id or one.revision.task_id for one in found]
+    changes = first_changed_since(row, MAX_CHANGED_SINCE)
+    ids = [change.revision.successor_id or change.revision.task_id for change in changes]
     names = task_names(ids)
-    return [(one, task, names[task]) for one, task in zip(found, ids, strict=True)]
+    return [(change, task, names[task]) for change, task in zip(changes, ids, strict=True)]
 
 
 def _words(values: dict[str, Any]) -> str:

@@ -62,8 +62,8 @@ class Bulk:
     """Whether all tasks have to belong to one environment."""
 
 
-def _remove(chosen: Selection, values: Mapping[str, Any]) -> Action:
-    return RemoveFromSplit(chosen, chosen.split or 0, values["reason"])
+def _remove(selection: Selection, values: Mapping[str, Any]) -> Action:
+    return RemoveFromSplit(selection, selection.split or 0, values["reason"])
 
 
 BULKS: dict[str, Bulk] = {
@@ -135,8 +135,8 @@ BULKS: dict[str, Bulk] = {
 
 def offered(request: HttpRequest, selection: Selection) -> list[Bulk]:
     """Bulk actions that this person may apply to tasks of this list."""
-    found = [bulk for bulk in BULKS.values() if request.user.has_perm(bulk.permission)]
-    return [bulk for bulk in found if selection.split is not None or not bulk.needs_split]
+    bulks = [bulk for bulk in BULKS.values() if request.user.has_perm(bulk.permission)]
+    return [bulk for bulk in bulks if selection.split is not None or not bulk.needs_split]
 
 
 def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> HttpResponse:
@@ -151,23 +151,23 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     if (
         request.method == "POST"
         and not _is_confirmed(values)
-        and len(asked := _address(request, values)) <= MAX_QUERY_CHARACTERS
+        and len(query := _address(request, values)) <= MAX_QUERY_CHARACTERS
     ):
-        return HttpResponseRedirect(f"{request.path}?{asked}")
-    chosen = chosen_tasks(request, values)
+        return HttpResponseRedirect(f"{request.path}?{query}")
+    selection = chosen_tasks(request, values)
     # without it the form was not shown before
-    form = _form(bulk, chosen, values if "ask" in values else None)
-    trouble = _trouble(bulk, chosen)
+    form = _form(bulk, selection, values if "ask" in values else None)
+    trouble = _trouble(bulk, selection)
     is_filled = not trouble and (not form.is_bound or form.is_valid())
-    hidden = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(values)}
+    form_state = {"back": values.get("back", ""), "ask": "1", "inputs": _inputs(values)}
     page = Confirmation(
         title=bulk.label,
-        action=_action(bulk, chosen, form) if is_filled else None,
+        action=_action(bulk, selection, form) if is_filled else None,
         submit=bulk.label,
         back=(back_to_list(values), "Back to the list"),
         trouble=trouble,
         form=form,
-        hidden={**chosen.values(), **({} if chosen.ids else {"scope": "all"}), **hidden},
+        hidden={**selection.values(), **({} if selection.ids else {"scope": "all"}), **form_state},
     )
     is_confirmed = request.method == "POST" and _is_confirmed(values)
     return confirmation(request, page, context, is_confirmed=is_confirmed)
@@ -176,9 +176,9 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
 def _address(request: HttpRequest, values: QueryDict) -> str:
     """Return the chosen tasks and the form's values as a query string; the checked tasks are one
     value."""
-    sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
+    parameters = {name: value for name, value in values.items() if name not in _POST_ONLY}
     ids = chosen_tasks(request, values).values().get("ids")
-    return urlencode(sent | ({"ids": ids} if ids else {}))
+    return urlencode(parameters | ({"ids": ids} if ids else {}))
 
 
 def selection_of(
@@ -217,13 +217,13 @@ def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
     return Selection(*places, ids=ids or (0,), viewer=selection.viewer)
 
 
-def _trouble(bulk: Bulk, chosen: Selection) -> str:
+def _trouble(bulk: Bulk, selection: Selection) -> str:
     """Return why the action cannot be applied to these tasks; empty if it can."""
-    if chosen.ids == (0,):
+    if selection.ids == (0,):
         return "No task is chosen. Check some in the list, or choose all that match."
-    if bulk.needs_split and chosen.split is None:
+    if bulk.needs_split and selection.split is None:
         return f"“{bulk.label}” works on the tasks of one split: choose one above the list."
-    if bulk.one_environment and _environment(chosen) is None:
+    if bulk.one_environment and _environment(selection) is None:
         return (
             "The chosen tasks belong to several environments, and a split belongs to one: choose "
             "one above the list."
@@ -231,39 +231,41 @@ def _trouble(bulk: Bulk, chosen: Selection) -> str:
     return ""
 
 
-def _environment(chosen: Selection) -> int | None:
+def _environment(selection: Selection) -> int | None:
     """Return the environment that all chosen tasks belong to; None: there are several."""
-    if chosen.environment is not None:
-        return chosen.environment
-    if chosen.split is not None:
-        splits = Split.objects.seen_by(chosen.viewer).filter(pk=chosen.split)
+    if selection.environment is not None:
+        return selection.environment
+    if selection.split is not None:
+        splits = Split.objects.seen_by(selection.viewer).filter(pk=selection.split)
         return splits.values_list("environment", flat=True).first()
-    column = "environment" if chosen.ids else "pk"
-    all_rows = Task.objects.filter(pk__in=chosen.ids) if chosen.ids else Environment.objects.all()
-    all_rows = all_rows.filter(visible_environments(chosen.viewer, column))
-    found = list(all_rows.order_by().values_list(column, flat=True).distinct()[:2])
-    return found[0] if len(found) == 1 else None
+    column = "environment" if selection.ids else "pk"
+    all_rows = (
+        Task.objects.filter(pk__in=selection.ids) if selection.ids else Environment.objects.all()
+    )
+    all_rows = all_rows.filter(visible_environments(selection.viewer, column))
+    environments = list(all_rows.order_by().values_list(column, flat=True).distinct()[:2])
+    return environments[0] if len(environments) == 1 else None
 
 
-def _form(bulk: Bulk, chosen: Selection, values: Mapping[str, str] | None) -> forms.Form:
+def _form(bulk: Bulk, selection: Selection, values: Mapping[str, str] | None) -> forms.Form:
     if not issubclass(bulk.form, action_forms.SplitForm):
         return bulk.form(values)
-    initial = {"out_of": chosen.split} if bulk.form is action_forms.MoveForm else {}
+    initial = {"out_of": selection.split} if bulk.form is action_forms.MoveForm else {}
     return bulk.form(
-        values, environment=_environment(chosen), viewer=chosen.viewer, initial=initial
+        values, environment=_environment(selection), viewer=selection.viewer, initial=initial
     )
 
 
-def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
+def _action(bulk: Bulk, selection: Selection, form: forms.Form) -> Action | None:
     """Return the action, or None if it cannot be made before the form is filled in."""
     if bulk.one_environment:
-        chosen = replace(chosen, environment=_environment(chosen))
+        selection = replace(selection, environment=_environment(selection))
     if form.is_bound:
-        return bulk.make(chosen, form.cleaned_data)
+        return bulk.make(selection, form.cleaned_data)
     if bulk.form is action_forms.ReasonForm:
-        return bulk.make(chosen, {"reason": ""})
+        return bulk.make(selection, {"reason": ""})
     return (
-        bulk.make(chosen, {"reason": "to be given"})
+        bulk.make(selection, {"reason": "to be given"})
         if bulk.form is action_forms.QuarantineForm
         else None
     )

@@ -41,8 +41,8 @@ def hosted_tools(name: str) -> list[ToolPart] | None:
     """Return the tools of the class hosted as `name`; None if this process hosts none or has not
     started yet."""
     service = service_or_none()
-    hosted = service.registry.find(name) if service else None
-    return tools(hosted.tools_json) if hosted and hosted.is_described else None
+    environment = service.registry.find(name) if service else None
+    return tools(environment.tools_json) if environment and environment.is_described else None
 
 
 def marks_of(environment: Environment) -> list[str]:

@@ -57,16 +57,16 @@ def overview_of(environment: Environment, viewer: Viewer) -> Overview:
     most = MAX_TASKS if is_small else MAX_COUNTED
 
     def count(**values: str) -> Count:
-        chosen = Selection.parse({"environment": str(environment.pk), **values}, viewer)
-        return chosen.count(most, tested=most * TESTED_FOR_ONE)
+        selection = Selection.parse({"environment": str(environment.pk), **values}, viewer)
+        return selection.count(most, tested=most * TESTED_FOR_ONE)
 
-    played, totals = _totals(environment, most)
+    attempts, totals = _totals(environment, most)
     return Overview(
         buckets=[(bucket, count(bucket=bucket)) for bucket in BUCKETS],
         flagged=count(flags="open", state="any"),
         quarantined=count(state="quarantined"),
         dropped=count(source="dropped", state="any"),
-        played=played,
+        played=attempts,
         totals=totals,
         coverage=None
         if totals is None
@@ -89,17 +89,20 @@ def attention(viewer: Viewer) -> list[Attention]:
 
     Four queries, whatever their number.
     """
-    shown = visible_environments(viewer)
-    flags = _per_environment(flagged().filter(shown))
-    quarantined = _per_environment(Task.objects.filter(shown, state="quarantined"))
-    dropped = _per_environment(Task.objects.filter(shown, dropped__isnull=False))
-    found = Environment.objects.filter(pk__in={*flags, *quarantined, *dropped})
+    is_visible = visible_environments(viewer)
+    flags = _per_environment(flagged().filter(is_visible))
+    quarantines = _per_environment(Task.objects.filter(is_visible, state="quarantined"))
+    absences = _per_environment(Task.objects.filter(is_visible, dropped__isnull=False))
+    environments = Environment.objects.filter(pk__in={*flags, *quarantines, *absences})
     nothing = Count(0, is_exact=True)
 
     def of(counts: Mapping[int, Count], row: Environment) -> Count:
         return counts.get(row.pk, nothing)
 
-    return [Attention(row, of(flags, row), of(quarantined, row), of(dropped, row)) for row in found]
+    return [
+        Attention(row, of(flags, row), of(quarantines, row), of(absences, row))
+        for row in environments
+    ]
 
 
 def _per_environment(tasks: QuerySet[Task]) -> dict[int, Count]:
@@ -114,8 +117,8 @@ def _per_environment(tasks: QuerySet[Task]) -> dict[int, Count]:
 
 def _totals(environment: Environment, most: int) -> tuple[Count, TaskStatistics | None]:
     """Return how many tasks were attempted, counted up to `most`, and the totals of `Overview`."""
-    served = Q(Exists(Task.objects.filter(is_in_state(SERVED), pk=OuterRef("task"))))
-    of_served = TaskStatistics.objects.filter(served, environment=environment, by="all")
+    is_served = Q(Exists(Task.objects.filter(is_in_state(SERVED), pk=OuterRef("task"))))
+    of_served = TaskStatistics.objects.filter(is_served, environment=environment, by="all")
     count = of_served.filter(attempts__gt=0).order_by()[: most + 1].count()
     if count > most or not count:
         return Count(min(count, most), is_exact=count <= most, is_over=count > most), None

@@ -41,18 +41,18 @@ def secrets_of(environment: Environment) -> dict[str, Any]:
     """Return what the page shows of an environment's secrets: their names, and where each comes
     from."""
     in_file = conf.environment_secrets().get(environment.name, {})
-    stored = stored_secrets().get(environment.name, {})
+    names_and_times = stored_secrets().get(environment.name, {})
     rows = [{"name": name, "is_in_file": True, "is_readable": True} for name in in_file]
     rows += [
         {"name": name, "is_in_file": False, "is_readable": text is not None}
-        for name, text in stored.items()
+        for name, text in names_and_times.items()
         if name not in in_file
     ]
     service = service_or_none()
-    hosted = service.registry.find(environment.name) if service else None
-    required = hosted.declared("required_secrets", ()) if hosted else ()
+    hosted_class = service.registry.find(environment.name) if service else None
+    required_names = hosted_class.declared("required_secrets", ()) if hosted_class else ()
     names = {row["name"] for row in rows}
-    missing = [name for name in required if name not in names]
+    missing = [name for name in required_names if name not in names]
     return {"secrets": rows, "missing_secrets": missing, "secrets_unavailable": unavailable()}
 
 

@@ -64,17 +64,22 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
 
 def export_redirect(request: HttpRequest) -> HttpResponse:
     """Redirect from the list to the export of the tasks that were chosen there."""
-    chosen = chosen_tasks(request, request.POST)
+    selection = chosen_tasks(request, request.POST)
     return HttpResponseRedirect(
-        f"{reverse('admin:environments_task_export')}?{urlencode(chosen.values())}"
+        f"{reverse('admin:environments_task_export')}?{urlencode(selection.values())}"
     )
 
 
 def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -> HttpResponse:
     count = selection.count(MAX_COUNTED_TASKS, MAX_COUNT_SECONDS)
-    shown = {"title": "Export tasks", "chosen": selection.values(), "count": count, "about": ABOUT}
-    shown["is_served"] = selection.state == SERVED
-    return TemplateResponse(request, "curation/export.html", {**context, **shown})
+    variables = {
+        "title": "Export tasks",
+        "chosen": selection.values(),
+        "count": count,
+        "about": ABOUT,
+    }
+    variables["is_served"] = selection.state == SERVED
+    return TemplateResponse(request, "curation/export.html", {**context, **variables})
 
 
 def _name(selection: Selection) -> str:

@@ -75,10 +75,10 @@ class SplitForm(ReasonForm):
     ) -> None:
         super().__init__(*args, **kwargs)
         splits = splits_to_fill().seen_by(viewer)
-        offered = splits.filter(environment=environment) if environment else splits
+        choices = splits.filter(environment=environment) if environment else splits
         for field in self.fields.values():
             if isinstance(field, SplitChoice):
-                field.queryset = offered
+                field.queryset = choices
 
 
 class MoveForm(SplitForm):

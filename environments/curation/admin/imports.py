@@ -91,11 +91,11 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     )
     if form.is_valid() and (redirect := _start_preview(request, form)):
         return redirect
-    shown = {
+    variables = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
         "splits": splits_to_fill().seen_by(viewer_of(request.user))[:MAX_SPLITS_OFFERED],
     }
-    return TemplateResponse(request, "curation/import.html", {**context, **shown})
+    return TemplateResponse(request, "curation/import.html", {**context, **variables})
 
 
 def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | None:
@@ -120,7 +120,7 @@ def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | Non
 def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by
     `name` and `type`."""
-    given = request.GET
+    parameters = request.GET
     splits = existing_splits().seen_by(viewer_of(request.user))
     number, environment = id_asked(request, "split"), id_asked(request, "environment")
     split = None if number is None else splits.filter(pk=number).first()
@@ -130,11 +130,11 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
         raise cannot_be_used(
             "environment", str(environment), "there is no environment of that number"
         )
-    if (type_ := given.get("type", "")) and type_ not in dict(Split.TYPES):
+    if (type_ := parameters.get("type", "")) and type_ not in dict(Split.TYPES):
         raise cannot_be_used("type", type_, f"allowed are {', '.join(dict(Split.TYPES))}")
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
-    return {"environment": environment, "split": given.get("name", ""), "type": type_}
+    return {"environment": environment, "split": parameters.get("name", ""), "type": type_}
 
 
 # --- previewing -----------------------------------------------------------------------------------
@@ -171,18 +171,18 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
         return HttpResponseRedirect(_form_url(request))
     if is_state:
         return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
-    shown = {
+    variables = {
         "title": f"Import {upload.name}",
         "job": job,
         "target": target,
         "back": _form_url(request),
     }
     if job.state != "done":
-        shown |= {"back_words": "Choose another file", "is_preview": True}
-        return TemplateResponse(request, "environments/job.html", {**context, **shown})
-    field, hidden = summary_field(environment.task_schema), hidden_fields(environment.name)
-    sample = [summary(spec, field, hidden) for spec in job.result.sample]
-    page = {**context, **shown, "report": job.result, "sample": sample}
+        variables |= {"back_words": "Choose another file", "is_preview": True}
+        return TemplateResponse(request, "environments/job.html", {**context, **variables})
+    field, names = summary_field(environment.task_schema), hidden_fields(environment.name)
+    sample = [summary(spec, field, names) for spec in job.result.sample]
+    page = {**context, **variables, "report": job.result, "sample": sample}
     return TemplateResponse(request, "curation/import_report.html", page)
 
 
@@ -218,22 +218,22 @@ def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
 
 
 def _preview_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
-    asked = {
+    parameters = {
         "environment": target.environment.pk,
         "split": target.name,
         "type": target.type,
         "job": job.id,
     }
-    asked |= this_server()
-    return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
+    parameters |= this_server()
+    return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(parameters)}"
 
 
 def _form_url(request: HttpRequest) -> str:
     """Return the address of the form, with the environment and split that are in the address of a
     preview."""
     of_look = {"environment": "environment", "name": "split", "type": "type"}
-    asked = {name: request.GET.get(other, "") for name, other in of_look.items()}
-    return f"{reverse('admin:environments_task_import')}?{urlencode(asked)}"
+    parameters = {name: request.GET.get(other, "") for name, other in of_look.items()}
+    return f"{reverse('admin:environments_task_import')}?{urlencode(parameters)}"
 
 
 # --- importing ------------------------------------------------------------------------------------

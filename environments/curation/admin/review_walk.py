@@ -42,21 +42,21 @@ def review_of(request: HttpRequest) -> ReviewStep | None:
 
     Raises: BadRequest.
     """
-    at, asked = request.GET.get("at", ""), request.GET.get("list", "")
-    if not at and asked:
+    at, query = request.GET.get("at", ""), request.GET.get("list", "")
+    if not at and query:
         raise cannot_be_used(
-            "list", asked, "the address has no at, the place of the task in that list"
+            "list", query, "the address has no at, the place of the task in that list"
         )
     if not at:
         return None
-    selection = selection_of(request, QueryDict(asked).dict(), also=LIST_PARAMETERS)
+    selection = selection_of(request, QueryDict(query).dict(), also=LIST_PARAMETERS)
     check_cursor(selection, "at", at)
     listing = reverse("admin:environments_task_changelist")
     return ReviewStep(
-        query=urlencode({"list": asked, "at": at}),
-        listing=f"{listing}?{asked}" if asked else listing,
-        previous=_neighbour(selection, asked, at, backward=True),
-        next=_neighbour(selection, asked, at, backward=False),
+        query=urlencode({"list": query, "at": at}),
+        listing=f"{listing}?{query}" if query else listing,
+        previous=_neighbour(selection, query, at, backward=True),
+        next=_neighbour(selection, query, at, backward=False),
     )
 
 
@@ -66,10 +66,10 @@ def task_url(task: int, query: str = "") -> str:
     return f"{path}?{query}" if query else path
 
 
-def _neighbour(selection: Selection, asked: str, at: str, *, backward: bool) -> str:
+def _neighbour(selection: Selection, query: str, at: str, *, backward: bool) -> str:
     batch = batch_of(selection, at, 1, backward=backward, seconds=MAX_SECONDS)
     if not batch.ids:
         return ""
     # the task; the other end is where the search for it stopped
     place = batch.last if backward else batch.first
-    return task_url(batch.ids[0], urlencode({"list": asked, "at": place}))
+    return task_url(batch.ids[0], urlencode({"list": query, "at": place}))

@@ -125,8 +125,8 @@ class SplitAdmin(ReadOnlyAdmin):
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
         """Preview freezing, sealing, deleting a split and so on; a POST does it."""
         split = get_object_or_404(self.get_queryset(request), pk=pk)
-        needed = "delete" if name == "delete" else "change"
-        if not request.user.has_perm(f"environments.{needed}_split"):
+        permission = "delete" if name == "delete" else "change"
+        if not request.user.has_perm(f"environments.{permission}_split"):
             raise PermissionDenied
         if name in SEALS and not request.user.has_perm(SEE_HIDDEN):
             raise PermissionDenied
@@ -180,10 +180,12 @@ def _review(split: Split, *, is_on_request: bool) -> LeakReport:
             (), f"Nothing was compared: this split and those of other types have {total:,} tasks."
         )
     most = MAX_READ_ON_REQUEST if is_on_request else MAX_READ_BY_PAGE
-    report = leaks_of_split(split, hidden=hidden_fields(split.environment.name) or (), most=most)
-    if not (changed := changed_since_frozen(split)):
+    report = leaks_of_split(
+        split, hidden_fields=hidden_fields(split.environment.name) or (), most=most
+    )
+    if not (sentence := changed_since_frozen(split)):
         return report
-    return replace(report, warnings=(SplitWarning(changed), *report.warnings))
+    return replace(report, warnings=(SplitWarning(sentence), *report.warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,29 +204,29 @@ class SplitDifference:
 def differences(split: Split) -> dict[str, Any]:
     """Return how the split differs from its class, row by row: what people edited, added, took out
     and moved."""
-    found = peoples_changes(split)
-    taken_out = found.removed.keys() - found.added
-    ids = sorted(found.added | found.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
+    changes = peoples_changes(split)
+    taken_out = changes.removed.keys() - changes.added
+    ids = sorted(changes.added | changes.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
     ids += sorted(taken_out)[: MAX_DIFFERENCES_SHOWN + 1 - len(ids)]
-    shown = ids[:MAX_DIFFERENCES_SHOWN]
-    at = dict(places_of(split, shown).order_by("-position").values_list("task_id", "position"))
+    tasks = ids[:MAX_DIFFERENCES_SHOWN]
+    at = dict(places_of(split, tasks).order_by("-position").values_list("task_id", "position"))
     indexes = served_indexes(split, list(at.values()))
     heads = dict(
-        Task.objects.filter(pk__in=shown).values_list("pk", Left("spec", MAX_READ_CHARACTERS))
+        Task.objects.filter(pk__in=tasks).values_list("pk", Left("spec", MAX_READ_CHARACTERS))
     )
     rows = [
         SplitDifference(
-            task, indexes.get(at.get(task, -1)), line, _how(task, found), found.edited.get(task)
+            task, indexes.get(at.get(task, -1)), line, _how(task, changes), changes.edited.get(task)
         )
-        for task in shown
+        for task in tasks
         for line in [task_line(split.environment, heads[task])]
     ]
     return {"rows": rows, "is_more": len(ids) > MAX_DIFFERENCES_SHOWN, "removed": len(taken_out)}
 
 
-def _how(task: int, found: PeoplesChanges) -> str:
-    if task in found.edited:
+def _how(task: int, changes: PeoplesChanges) -> str:
+    if task in changes.edited:
         return "edited here"
-    if task in found.added:
-        return "moved to another place here" if task in found.removed else "added here"
+    if task in changes.added:
+        return "moved to another place here" if task in changes.removed else "added here"
     return "taken out here"

@@ -34,26 +34,32 @@ def study_redirect(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse('study_new')}?{query}")
 
 
-def study_query(chosen: Selection) -> str:
+def study_query(selection: Selection) -> str:
     """Return the query string of the form. Raises: OrsError for tasks that are not of one split, or
     too many."""
-    if chosen.ids == (0,):
+    if selection.ids == (0,):
         raise OrsError("No task is chosen. Check some in the list, or choose all that match.")
-    splits = Split.objects.seen_by(chosen.viewer).filter(is_served=True)
+    splits = Split.objects.seen_by(selection.viewer).filter(is_served=True)
     split = splits.filter(
-        pk__in=[chosen.split] if chosen.split else _common_splits(chosen.ids)
+        pk__in=[selection.split] if selection.split else _common_splits(selection.ids)
     ).first()
     if split is None or split.is_generated:
         raise OrsError(
             "The tasks of a study are those of one split: choose one above the list, or "
             "save them as one."
         )
-    asked = {"tasks": f"split/{split.pk}"}
-    if chosen.ids or chosen.tag or chosen.source or chosen.flags or chosen.state != SERVED:
-        asked["numbers"] = _numbers(chosen, split)
+    parameters = {"tasks": f"split/{split.pk}"}
+    if (
+        selection.ids
+        or selection.tag
+        or selection.source
+        or selection.flags
+        or selection.state != SERVED
+    ):
+        parameters["numbers"] = _numbers(selection, split)
     else:
-        asked |= {"search": chosen.search, "bucket": chosen.bucket}
-    return urlencode({name: value for name, value in asked.items() if value})
+        parameters |= {"search": selection.search, "bucket": selection.bucket}
+    return urlencode({name: value for name, value in parameters.items() if value})
 
 
 def _common_splits(tasks: tuple[int, ...]) -> list[int]:
@@ -61,12 +67,12 @@ def _common_splits(tasks: tuple[int, ...]) -> list[int]:
     tasks_of = defaultdict[int, set[int]](set)
     for task in places_of_tasks(tasks[: MAX_NUMBERED + 1]):
         tasks_of[task.split.pk].add(task.task)
-    return [split for split, found in tasks_of.items() if found >= set(tasks)]
+    return [split for split, members in tasks_of.items() if members >= set(tasks)]
 
 
-def _numbers(chosen: Selection, split: Split) -> str:
+def _numbers(selection: Selection, split: Split) -> str:
     """Return the numbers of the tasks in the split, such as `0, 3, 5-9`."""
-    batch = chosen.batch(limit=MAX_NUMBERED + 1)
+    batch = selection.batch(limit=MAX_NUMBERED + 1)
     if len(batch.ids) > MAX_NUMBERED:
         raise OrsError(
             f"More than {MAX_NUMBERED:,} tasks are chosen. Save them as a new split, and make a "
@@ -84,10 +90,10 @@ def _numbers(chosen: Selection, split: Split) -> str:
 
 
 def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1] = found[-1][0], number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges

@@ -40,25 +40,25 @@ class ScoringForm(forms.Form):
     def __init__(self, environment: Environment, data: Any = None) -> None:
         names = ("default_return", "reward_low", "reward_high", "success_threshold")
         super().__init__(data, initial={name: getattr(environment, name) for name in names})
-        declared = {
+        texts = {
             "default_return": _WORDS[environment.declared_return],
             "reward_low": f"{environment.declared_low:.15g}",
             "reward_high": f"{environment.declared_high:.15g}",
             "success_threshold": f"{environment.declared_threshold:.15g}",
         }
-        for name, value in declared.items():
+        for name, value in texts.items():
             self.fields[name].help_text = f"The class declares {value}."
             self.fields[name].widget.attrs.setdefault("step", "any")
 
     def clean(self) -> dict[str, Any] | None:
-        given = super().clean() or {}
-        low, high = given.get("reward_low"), given.get("reward_high")
+        values = super().clean() or {}
+        low, high = values.get("reward_low"), values.get("reward_high")
         if low is not None and high is not None and not low < high:
             self.add_error(
                 "reward_high",
                 f"{high:,.15g} is not above the lowest return, {low:,.15g}. Enter a larger number.",
             )
-        return given
+        return values
 
 
 def scoring_form(environment: Environment, data: Any = None) -> ScoringForm:
@@ -105,9 +105,9 @@ def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]
 
 def _apply(request: HttpRequest, environment: Environment, action: Action) -> None:
     try:
-        done = action.apply(author_of(request)).sentence
+        sentence = action.apply(author_of(request)).sentence
     except OrsError as refusal:
         messages.error(request, str(refusal))
     else:
-        note(request.user.pk, environment, done)
-        messages.success(request, done)
+        note(request.user.pk, environment, sentence)
+        messages.success(request, sentence)

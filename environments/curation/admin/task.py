@@ -160,8 +160,8 @@ class TaskAdmin(TaskPage):
 
     def _context(self, request: HttpRequest, title: str) -> dict[str, Any]:
         """Return the context of every page about tasks."""
-        shared = self.admin_site.each_context(request)
-        return {**shared, "opts": self.opts, "title": title, "is_fullwidth": "1"}
+        context = self.admin_site.each_context(request)
+        return {**context, "opts": self.opts, "title": title, "is_fullwidth": "1"}
 
 
 def _with_field_test(values: dict[str, str]) -> dict[str, str]:
@@ -180,10 +180,13 @@ def _with_field_test(values: dict[str, str]) -> dict[str, str]:
 
 def _split_of(selection: Selection, number: int) -> Split:
     """Return the split of the list. Raises: BadRequest."""
-    seen = (
+    splits = (
         existing_splits().select_related("environment").seen_by(selection.viewer).filter(pk=number)
     )
-    if (split := seen.first()) is None or selection.environment not in (None, split.environment_id):
+    if (split := splits.first()) is None or selection.environment not in (
+        None,
+        split.environment_id,
+    ):
         where = "" if selection.environment is None else " in this environment"
         raise cannot_be_used("split", str(number), f"there is no split of that number{where}")
     return split
@@ -193,8 +196,8 @@ def _fields(
     selection: Selection, environments: list[Environment], split: Split | None
 ) -> list[str]:
     """Return the names of the fields to search by; none without an environment."""
-    chosen = split.environment_id if split else selection.environment
-    environment = next((row for row in environments if row.pk == chosen), None)
+    number = split.environment_id if split else selection.environment
+    environment = next((row for row in environments if row.pk == number), None)
     return [] if environment is None else list(scalar_fields(environment))[:MAX_FIELDS_OFFERED]
 
 

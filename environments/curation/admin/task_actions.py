@@ -38,16 +38,16 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 
     In a review, what settles a task goes on to the next one.
     """
-    review, asked = review_of(request), request.POST.get("action", "")
+    review, action = review_of(request), request.POST.get("action", "")
     query = review.query if review else ""
     if request.method != "POST":
         return HttpResponseRedirect(task_url(task.pk, query))
     is_applied = (
         _accept(request, task)
-        if asked == "accept"
+        if action == "accept"
         else _apply(request, _action(request, task)) is not None
     )
-    if review and review.next and is_applied and asked in ("accept", "quarantine"):
+    if review and review.next and is_applied and action in ("accept", "quarantine"):
         return HttpResponseRedirect(review.next)
     return HttpResponseRedirect(task_url(task.pk, query))
 
@@ -55,8 +55,8 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 def _accept(request: HttpRequest, task: Task) -> bool:
     """Tag the task as accepted, and resolve its flags: somebody looked at it and found it right."""
     is_tagged = TaskTag.objects.filter(task=task, name=ACCEPTED).exists()
-    chosen = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
-    if not is_tagged and _apply(request, AddTags(chosen, (ACCEPTED,))) is None:
+    selection = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
+    if not is_tagged and _apply(request, AddTags(selection, (ACCEPTED,))) is None:
         return False
     if count := settle(task, author_of(request)):
         messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
@@ -69,9 +69,9 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     number = request.POST.get("flag", "")
     pk = id_in(number)
     if request.method == "POST" and (not number or pk is not None):
-        settled = settle(task, author_of(request), pk)
-        if settled:
-            messages.success(request, f"Resolved {settled} flag{'' if settled == 1 else 's'}.")
+        count = settle(task, author_of(request), pk)
+        if count:
+            messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
         else:
             messages.error(
                 request, "Nothing was resolved: someone else has already resolved this flag."
@@ -83,37 +83,37 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 def undo_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
     """Preview the undo of a change of the task's history; a POST does it. `task`: the task whose
     page links here."""
-    seen = TaskRevision.objects.filter(visible_tasks(viewer_of(request.user), "task__"))
-    found = get_object_or_404(seen.select_related("task"), pk=revision)
-    if task.pk not in (found.task_id, found.successor_id):
+    revisions = TaskRevision.objects.filter(visible_tasks(viewer_of(request.user), "task__"))
+    row = get_object_or_404(revisions.select_related("task"), pk=revision)
+    if task.pk not in (row.task_id, row.successor_id):
         raise Http404(f"Revision {revision} does not belong to task {task.pk}.")
     page = Confirmation(
         title="Undo a change",
-        action=UndoInTask(found.pk, _reason(request)),
+        action=UndoInTask(row.pk, _reason(request)),
         submit="Undo",
         back=(task_url(task.pk), "Back to the task"),
         form=ReasonForm(),
         done=lambda outcome: task_url(outcome.task or task.pk),
         is_whole=True,
         template="curation/task_undo.html",
-        context={"revision": found, "lines": diff(found.after, found.before)},
+        context={"revision": row, "lines": diff(row.after, row.before)},
     )
     return confirmation(request, page, frame(), is_confirmed=request.method == "POST")
 
 
 def _action(request: HttpRequest, task: Task) -> Action:
-    chosen = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
+    selection = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
     reason = _reason(request)
     words = tuple(word.strip() for word in request.POST.get("tags", "").split(",") if word.strip())
     match request.POST.get("action"):
         case "quarantine":
-            return Quarantine(chosen, reason)
+            return Quarantine(selection, reason)
         case "release":
-            return Release(chosen, reason)
+            return Release(selection, reason)
         case "tag":
-            return AddTags(chosen, words, reason)
+            return AddTags(selection, words, reason)
         case "untag":
-            return RemoveTags(chosen, words, reason)
+            return RemoveTags(selection, words, reason)
         case other:
             raise Http404(
                 f"There is no action {other!r}. Use accept, quarantine, release, tag or untag."

@@ -92,27 +92,27 @@ def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
         _seen(request),
         request.POST.get("reason", "").strip(),
     )
-    typed = _typed(task, edit.spec, edit.seen, edit.reason)
+    form = _typed(task, edit.spec, edit.seen, edit.reason)
     try:
         if request.POST.get("action") == "save":
             return _save(request, task, edit)
         verdict = tried(task, edit.spec) if request.POST.get("action") == "try" else checked(edit)
-        return _page(request, task, frame, {**typed, "verdict": verdict})
+        return _page(request, task, frame, {**form, "verdict": verdict})
     except InvalidSpec as refused:
         return _page(
             request,
             task,
             frame,
-            {**typed, "verdict": Verdict(problems=refused.problems)},
+            {**form, "verdict": Verdict(problems=refused.problems)},
             status=400,
         )
     except Replaced as replaced:
         return _page(
-            request, task, frame, {**typed, **_conflict(replaced.revision, edit)}, status=409
+            request, task, frame, {**form, **_conflict(replaced.revision, edit)}, status=409
         )
     except OrsError as refused:
         return _page(
-            request, task, frame, {**typed, "verdict": Verdict(refusal=str(refused))}, status=400
+            request, task, frame, {**form, "verdict": Verdict(refusal=str(refused))}, status=400
         )
 
 
@@ -124,13 +124,13 @@ def _save(request: HttpRequest, task: Task, edit: Edit) -> HttpResponse:
 
 
 def _seen(request: HttpRequest) -> int:
-    seen = request.POST.get("seen", "")
-    return id_in(seen) or 0
+    revision = request.POST.get("seen", "")
+    return id_in(revision) or 0
 
 
-def _typed(task: Task, spec: str, seen: int, reason: str = "") -> dict[str, Any]:
+def _typed(task: Task, spec: str, revision: int, reason: str = "") -> dict[str, Any]:
     """Return the context of the form: what it holds, and the task that it changes."""
-    return {"target": task, "spec": spec, "seen": seen, "reason": reason}
+    return {"target": task, "spec": spec, "seen": revision, "reason": reason}
 
 
 def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
@@ -149,6 +149,9 @@ def _page(
     request: HttpRequest, task: Task, frame: Frame, context: dict[str, Any], *, status: int = 200
 ) -> TemplateResponse:
     schema = read_json(task.environment.task_schema) if task.environment.task_schema else None
-    shown = {"schema": indented(schema) if schema is not None else "", "fields": fields_of(schema)}
-    shown = {**frame(), "title": "Edit a task", **shown, **context}
-    return TemplateResponse(request, "curation/task_edit.html", shown, status=status)
+    variables = {
+        "schema": indented(schema) if schema is not None else "",
+        "fields": fields_of(schema),
+    }
+    variables = {**frame(), "title": "Edit a task", **variables, **context}
+    return TemplateResponse(request, "curation/task_edit.html", variables, status=status)

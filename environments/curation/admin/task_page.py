@@ -69,23 +69,23 @@ class TaskPage(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         admin_view = self.admin_site.admin_view
-        one = "<id:pk>"
+        task = "<id:pk>"
         return [
-            path(f"{one}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
-            path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
+            path(f"{task}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
+            path(f"{task}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
             path(
-                f"{one}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"
+                f"{task}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"
             ),
             path(
-                f"{one}/do/", self._changing(task_actions.change_view), name="environments_task_do"
+                f"{task}/do/", self._changing(task_actions.change_view), name="environments_task_do"
             ),
             path(
-                f"{one}/settle/",
+                f"{task}/settle/",
                 self._changing(task_actions.settle_view),
                 name="environments_task_settle",
             ),
             path(
-                f"{one}/restore/<id:revision>/",
+                f"{task}/restore/<id:revision>/",
                 self._changing(task_actions.undo_view),
                 name="environments_task_restore",
             ),

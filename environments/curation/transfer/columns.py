@@ -68,12 +68,12 @@ def stray(names: Iterable[str], own: Collection[str]) -> str | None:
             and unescaped(name, own) == name
         ):
             allowed = f"{', '.join(COLUMNS)} and those that the task schema declares"
-            shown, escape = (
+            text, escape = (
                 shorten(ascii(name), _SHOWN_CHARACTERS),
                 shorten(ascii(f"_{name}"), _SHOWN_CHARACTERS),
             )
             return (
-                f"has the column {shown}; names that start with _ may only be {allowed}. Write a "
+                f"has the column {text}; names that start with _ may only be {allowed}. Write a "
                 "task's own key of "
                 f"this name as {escape}"
             )
@@ -123,12 +123,12 @@ def _hash(value: dict[str, Any]) -> str | None:
     return digest
 
 
-def _tags(given: Any) -> tuple[str, ...] | None:
-    if given is None:
+def _tags(cell: Any) -> tuple[str, ...] | None:
+    if cell is None:
         return None
-    words = given.split(",") if isinstance(given, str) else given
+    words = cell.split(",") if isinstance(cell, str) else cell
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise BadRow(f"_tags is {_shown(given)}; use a list of texts")
+        raise BadRow(f"_tags is {_shown(cell)}; use a list of texts")
     tags = sorted({word.strip() for word in words} - {""})
     for tag in tags:
         if len(tag) > MAX_TAG_CHARACTERS or "," in tag or not tag.isprintable():

@@ -58,9 +58,12 @@ class CsvTable:
             raise BadRow(f"has {len(row)} cells, but the header has {len(self.columns)}")
         if any(not cell.isascii() and _UNDECODED.search(cell) for cell in row):
             raise BadRow("is not UTF-8; save the file as UTF-8")
-        given = [(column, cell) for column, cell in zip(self.columns, row, strict=True) if cell]
+        cells_by_column = [
+            (column, cell) for column, cell in zip(self.columns, row, strict=True) if cell
+        ]
         return {
-            column: cells.read(cell, self._kind(column, cell), column) for column, cell in given
+            column: cells.read(cell, self._kind(column, cell), column)
+            for column, cell in cells_by_column
         }
 
     def _kind(self, column: str, cell: str) -> Kind:
@@ -71,14 +74,16 @@ class CsvTable:
 
     def _decide_open_columns(self) -> None:
         """Scan the whole file if there are columns whose kind the schema does not define."""
-        undecided = [n for n, column in enumerate(self.columns) if self._kinds[column] is Kind.OPEN]
-        maybe_json = set(undecided)
-        for _, row in self._rows() if undecided else ():
+        open_columns = [
+            n for n, column in enumerate(self.columns) if self._kinds[column] is Kind.OPEN
+        ]
+        maybe_json = set(open_columns)
+        for _, row in self._rows() if open_columns else ():
             if not maybe_json:
                 break
             if not isinstance(row, csv.Error) and len(row) == len(self.columns):
                 maybe_json -= {n for n in maybe_json if row[n] and not cells.is_json(row[n])}
-        for n in undecided:
+        for n in open_columns:
             self._kinds[self.columns[n]] = Kind.JSON if n in maybe_json else Kind.TEXT
 
     def _rows(self) -> Iterator[tuple[int, list[str] | csv.Error]]:

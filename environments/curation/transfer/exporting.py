@@ -96,10 +96,10 @@ def _tasks(
         batch = list(ids[start : start + BATCH_TASKS])
         rows = {task.pk: task for task in Task.objects.filter(pk__in=batch)}
         tags, splits = (_tags(batch), _splits(batch, split)) if has_labels else ({}, {})
-        found = [rows[pk] for pk in batch if pk in rows]
+        tasks = [rows[pk] for pk in batch if pk in rows]
         yield [
             Exported(_spec(task, own), _labels(task, tags, splits) if has_labels else {})
-            for task in found
+            for task in tasks
         ]
 
 
@@ -122,8 +122,8 @@ def _spec(task: Task, own: Mapping[int, frozenset[str]]) -> str:
     if '"_' not in task.spec:
         return task.spec.strip()
     spec = json.loads(task.spec)
-    renamed = {escaped(key, own.get(task.environment_id, ())): item for key, item in spec.items()}
-    return task.spec.strip() if renamed.keys() == spec.keys() else json.dumps(renamed)
+    members = {escaped(key, own.get(task.environment_id, ())): item for key, item in spec.items()}
+    return task.spec.strip() if members.keys() == spec.keys() else json.dumps(members)
 
 
 def _tags(tasks: list[int]) -> dict[int, list[str]]:

@@ -49,7 +49,7 @@ class Finishing:
         self._target, self._scratch, self._action, self._stack = target, scratch, action, stack
         self._changes = {target.split.pk: target}
 
-    def settle(self, changed: int) -> None:
+    def settle(self, count: int) -> None:
         """Write and commit everything. Raises: SplitBusy; nothing has changed then."""
         for kind, items in self._batches():
             self._claim(task for task, *_ in items)
@@ -57,10 +57,10 @@ class Finishing:
                 self._edit(items) if kind == "edits" else self._label(items)
             give_way()
         with transaction.atomic():
-            commit(*self._changes.values(), also=lambda: self._action.decide(changed))
-            if changed <= MAX_TOGETHER:
+            commit(*self._changes.values(), also=lambda: self._action.decide(count))
+            if count <= MAX_TOGETHER:
                 apply_labels(self._action.row.token)
-        if changed > MAX_TOGETHER:
+        if count > MAX_TOGETHER:
             apply_labels(self._action.row.token)
 
     def _batches(self) -> Iterator[tuple[Literal["edits", "labels"], list[Any]]]:
@@ -80,7 +80,7 @@ class Finishing:
 
     def _edit(self, pairs: list[tuple[int, int]]) -> None:
         news = [new for _, new in pairs]
-        merged = set(
+        merges = set(
             SplitEntry.objects.filter(task__in=news, until=None, split__frozen=None).values_list(
                 "task_id", flat=True
             )
@@ -88,7 +88,7 @@ class Finishing:
         for change in self._changes.values():
             change.replace_all(dict(pairs))
         self._target.add(news)
-        self._action.revisions.write_edits(pairs, merged)
+        self._action.revisions.write_edits(pairs, merges)
 
     def _label(self, items: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:
         row = self._action.row
@@ -114,7 +114,7 @@ def _notes(
     state = {"state": before["state"], "reason": before["reason"]}
     if (
         "state" in after
-        and (wanted := {"state": after["state"], "reason": after["reason"]}) != state
+        and (labels := {"state": after["state"], "reason": after["reason"]}) != state
     ):
         kind = "quarantine" if after["state"] == "quarantined" else "release"
-        yield task, kind, json.dumps(state), json.dumps(wanted)
+        yield task, kind, json.dumps(state), json.dumps(labels)

@@ -72,8 +72,8 @@ def dry_run(
         for decisions in _reviewed(source, target, review, progress):
             for decision in decisions:
                 leaks.add(decision)
-    changed = {*report.replaced_in, *([target.name] if report.added else [])}
-    splits = Split.objects.filter(environment=target.environment, name__in=changed)
+    names = {*report.replaced_in, *([target.name] if report.added else [])}
+    splits = Split.objects.filter(environment=target.environment, name__in=names)
     report.warnings = [*warnings_of_changing(splits), *leaks.sentences()]
     return report
 
@@ -105,20 +105,20 @@ class _ImportLeaks:
             self._contents.add(number, json.loads(decision.text) if is_short else None)
 
     def sentences(self) -> list[str]:
-        found = [
+        warnings = [
             same_warning(self._same[other.pk], other)
             for other in self._others
             if self._same[other.pk]
         ]
-        found += self._invisible.warnings(
+        warnings += self._invisible.warnings(
             {split: self._leaving for split in self._compared if not split.frozen}
         )
         unread = unread_sentence(self._count, self._compared, MAX_READ_ON_REQUEST)
         if not unread:
-            found += near_contents(self._contents, self._others, self._leaving)
-            found += self._contents.readable()
-            found += copies_within(self._contents, self._target.split, self._leaving)
-        return [*(warning.sentence for warning in found), *([unread] if unread else [])]
+            warnings += near_contents(self._contents, self._others, self._leaving)
+            warnings += self._contents.readable()
+            warnings += copies_within(self._contents, self._target.split, self._leaving)
+        return [*(warning.sentence for warning in warnings), *([unread] if unread else [])]
 
 
 def apply(
@@ -157,11 +157,11 @@ def apply(
             raise RefusedRows(review.report)
         review.report.is_applied = True
         if review.report.has_work:
-            changed = review.report.added + review.report.changed
-            Finishing(change, scratch, action, stack).settle(changed)
+            count = review.report.added + review.report.changed
+            Finishing(change, scratch, action, stack).settle(count)
             if target.split is None:
                 action.settings({}, {"made": change.split.pk})
-            action.done(review.report.sentence, changed, split=change.split.pk)
+            action.done(review.report.sentence, count, split=change.split.pk)
     if review.report.has_work:
         refresh_statistics()
     return review.report

@@ -97,11 +97,11 @@ class JsonArray:
     def _expect(self, marks: str) -> str:
         found = self._peek()
         if not found or found not in marks:
-            wanted = " or ".join(repr(mark) for mark in marks)
+            expectation = " or ".join(repr(mark) for mark in marks)
             is_at = f"after row {self._number}" if self._number else "at the start"
             what = repr(found) if found else "its end"
             raise Unreadable(
-                f"{self._name} has {what} {is_at}, where {wanted} is expected: it is not a JSON "
+                f"{self._name} has {what} {is_at}, where {expectation} is expected: it is not a JSON "
                 "array, or is cut off."
             )
         self._at += 1
@@ -122,8 +122,8 @@ class JsonArray:
         chunks."""
         if self._is_end:
             return False
-        wanted = max(PIECE_BYTES, len(self._buffer) - self._at)
-        piece = self._file.read(wanted)
+        size = max(PIECE_BYTES, len(self._buffer) - self._at)
+        piece = self._file.read(size)
         if not self.done:
             piece = piece.removeprefix(BOM)
         self.done += len(piece)

@@ -86,8 +86,8 @@ class ParquetTable:
         assert self._process.stdout is not None
         line = self._process.stdout.readline().decode("ascii")
         if line.startswith("e"):
-            said = line[1:].strip()
-            raise Unreadable(f"{self._name}{'' if said.startswith(':') else ' '}{said}.")
+            reason = line[1:].strip()
+            raise Unreadable(f"{self._name}{'' if reason.startswith(':') else ' '}{reason}.")
         if not line and (status := self._process.wait()):
             raise Unreadable(
                 f"{self._name} is damaged after row {self.done}: its reader ended "

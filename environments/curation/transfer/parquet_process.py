@@ -54,11 +54,11 @@ def main(path: str) -> None:
     try:
         file = _opened(path)
         _write("f", json.dumps(_facts(file)))
-        left = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * Path(path).stat().st_size)
+        budget = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * Path(path).stat().st_size)
         for number, row in enumerate(_rows(file), 1):
             text = json.dumps(row)
-            left -= len(text)
-            _check_total(number, left)
+            budget -= len(text)
+            _check_total(number, budget)
             _write(*("r", text) if len(text) <= MAX_ROW_BYTES else ("l", ""))
     except Refused as error:
         _write("e", str(error))
@@ -128,8 +128,8 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
         size = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
         for batch in file.iter_batches(batch_size=size, row_groups=[index], use_threads=False):
             for row in batch.to_pylist():
-                known = {key: _known(item) for key, item in row.items()}
-                yield {key: item for key, item in known.items() if item is not None}
+                values = {key: _known(item) for key, item in row.items()}
+                yield {key: item for key, item in values.items() if item is not None}
 
 
 def _known(value: Any) -> Any:

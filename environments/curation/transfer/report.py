@@ -68,20 +68,20 @@ class TaskImportReport:
         """The result in one sentence."""
         if not self.is_applied:
             return f"{self.file} would change {self.split}: {self.counts}."
-        edited = f" {self.edited_since}" if self.superseded else ""
+        edits = f" {self.edited_since}" if self.superseded else ""
         return (
-            f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}.{edited}"
+            f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}.{edits}"
         )
 
     @property
     def edited_since(self) -> str:
         """What becomes of the rows whose content an edit has replaced."""
-        served = (
+        choice = (
             "The content of the file is served"
             if self.as_written
             else "The edited tasks are served"
         )
-        return f"Edited since: {many(self.superseded, self.unit)}. {served}."
+        return f"Edited since: {many(self.superseded, self.unit)}. {choice}."
 
     @property
     def counts(self) -> str:

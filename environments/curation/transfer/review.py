@@ -136,53 +136,53 @@ class Review:
         )
         self._split = target.split.pk if target.split else None
         tasks = Task.objects.filter(environment=target.environment.pk)
-        edited = dict(tasks.filter(is_superseded()).values_list("pk", "spec").iterator(2000))
-        self._superseded = {_digest(apart_from_spelling(spec)): pk for pk, spec in edited.items()}
-        self._known = KnownQuestions(list(edited.values()))
-        self._edited_with = self._known.holders((str(pk), [spec]) for pk, spec in edited.items())
-        quarantined = (
+        specs = dict(tasks.filter(is_superseded()).values_list("pk", "spec").iterator(2000))
+        self._superseded = {_digest(apart_from_spelling(spec)): pk for pk, spec in specs.items()}
+        self._known = KnownQuestions(list(specs.values()))
+        self._edited_with = self._known.holders((str(pk), [spec]) for pk, spec in specs.items())
+        quarantines = (
             tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
         )
         self._quarantined = {
-            _digest(apart_from_spelling(spec)): digest for digest, spec in quarantined
+            _digest(apart_from_spelling(spec)): digest for digest, spec in quarantines
         }
 
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
         """Yield the decisions about the rows that are not refused, in order."""
         rows = list(batch)
-        found = self._found([row for row in rows if isinstance(row, FileTask)])
+        existing = self._found([row for row in rows if isinstance(row, FileTask)])
         for row in rows:
-            decided = row if isinstance(row, Refusal) else self._decide(row, found)
-            if isinstance(decided, Refusal):
-                self.report.refuse(decided)
+            decision = row if isinstance(row, Refusal) else self._decide(row, existing)
+            if isinstance(decision, Refusal):
+                self.report.refuse(decision)
             else:
-                self._count(decided, found)
-                yield decided
+                self._count(decision, existing)
+                yield decision
 
-    def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
-        task, digest = found.tasks.get(row.hash), row.hash
-        if task is None and (task := found.quarantined.get(row.hash)):
+    def _decide(self, row: FileTask, existing: _Found) -> Decision | Refusal:
+        task, digest = existing.tasks.get(row.hash), row.hash
+        if task is None and (task := existing.quarantined.get(row.hash)):
             self.report.quarantined += 1
             digest = task.hash
-        heir = found.heirs.get(task.id if task else found.respelled.get(row.hash, 0))
+        heir = existing.heirs.get(task.id if task else existing.respelled.get(row.hash, 0))
         # a row that names the edit brings the earlier content back on purpose
         if heir and heir.hash != row.origin:
             self.report.superseded += 1
             if not self._as_written:
                 task, digest = heir, heir.hash
-        places = found.places.get(task.id, []) if task else []
-        origin = found.tasks.get(row.origin) if row.origin else None
+        places = existing.places.get(task.id, []) if task else []
+        origin = existing.tasks.get(row.origin) if row.origin else None
         is_placed = any(place.split == self._split for place in places)
         if row.origin and origin is None and not is_placed:
             return Refusal(row.number, _unknown_origin(row.origin, self._target))
         if row.origin and origin and not is_placed:
-            heir = found.heirs.get(origin.id)
+            heir = existing.heirs.get(origin.id)
             if heir and (task is None or task.id != heir.id):
                 return Refusal(row.number, _edited_origin(row.origin, heir))
         if not self._scratch.is_new(digest):
             return Decision("duplicate", row, task, None, False)
         is_relabelled = task is not None and _is_relabelled(task, row.labels, places)
-        if origin and row.origin and self._is_edit(origin, found, is_placed=is_placed):
+        if origin and row.origin and self._is_edit(origin, existing, is_placed=is_placed):
             if not self._scratch.is_new(row.origin, _EDITED):
                 return Refusal(
                     row.number,
@@ -195,14 +195,14 @@ class Review:
             "relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled
         )
 
-    def _is_edit(self, origin: KnownTask, found: _Found, *, is_placed: bool) -> bool:
+    def _is_edit(self, origin: KnownTask, existing: _Found, *, is_placed: bool) -> bool:
         """Return whether the row edits `origin`. A repeated import finds no place of it left that
         it could change."""
         return not is_placed or any(
-            not place.is_frozen for place in found.places.get(origin.id, [])
+            not place.is_frozen for place in existing.places.get(origin.id, [])
         )
 
-    def _count(self, decision: Decision, found: _Found) -> None:
+    def _count(self, decision: Decision, existing: _Found) -> None:
         report, labels = self.report, decision.candidate.labels
         report.from_elsewhere += labels.split not in (None, self._target.name)
         if decision.kind == "added":
@@ -211,8 +211,8 @@ class Review:
             report.duplicates += 1
         else:
             report.changed += 1
-            touched = decision.origin or decision.task
-            for place in found.places.get(touched.id, []) if touched else ():
+            task = decision.origin or decision.task
+            for place in existing.places.get(task.id, []) if task else ():
                 if place.is_frozen:
                     report.frozen_in[place.name] += 1
                 elif decision.kind == "edited":
@@ -220,41 +220,41 @@ class Review:
 
     def _found(self, rows: list[FileTask]) -> _Found:
         hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
-        found = _Found()
+        batch = _Found()
         tasks = tasks_by_hash(self._target.environment.pk, hashes)
-        known, respelled = {digest for digest, *_ in tasks}, dict[str, str]()
+        hashes_here, spellings = {digest for digest, *_ in tasks}, dict[str, str]()
         for row in rows if self._superseded or self._quarantined else ():
-            if row.hash not in known:
+            if row.hash not in hashes_here:
                 spelling = _digest(apart_from_spelling(row.text))
                 old = self._superseded.get(spelling)
                 if old or row.origin:  # a row with an origin says itself what it edits
-                    found.respelled |= {row.hash: old} if old else {}
+                    batch.respelled |= {row.hash: old} if old else {}
                 elif spelling in self._quarantined:
-                    respelled[row.hash] = self._quarantined[spelling]
+                    spellings[row.hash] = self._quarantined[spelling]
                 elif old := self._superseded_like(row.text):
-                    found.respelled[row.hash] = old
-        tasks += tasks_by_hash(self._target.environment.pk, set(respelled.values()) - known)
-        heirs = successors_of([*(pk for _, pk, *_ in tasks), *found.respelled.values()])
+                    batch.respelled[row.hash] = old
+        tasks += tasks_by_hash(self._target.environment.pk, set(spellings.values()) - hashes_here)
+        heirs = successors_of([*(pk for _, pk, *_ in tasks), *batch.respelled.values()])
         edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
-        edited = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
+        edit_rows = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
         tags: dict[int, list[str]] = {}
-        ids = [row[1] for row in tasks] + [row[1] for row in edited]
-        named = TaskTag.objects.filter(task__in=ids).values_list("task_id", "name")
-        for task, name in named if tasks else ():
+        ids = [row[1] for row in tasks] + [row[1] for row in edit_rows]
+        tag_rows = TaskTag.objects.filter(task__in=ids).values_list("task_id", "name")
+        for task, name in tag_rows if tasks else ():
             tags.setdefault(task, []).append(name)
         for digest, pk, state, reason in tasks:
-            found.tasks[digest] = KnownTask(
+            batch.tasks[digest] = KnownTask(
                 pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest
             )
-        found.quarantined = {row: found.tasks[digest] for row, digest in respelled.items()}
+        batch.quarantined = {row: batch.tasks[digest] for row, digest in spellings.items()}
         by_id = {
             pk: KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, spec)
-            for digest, pk, state, reason, spec in edited
+            for digest, pk, state, reason, spec in edit_rows
         }
-        found.heirs = {old: by_id[new] for old, new in heirs.items()}
+        batch.heirs = {old: by_id[new] for old, new in heirs.items()}
         for task, place in _places(ids):
-            found.places.setdefault(task, []).append(place)
-        return found
+            batch.places.setdefault(task, []).append(place)
+        return batch
 
     def _superseded_like(self, text: str) -> int | None:
         """Return the superseded task that a content is a version of, as `new_versions` defines it;
@@ -272,12 +272,14 @@ class Review:
         """The questions of superseded tasks that tasks in splits have, too, other than what the
         edits made."""
         tasks = Task.objects.filter(environment=self._target.environment.pk)
-        made = set(successors(tasks.filter(replaced_by__isnull=False)).values())
+        edits = set(successors(tasks.filter(replaced_by__isnull=False)).values())
         places = SplitEntry.objects.filter(
             seen_at(F("split__version")), split__is_served=True, is_hidden=False
         )
-        served = tasks.filter(Exists(places.filter(task=OuterRef("pk")))).exclude(among("pk", made))
-        specs = served.values_list("spec", flat=True).iterator(2000)
+        served_tasks = tasks.filter(Exists(places.filter(task=OuterRef("pk")))).exclude(
+            among("pk", edits)
+        )
+        specs = served_tasks.values_list("spec", flat=True).iterator(2000)
         return {question for spec in specs for question in self._known.of(spec)}
 
 
@@ -315,9 +317,9 @@ def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:
     """Yield the current places of the tasks."""
     if not tasks:
         return
-    seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
+    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
     names = ("task_id", "split_id", "split__name", "split__frozen", "is_hidden")
-    for task, split, name, frozen, is_hidden in seen.values_list(*names).distinct():
+    for task, split, name, frozen, is_hidden in entries.values_list(*names).distinct():
         yield task, KnownPlace(split, name, frozen is not None, is_hidden)
 
 

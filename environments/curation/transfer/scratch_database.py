@@ -42,10 +42,10 @@ class Scratch:
 
     def is_new(self, digest: str, mark: bytes = b"") -> bool:
         """Add a hash and return whether it is new among the hashes with the same mark."""
-        added = self._file.execute(
+        cursor = self._file.execute(
             "INSERT OR IGNORE INTO seen VALUES (?)", [mark + bytes.fromhex(digest)]
         )
-        return added.rowcount == 1
+        return cursor.rowcount == 1
 
     def put(self, to: str, item: Any, size_bytes: int = 0) -> None:
         """Append an item to a list. `size_bytes`: how much the work will write."""

@@ -108,14 +108,14 @@ def format_of(name: str) -> Format:
     """Return the format that a file's extension stands for. Raises: TransferError."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""
     wanted = {"ndjson": "jsonl", "pq": "parquet"}.get(ending, ending)
-    if found := next((format for format in FORMATS if format == wanted), None):
-        return found
+    if match := next((format for format in FORMATS if format == wanted), None):
+        return match
     raise TransferError(
         f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; choose the format."
     )
 
 
 def _checked_format(format: str) -> Format:
-    if found := next((known for known in FORMATS if known == format), None):
-        return found
+    if match := next((name for name in FORMATS if name == format), None):
+        return match
     raise TransferError(f"The format {format!r} is unknown; use jsonl, json, csv or parquet.")

@@ -74,11 +74,11 @@ class Staging:
 
     def _delete_unused(self, hashes: Sequence[str]) -> None:
         """Delete the tasks with these hashes that this import added and that nothing refers to."""
-        added = self._tasks().filter(
+        tasks = self._tasks().filter(
             pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit")
         )
-        unused = added.filter(entries=None, revisions=None, origins=None)
-        keys = list(unused.values_list("pk", flat=True))
+        rows = tasks.filter(entries=None, revisions=None, origins=None)
+        keys = list(rows.values_list("pk", flat=True))
         try:
             _delete(keys)
         except (
@@ -127,10 +127,12 @@ class Staging:
                 execute(_ADD_TAGS, [self._environment], tags)
 
     def _ids(self, decisions: Iterable[Decision]) -> dict[str, int]:
-        existing = {one.candidate.hash: one.task.id for one in decisions if one.task}
-        wanted = [one.candidate.hash for one in decisions if not one.task]
+        existing = {
+            decision.candidate.hash: decision.task.id for decision in decisions if decision.task
+        }
+        hashes = [decision.candidate.hash for decision in decisions if not decision.task]
         return existing | {
-            digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)
+            digest: task for digest, task, *_ in tasks_by_hash(self._environment, hashes)
         }
 
 

@@ -74,10 +74,10 @@ class ImportTarget:
 
 def environment_named(name: str) -> Environment:
     """Return the environment. Raises: TransferError, which suggests names."""
-    found = Environment.objects.filter(name=name).first() if is_storable(name) else None
-    if found is None:
+    environment = Environment.objects.filter(name=name).first() if is_storable(name) else None
+    if environment is None:
         raise TransferError(unknown_environment(name, UNRESTRICTED))
-    return found
+    return environment
 
 
 def _listing(names: Iterable[str]) -> str:
