@@ -22,8 +22,7 @@ IDLE_SECONDS = 4.0
 """How long an idle connection is kept. Servers close theirs after 5 s or more (uvicorn's default is
 the shortest), and a request that crosses with that is lost."""
 END_SECONDS = 1.0
-"""How long the end of a response is awaited whose content is complete, so that its connection can
-be used again."""
+"""How long to wait for the end of a response with complete content, to reuse its connection."""
 
 
 class ConnectionPool:
@@ -75,13 +74,19 @@ class ConnectionPool:
                 f"can't be reached: no connection within {CONNECT_SECONDS:g} s"
             ) from None
         except OSError as error:
-            raise NotConnected(f"can't be reached: {_reason(error)}") from error
+            if isinstance(error, ssl.SSLError):
+                reason = f"TLS failed ({error.reason or error})"
+            elif isinstance(error, ConnectionRefusedError):
+                reason = "connection refused"
+            else:
+                reason = (error.strerror or str(error) or type(error).__name__).rstrip(".")
+            raise NotConnected(f"can't be reached: {reason}") from error
         return connection
 
     def release(self, connection: OutboundConnection, *, has_result: bool) -> None:
-        """Take a connection back, to be used again if it can be.
+        """Take a connection back, and keep it if it is reusable.
 
-        `has_result`: of the response only its end is missing, which is awaited for a moment.
+        `has_result`: only the end of the response is missing, so wait a moment for it.
         """
         loop = asyncio.get_running_loop()
         if connection.is_open and connection.is_reusable:
@@ -89,11 +94,11 @@ class ConnectionPool:
             self._idle.append(connection)
         elif connection.is_open and has_result and not connection.is_complete:
             connection.expiry = loop.call_later(END_SECONDS, connection.abort)
-            connection.on_end = partial(self._release_ended, connection)
+            connection.on_end = partial(self._release_complete, connection)
         else:
             connection.abort()
 
-    def _release_ended(self, connection: OutboundConnection) -> None:
+    def _release_complete(self, connection: OutboundConnection) -> None:
         if connection.expiry is not None:
             connection.expiry.cancel()
         self.release(connection, has_result=False)
@@ -172,12 +177,3 @@ class OutboundExchange:
             if size > max_bytes:
                 raise ResponseTooLarge(f"sent more than {max_bytes:,} bytes")
         return b"".join(pieces)
-
-
-def _reason(error: OSError) -> str:
-    """Return why a connection failed, in words if the system has some."""
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error})"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    return (error.strerror or str(error) or type(error).__name__).rstrip(".")

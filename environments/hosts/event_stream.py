@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 
 class EventParser:
-    """Collects the bytes of one stream. Fields other than `event` and `data` are ignored, and so
-    are comments."""
+    """Collects the bytes of one stream. Comments and other fields are ignored."""
 
     __slots__ = ("_data", "_event", "_rest")
 
@@ -25,23 +24,20 @@ class EventParser:
             return []
         *lines, rest = b"".join(self._rest).split(b"\n")
         self._rest = [rest]
-        found = []
+        events = []
         for line in lines:
             line = line.removesuffix(b"\r")
             if line:
-                self._take(line)
+                field, _, value = line.partition(b":")
+                text = value.removeprefix(b" ").decode("utf-8")
+                if field == b"event":
+                    self._event = text
+                elif field == b"data":
+                    self._data.append(text)
             elif self._event or self._data:
-                found.append((self._event, "\n".join(self._data)))
+                events.append((self._event, "\n".join(self._data)))
                 self._event, self._data = "", []
-        return found
-
-    def _take(self, line: bytes) -> None:
-        field, _, value = line.partition(b":")
-        text = value.removeprefix(b" ").decode("utf-8")
-        if field == b"event":
-            self._event = text
-        elif field == b"data":
-            self._data.append(text)
+        return events
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,11 @@ from typing import cast
 import httptools
 
 MAX_BUFFERED_BYTES = 1024 * 1024
-"""Bytes of a response that may wait to be read before the connection stops reading from the
-socket."""
+"""Unread bytes of a response after which the connection stops reading from the socket."""
 
 
 class HttpError(Exception):
-    """No complete response arrived; the message says why, as the end of a sentence that begins with
-    the URL."""
+    """No complete response arrived; the message says why, after the URL."""
 
 
 class NotConnected(HttpError):

@@ -18,12 +18,12 @@ from environments.authoring.other_interpreter_class import ClassDescription, Des
 from environments.errors import Unhostable
 
 WALL_TIMES = 10
-"""How many times longer than its CPU time an import may take, since it waits for files and other
+"""Factor from the CPU time of an import to the time it may take, as it waits for files and other
 programs."""
 PROGRAM = "environments.hosts.worker_program"
 HASH_SEED = "PYTHONHASHSEED"
-"""Variable with the seed of hashes that all processes of a server have, so that they make the same
-tasks of them."""
+"""Variable with the hash seed, the same for all processes of a server, so that they generate the
+same tasks."""
 _SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
 """Beginnings of the variables that a worker does not get: settings and secrets of the server."""
 
@@ -38,16 +38,17 @@ def command(python: str, *arguments: str, program: str = PROGRAM) -> list[str]:
 def variables(python: str) -> dict[str, str]:
     """Return the environment variables of worker processes; another interpreter imports only what
     it has installed."""
-    withheld = (*_SERVER_ONLY, "PYTHONHOME") if python else _SERVER_ONLY
-    given = {name: value for name, value in os.environ.items() if not name.startswith(withheld)}
-    here = {} if python else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return given | here | {"PYTHONUNBUFFERED": "1"}
+    omissions = (*_SERVER_ONLY, "PYTHONHOME") if python else _SERVER_ONLY
+    values = {name: os.environ[name] for name in os.environ if not name.startswith(omissions)}
+    if not python:
+        values["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    return values | {"PYTHONUNBUFFERED": "1"}
 
 
-def described(specification: str, python: str, import_seconds: float) -> DescribedClass:
-    """Return the class that `specification` names, as another interpreter describes it, or this one
-    in another process if `python` is empty.
+def described_class(specification: str, python: str, import_seconds: float) -> DescribedClass:
+    """Return the class that `specification` names, as another process describes it.
 
+    `python`: the interpreter of that process; empty: this one.
     `import_seconds`: CPU time that the import may take. Raises: Unhostable.
     """
     # links stay: the interpreter of a virtual environment is one
@@ -55,7 +56,7 @@ def described(specification: str, python: str, import_seconds: float) -> Describ
     whole = f"{specification}@{python}" if python else specification
     python = str(path) if python else ""
     try:
-        done = subprocess.run(  # nosec B603 # the operator or the author has named the program
+        process = subprocess.run(  # nosec B603 # the operator or the author has named the program
             command(python, "describe", specification, str(import_seconds)),
             env=variables(python),
             stdin=subprocess.DEVNULL,
@@ -70,20 +71,23 @@ def described(specification: str, python: str, import_seconds: float) -> Describ
             f"within {WALL_TIMES * import_seconds:g} s, {WALL_TIMES} times ORSWEB_IMPORT_SECONDS"
         )
         raise Unhostable(f"{whole!r} was not imported {limit}.") from None
-    printed = done.stderr.decode("utf-8", "replace")
-    if done.returncode:
-        raise Unhostable(
-            f"{whole!r} cannot be imported: {_problem(path, done.returncode, printed)}"
-        )
-    sys.stderr.write(printed.lstrip("\n"))  # the author's traceback, if it cannot be hosted
-    return DescribedClass(_description(whole, path, done.stdout), python)
+    output = process.stderr.decode("utf-8", "replace")
+    if process.returncode:
+        if "No module named 'environments'" in output:
+            problem = f"{path} has no orsweb-author; {_install(path)}."
+        else:
+            lines = output.strip().splitlines() or ["it printed nothing"]
+            problem = f"{path} exited with status {process.returncode}: {lines[-1]}"
+        raise Unhostable(f"{whole!r} cannot be imported: {problem}")
+    sys.stderr.write(output.lstrip("\n"))  # the author's traceback, if it cannot be hosted
+    return DescribedClass(_read_description(whole, path, process.stdout), python)
 
 
-def _description(whole: str, path: Path, answer: bytes) -> ClassDescription:
+def _read_description(whole: str, path: Path, answer: bytes) -> ClassDescription:
     """Return the description in an answer of `worker_program.py`. Raises: Unhostable."""
     try:
-        read = json.loads(answer)
-        version, problem = read["version"], read.get("unhostable", "")
+        values = json.loads(answer)
+        version, problem = values["version"], values.get("unhostable", "")
     except (ValueError, TypeError, KeyError):
         raise Unhostable(
             f"{whole!r}: {path} answered {answer[:100]!r}, which describes no class."
@@ -93,14 +97,7 @@ def _description(whole: str, path: Path, answer: bytes) -> ClassDescription:
         raise Unhostable(f"{whole!r}: {have}; {_install(path)}.")
     if problem:
         raise Unhostable(f"{problem.rstrip('.')} (in {path}).")
-    return ClassDescription.model_validate(read["description"])
-
-
-def _problem(path: Path, status: int, printed: str) -> str:
-    if "No module named 'environments'" in printed:
-        return f"{path} has no orsweb-author; {_install(path)}."
-    last = printed.strip().splitlines()[-1:] or ["it printed nothing"]
-    return f"{path} exited with status {status}: {last[0]}"
+    return ClassDescription.model_validate(values["description"])
 
 
 def _install(path: Path) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -14,7 +14,7 @@ from environments.authoring.hosted_environment import EnvironmentTasks, HostedEn
 from environments.authoring.other_interpreter_class import DescribedClass
 from environments.authoring.registry import Registry, load_class, refusing_servers
 from environments.errors import Unhostable
-from environments.hosts.interpreter import described
+from environments.hosts.interpreter import described_class
 from environments.hosts.process_launcher import Launcher, LocalLauncher
 from environments.hosts.ray_launcher import RayLauncher
 from environments.hosts.remote_environment import Description, HostedRemote, describe
@@ -33,7 +33,7 @@ from environments.runtime.threads import ThreadPool
 log = structlog.get_logger(__name__)
 
 MAX_PINGS = 32
-"""Maximum number of pings that are under way at once."""
+"""Most pings at the same time."""
 
 
 def load(specifications: Iterable[str], settings: LoadingSettings | None = None) -> Registry:
@@ -46,39 +46,36 @@ def load(specifications: Iterable[str], settings: LoadingSettings | None = None)
     Raises: Unhostable with one sentence that says what to change.
     """
     settings = settings or LoadingSettings()
-    loaded = (_load_each(specification.strip(), settings) for specification in specifications)
-    registry = Registry([hosted for several in loaded for hosted in several])
+    environments: list[HostedEnvironment] = []
+    for specification in specifications:
+        environments += _load(specification.strip(), settings)
+    registry = Registry(environments)
     if registry.find(first := settings.path_prefix[1:].partition("/")[0]):
         raise Unhostable(
             f"ORSWEB_PATH_PREFIX={settings.path_prefix} begins with the name of the environment "
-            f"{first!r}; "
-            "serve that as other_name=module:Class, or use another path."
+            f"{first!r}; serve that as other_name=module:Class, or use another path."
         )
     return registry
 
 
-def _load_each(specification: str, settings: LoadingSettings) -> list[HostedEnvironment]:
+def _load(specification: str, settings: LoadingSettings) -> Sequence[HostedEnvironment]:
     """Return what a specification names: several environments if it is a directory."""
     if is_remote(specification):
         return [HostedRemote(parse(specification, settings.keys))]
-    named, names_python, python = specification.partition("@")
-    if repository := repository_in(named):
-        python = python or (
-            python_of(repository, settings.interpreters) if settings.interpreters else ""
-        )
-        return [
-            described(one, python, settings.import_seconds)
-            for one in specifications_in(named, repository)
-        ]
-    if names_python:
-        return [described(named, python, settings.import_seconds)]
+    seconds = settings.import_seconds
+    target, at_sign, python = specification.partition("@")
+    if repository := repository_in(target):
+        if not python and settings.interpreters:
+            python = python_of(repository, settings.interpreters)
+        targets = specifications_in(target, repository)
+        return [described_class(each, python, seconds) for each in targets]
+    if at_sign:
+        return [described_class(target, python, seconds)]
     with refusing_servers():
-        hosted = load_class(specification)
-    return [
-        described(specification, hosted.python, settings.import_seconds)
-        if hosted.python
-        else hosted
-    ]
+        hosted_class = load_class(specification)
+    if hosted_class.python:
+        return [described_class(specification, hosted_class.python, seconds)]
+    return [hosted_class]
 
 
 class EveryHost:
@@ -91,22 +88,21 @@ class EveryHost:
         limits: Limits,
         workers: WorkerSettings | None = None,
     ) -> None:
-        """Run classes in this process if `workers` is None, unless they need another interpreter;
-        else as it and the classes say.
-        """
+        """`workers`: None: run classes in this process, unless they need another interpreter."""
         self._registry = registry
         self._local = LocalHost(registry, pool, limits)
         self._remote = {
-            hosted.name: RemoteHost(hosted, limits) for hosted in remote_environments(registry)
+            environment.name: RemoteHost(environment, limits)
+            for environment in remote_environments(registry)
         }
         settings = workers or WorkerSettings()
         self._launcher: Launcher = (
             LocalLauncher() if settings.ray is None else RayLauncher(settings.ray)
         )
         self.workers = {
-            hosted.name: WorkerHost(hosted, limits, settings, self._launcher)
-            for hosted in registry
-            if is_isolated(hosted, workers)
+            environment.name: WorkerHost(environment, limits, settings, self._launcher)
+            for environment in registry
+            if is_isolated(environment, workers)
         }
         """The hosts of the environments whose sessions worker processes play, by name."""
         if self.workers and limits.tool_timeout_seconds is None:
@@ -141,13 +137,13 @@ class EveryHost:
         host = self.workers.get(name) or self._remote.get(name)
         return self._local.instance(environment) if host is None else host.instance()
 
-    def tasks(self, environment: str) -> EnvironmentTasks:
+    def tasks(self, name: str) -> EnvironmentTasks:
         """Return the tasks of an environment. Raises: UnknownEnvironment."""
-        hosted = self._registry.get(environment)
-        if isinstance(hosted, DescribedClass):
-            return self.workers[hosted.name].tasks()
-        remote = self._remote.get(hosted.name)
-        return self._local.tasks(environment) if remote is None else remote.tasks()
+        environment = self._registry.get(name)
+        if isinstance(environment, DescribedClass):
+            return self.workers[environment.name].tasks()
+        remote = self._remote.get(environment.name)
+        return self._local.tasks(name) if remote is None else remote.tasks()
 
     def remote(self, environment: str) -> RemoteHost:
         """Return the host of a remote environment. Raises: KeyError."""
@@ -171,9 +167,9 @@ class EveryHost:
 class RemoteHost:
     """Passes the sessions of one remote environment on to its server."""
 
-    def __init__(self, hosted: HostedRemote, limits: Limits) -> None:
-        self.hosted = hosted
-        self._server = RemoteServer(hosted.url, limits)
+    def __init__(self, environment: HostedRemote, limits: Limits) -> None:
+        self.hosted = environment
+        self._server = RemoteServer(environment.url, limits)
         self._instances: set[RemoteInstance] = set()
 
     def instance(self) -> RemoteInstance:
@@ -190,8 +186,8 @@ class RemoteHost:
         return await describe(self._server)
 
     async def until_unreachable(self, seconds: float) -> None:
-        """Wait until the server seems to be down, at most `seconds`; what came before `describe`
-        doesn't count."""
+        """Wait until the server seems to be down, at most `seconds`; only what happened since
+        `describe` counts."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._server.is_unreachable.wait(), seconds)
 
@@ -200,9 +196,11 @@ class RemoteHost:
         while True:
             await asyncio.sleep(PING_SECONDS / 4)
             horizon = time.monotonic() - PING_SECONDS
-            idle = [one for one in self._instances if 0 < one.last_request < horizon]
+            idle = [instance for instance in self._instances if 0 < instance.last_request < horizon]
             for start in range(0, len(idle), MAX_PINGS):
-                await asyncio.gather(*(one.ping() for one in idle[start : start + MAX_PINGS]))
+                await asyncio.gather(
+                    *(instance.ping() for instance in idle[start : start + MAX_PINGS])
+                )
 
     def close(self) -> None:
         """Close idle connections."""
@@ -211,4 +209,4 @@ class RemoteHost:
 
 def remote_environments(registry: Registry) -> list[HostedRemote]:
     """Return the environments of a registry that other servers run."""
-    return [hosted for hosted in registry if isinstance(hosted, HostedRemote)]
+    return [environment for environment in registry if isinstance(environment, HostedRemote)]

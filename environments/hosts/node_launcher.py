@@ -2,8 +2,8 @@
 machine.
 
 The two connections go from there to the server: one carries messages, the other what the process
-prints. The
-first line of each names its purpose with a token that the server has made for this process.
+prints. The first line of each names its purpose, with a token that the server has made for this
+process.
 """
 
 from __future__ import annotations

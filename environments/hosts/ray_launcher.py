@@ -18,7 +18,7 @@ from environments.errors import Unhostable
 from environments.hosts import interpreter
 from environments.hosts.node_launcher import NodeLauncher
 from environments.hosts.process_launcher import how_it_ended
-from environments.hosts.worker_listener import Expected, WorkerListener
+from environments.hosts.worker_listener import WorkerConnections, WorkerListener
 from environments.hosts.worker_messages import MessagePipe
 
 PLACE_SECONDS = 60.0
@@ -51,7 +51,9 @@ class RayLauncher:
     async def open(self) -> None:
         try:
             if self._address:
-                _check_reachable(self._address)
+                # Ray itself would wait for minutes if nothing listens there
+                host, _, port = self._address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
             await asyncio.to_thread(self._connect)
         except Exception as error:  # Ray has no base of all its errors
             where = self._address or "the address in RAY_ADDRESS, or on this machine"
@@ -79,22 +81,21 @@ class RayLauncher:
     async def launch(
         self, python: str, resources: dict[str, float], pipe: MessagePipe
     ) -> RayProcess:
-        with self._listener.expecting(pipe) as expected:
+        with self._listener.expecting(pipe) as connections:
             try:
                 async with asyncio.timeout(PLACE_SECONDS):
-                    actor, machine, pid = await self._placed(resources, expected.token, python)
-                    await expected.messages
-                    output = await expected.output
+                    actor, machine, pid = await self._placed(resources, connections.token, python)
+                    await connections.messages
+                    output = await connections.output
             except TimeoutError:
-                wanted = (
-                    ", ".join(f"{name} {amount:g}" for name, amount in resources.items()) or "CPU 1"
-                )
+                amounts = [f"{name} {amount:g}" for name, amount in resources.items()] or ["CPU 1"]
                 raise OSError(
-                    f"no machine of the Ray cluster had {wanted} free within {PLACE_SECONDS:g} s"
+                    f"no machine of the Ray cluster had {', '.join(amounts)} free within "
+                    f"{PLACE_SECONDS:g} s"
                 ) from None
             except self._ray.exceptions.RayError as error:
                 raise OSError(f"Ray could not start it ({_last_line(error)})") from error
-        return RayProcess(self._ray, actor, machine, pid, expected, output, pipe)
+        return RayProcess(self._ray, actor, machine, pid, connections, output, pipe)
 
     async def _placed(
         self, resources: dict[str, float], token: str, python: str
@@ -117,31 +118,21 @@ class RayLauncher:
 
     def _actor(self, resources: dict[str, float]) -> Any:
         """Return an actor for one process. It waits for a machine that has the resources."""
-        own = {
-            name: amount
-            for name, amount in resources.items()
-            if name not in ("CPU", "GPU", "memory")
+        amounts = dict(resources)
+        options: dict[str, Any] = {
+            "num_cpus": amounts.pop("CPU", 1),
+            "num_gpus": amounts.pop("GPU", 0),
         }
-        options = {
-            "num_cpus": resources.get("CPU", 1),
-            "num_gpus": resources.get("GPU", 0),
-            "resources": own,
-        }
-        if "memory" in resources:
-            options["memory"] = resources["memory"]
-        return self._node_launcher.options(**options, scheduling_strategy="SPREAD").remote()
+        if "memory" in amounts:
+            options["memory"] = amounts.pop("memory")
+        return self._node_launcher.options(
+            **options, resources=amounts, scheduling_strategy="SPREAD"
+        ).remote()
 
     async def close(self) -> None:
         await self._listener.close()
         if self._ray is not None:
             await asyncio.to_thread(self._ray.shutdown)
-
-
-def _check_reachable(address: str) -> None:
-    """Raise OSError if nothing listens at `address`, for which Ray itself would wait for
-    minutes."""
-    host, _, port = address.rpartition(":")
-    socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
 
 
 def _last_line(error: Exception) -> str:
@@ -158,7 +149,7 @@ class RayProcess:
         actor: Any,
         machine: str,
         pid: int,
-        connections: Expected,
+        connections: WorkerConnections,
         output: asyncio.StreamReader,
         pipe: MessagePipe,
     ) -> None:
@@ -167,18 +158,15 @@ class RayProcess:
         self._status = asyncio.ensure_future(actor.wait.remote())
 
     async def wait(self) -> str:
-        ended = asyncio.ensure_future(self._pipe.ended.wait())
-        await asyncio.wait((self._status, ended), return_when=asyncio.FIRST_COMPLETED)
-        ended.cancel()
+        end = asyncio.ensure_future(self._pipe.ended.wait())
+        await asyncio.wait((self._status, end), return_when=asyncio.FIRST_COMPLETED)
+        end.cancel()
         await asyncio.wait((self._status,), timeout=STATUS_SECONDS)
         asyncio.get_running_loop().call_later(LAST_OUTPUT_SECONDS, self._connections.close)
         self._end_actor()
-        if (
-            self._status.done()
-            and not self._status.cancelled()
-            and self._status.exception() is None
-        ):
-            return how_it_ended(self._status.result())
+        status = self._status
+        if status.done() and not status.cancelled() and status.exception() is None:
+            return how_it_ended(status.result())
         return f"was lost with its machine {self.machine} or the connection to it"
 
     def kill(self) -> bool:

@@ -1,5 +1,4 @@
-"""An environment of another server, as this server describes it: what it said about itself when it
-was last asked.
+"""An environment of another server, as it described itself last.
 
 `describe` asks it. Until that has succeeded once, the environment has no tools and is unavailable;
 whatever goes wrong later makes it unavailable again, with the reason, until it answers. Nothing
@@ -9,9 +8,9 @@ that it says can stop this server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -96,12 +95,11 @@ class HostedRemote(HostedEnvironment):
         """Accept any name: the other server knows its toolsets, and refuses others."""
 
     def take(self, description: Description) -> None:
-        """Describe the environment by what it said."""
+        """Set what the environment said about itself."""
         self.described, self.splits = description, list(description.splits)
         self._tools_json = wire.model_json(description.tools)
-        code = digest_of(
-            "remote", self.url.environment, *map(str, (description.key[0], description.key[1]))
-        )
+        tools, splits, *_ = description.key
+        code = digest_of("remote", self.url.environment, str(tools), str(splits))
         versions = (("server", description.version),) if description.version else ()
         self.revision = ClassRevision(
             "", "", False, versions, digest_of(code, description.version), code
@@ -119,11 +117,11 @@ async def describe(server: RemoteServer) -> Description:
         if fault.status in (404, 308, 307):
             await _check_name(server)
         raise
-    named = read_splits(server, splits)
+    split_list = read_splits(server, splits)
     listing = read_tools(server, tools)
     version = await _version(server)
-    counts = await asyncio.gather(*(_count(server, split.name) for split in named))
-    return Description(listing, tuple(named), tuple(counts), version)
+    counts = await asyncio.gather(*(_count(server, split.name) for split in split_list))
+    return Description(listing, tuple(split_list), tuple(counts), version)
 
 
 async def _check_name(server: RemoteServer) -> None:
@@ -131,13 +129,14 @@ async def _check_name(server: RemoteServer) -> None:
     names = await server.ask("GET", "/list_environments")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return
-    wanted = server.url.env_name
-    if wanted.lower() not in [name.lower() for name in names]:
-        listed = ", ".join(map(repr, names[:MAX_LISTED_NAMES])) or "nothing"
+    own_name = server.url.env_name
+    if own_name.lower() not in [name.lower() for name in names]:
+        options = ", ".join(map(repr, names[:MAX_LISTED_NAMES])) or "nothing"
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
-        hint = nearest(wanted, names).replace(" Did", "; did")
+        hint = nearest(own_name, names).replace(" Did", "; did")
         raise RemoteFault(
-            f"{server.url.server} has no environment {wanted!r}; it has {listed}{more}{hint}", 404
+            f"{server.url.server} has no environment {own_name!r}; it has {options}{more}{hint}",
+            404,
         )
 
 
@@ -179,34 +178,26 @@ async def count_tasks(server: RemoteServer, split: str) -> int:
 
 
 def read_tools(server: RemoteServer, value: Any) -> wire.ListToolsOutput:
-    """Return a list of tools that the server sent. Keys that this server does not know are left
-    out.
-
-    Raises: RemoteFault.
-    """
+    """Return a list of tools that the server sent, without unknown keys. Raises: RemoteFault."""
     try:
         if not isinstance(value["tools"], list):
             raise TypeError("its tools aren't a list")
-        # of two, the first counts
-        tools = {tool.name: tool for tool in map(_tool, reversed(value["tools"]))}
-        known = {key: value[key] for key in wire.ListToolsOutput.model_fields if key in value}
-        known["supports_score_group"] = bool(known.get("supports_score_group"))
+        tools: dict[str, wire.ToolSpec] = {}
+        for tool in value["tools"]:
+            values = {"description": "", "input_schema": None}
+            values |= {key: tool[key] for key in _TOOL_KEYS if key in tool}
+            spec = wire.ToolSpec.model_validate(values, strict=True)
+            tools.setdefault(spec.name, spec)  # of two, the first counts
+        fields = {key: value[key] for key in wire.ListToolsOutput.model_fields if key in value}
+        fields["supports_score_group"] = bool(fields.get("supports_score_group"))
         # this server offers messages whatever the other does
-        known["message_block_types"] = wire.MESSAGE_BLOCK_TYPES
-        return wire.ListToolsOutput.model_validate(
-            {**known, "tools": list(reversed(tools.values()))}
-        )
+        fields["message_block_types"] = wire.MESSAGE_BLOCK_TYPES
+        fields["tools"] = list(tools.values())
+        return wire.ListToolsOutput.model_validate(fields)
     except (ValidationError, KeyError, TypeError, ValueError) as error:
         raise RemoteFault(
             f"{server.url} sent a list of tools that is not valid: {_problem(error)}"
         ) from None
-
-
-def _tool(value: Mapping[str, Any]) -> wire.ToolSpec:
-    known = {key: value[key] for key in _TOOL_KEYS if key in value}
-    return wire.ToolSpec.model_validate(
-        {"description": "", "input_schema": None, **known}, strict=True
-    )
 
 
 def read_splits(server: RemoteServer, value: Any) -> list[Split]:
@@ -215,34 +206,25 @@ def read_splits(server: RemoteServer, value: Any) -> list[Split]:
     try:
         if not isinstance(value, Sequence) or isinstance(value, str) or not value:
             raise ValueError(f"{_short(value)} is no list of splits")
-        splits = [_split(one) for one in value]
+        splits = []
+        for item in value:
+            if isinstance(item, str):
+                kind = item if item in get_args(wire.SplitType) else "validation"
+                item = {"name": item, "type": kind}
+            kind = item.get("type") or "validation"
+            splits.append(Split.model_validate({"name": item["name"], "type": kind}))
     except (ValidationError, KeyError, TypeError, ValueError) as error:
         raise RemoteFault(
             f"{server.url} sent a list of splits that is not valid: {_problem(error)}"
         ) from None
     names = [split.name for split in splits]
-    odd = next(
-        (
-            name
-            for name in names
-            if names.count(name) > 1 or not 0 < len(name) <= MAX_NAME_CHARACTERS
-        ),
-        None,
-    )
-    if odd is not None:
-        raise RemoteFault(
-            f"{server.url} sent a list of splits with the name {_short(odd)}, twice or too long"
-        )
+    for name in names:
+        if names.count(name) > 1 or not 0 < len(name) <= MAX_NAME_CHARACTERS:
+            raise RemoteFault(
+                f"{server.url} sent a list of splits with the name {_short(name)}, twice or too "
+                "long"
+            )
     return splits
-
-
-def _split(value: Any) -> Split:
-    if isinstance(value, str):
-        return Split(
-            name=value,
-            type=value if value in ("train", "validation", "test") else "validation",  # type: ignore[arg-type]
-        )
-    return Split.model_validate({"name": value["name"], "type": value.get("type") or "validation"})
 
 
 def _short(value: object) -> str:

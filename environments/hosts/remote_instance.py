@@ -60,8 +60,8 @@ class RemoteInstance:
     """One session of another server. `on_close` is called when it is closed."""
 
     __slots__ = (
+        "_environment",
         "_headers",
-        "_hosted",
         "_is_finished",
         "_lost",
         "_on_close",
@@ -72,9 +72,12 @@ class RemoteInstance:
     )
 
     def __init__(
-        self, hosted: HostedRemote, server: RemoteServer, on_close: Callable[[RemoteInstance], None]
+        self,
+        environment: HostedRemote,
+        server: RemoteServer,
+        on_close: Callable[[RemoteInstance], None],
     ) -> None:
-        self._hosted, self._server, self._on_close = hosted, server, on_close
+        self._environment, self._server, self._on_close = environment, server, on_close
         self._headers: dict[str, str] | None = None  # those of the session, once it has an id
         self._is_finished = False
         self._was_ready = False  # whether something was answered that waits for the setup there
@@ -111,8 +114,7 @@ class RemoteInstance:
         return sid
 
     async def _create(self, values: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
-        """Create the session. Secrets go into the body and the header; a server that forbids the
-        one reads the other.
+        """Create the session. Secrets go into the body and the header, as servers may forbid one.
 
         Source: ors-sdk 0.1.0 reads the body only; openreward 0.1.167 reads the header and answers
         422 to the body.
@@ -122,7 +124,9 @@ class RemoteInstance:
         if not secrets:
             await self._ask("POST", "/create", encoded(values), headers, seconds)
             return
-        if len(header := _secrets_header(secrets)) <= MAX_HEADER_CHARACTERS:
+        items = {name: {"value": value, "allowed_domains": []} for name, value in secrets.items()}
+        header = base64.b64encode(wire.value_json(items).encode("ascii")).decode("ascii")
+        if len(header) <= MAX_HEADER_CHARACTERS:
             headers["X-Secrets"] = header
         try:
             await self._ask(
@@ -153,8 +157,8 @@ class RemoteInstance:
                 raise
 
     async def ping(self) -> None:
-        """Keep the session from expiring there. Notes when it is gone; other failures are for the
-        next request."""
+        """Keep the session from expiring there, or note that it is gone. Other failures are left
+        to the next request."""
         try:
             await self._ask("POST", "/ping", None, {**self._session(), **JSON_HEADERS})
         except RemoteFault as fault:
@@ -241,7 +245,7 @@ class RemoteInstance:
         if end.event == "error":
             raise RemoteFault(f"{self._server.url} couldn't score the group: {end.data}")
         try:
-            scores = [wire.GroupScore.model_validate(one) for one in parsed(end.data)["scores"]]
+            scores = [wire.GroupScore.model_validate(each) for each in parsed(end.data)["scores"]]
             if len(scores) != len(candidates) or not all(
                 math.isfinite(score.reward) for score in scores
             ):
@@ -250,8 +254,10 @@ class RemoteInstance:
                     "that is not finite"
                 )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
+            is_invalid = isinstance(error, ValidationError)
+            problem = text_of(error) if is_invalid else shorten(str(error), 200)
             raise RemoteFault(
-                f"{self._server.url} sent scores that are not valid: {_problem(error)}"
+                f"{self._server.url} sent scores that are not valid: {problem}"
             ) from None
         return wire.value_json({"scores": [score.model_dump() for score in scores]})
 
@@ -264,7 +270,8 @@ class RemoteInstance:
                 self._server.path(name), values, headers, was_ready=self._was_ready
             )
         except RemoteFault as fault:
-            self._note(fault)
+            if fault.status in GONE:  # further requests fail at once with the same reason
+                self._lost = fault.text
             raise
         self._was_ready = True
         return end
@@ -287,53 +294,43 @@ class RemoteInstance:
             return self._ok(tool, value.get("output"))
         return self._refusal(tool, value)
 
-    def _ok(self, tool: str, output: Any) -> CallOutcome:
+    def _ok(self, tool: str, value: Any) -> CallOutcome:
         if self._is_finished:  # a call that ran at the same time has ended the episode
             return refused_after_end(tool)
-        if not isinstance(output, dict):
+        if not isinstance(value, dict):
             raise self._invalid(tool, "it has no output")
         try:
-            known = {key: output[key] for key in _OUTPUT_KEYS if key in output}
-            checked = wire.ToolOutput.model_validate(known, strict=True)
+            fields = {key: value[key] for key in _OUTPUT_KEYS if key in value}
+            output = wire.ToolOutput.model_validate(fields, strict=True)
         except ValidationError as error:
             raise self._invalid(tool, text_of(error)) from None
-        if isinstance(output.get("reward"), bool) or (
-            checked.reward is not None and not math.isfinite(checked.reward)
+        if isinstance(value.get("reward"), bool) or (
+            output.reward is not None and not math.isfinite(output.reward)
         ):
-            raise self._invalid(
-                tool, f"reward: {output['reward']!r} is not a finite number or null"
-            )
-        if not checked.blocks:
-            checked = checked.model_copy(update={"blocks": [wire.TextBlock(text="")]})
-        self._is_finished = checked.finished
-        return CallOutcome("ok", wire.model_json(checked), checked.reward, checked.finished)
+            raise self._invalid(tool, f"reward: {value['reward']!r} is not a finite number or null")
+        if not output.blocks:
+            output = output.model_copy(update={"blocks": [wire.TextBlock(text="")]})
+        self._is_finished = output.finished
+        return CallOutcome("ok", wire.model_json(output), output.reward, output.finished)
 
     def _refusal(self, tool: str, value: Mapping[str, Any]) -> CallOutcome:
-        """Return the refusal of a call. Raises: RemoteFault when the server does not know a tool
-        that it has listed."""
+        """Return the refusal of a call. Raises: RemoteFault if the server has listed the tool and
+        does not know it."""
         error, reason = value.get("error"), value.get("reason")
         if not isinstance(error, str):
             raise self._invalid(tool, "it is a refusal without a text")
         if reason not in _REASONS:  # ors-sdk 0.1.0 sends none
-            reason = next(
-                (name for start, name in _PREFIXES.items() if error.startswith(start)), None
-            )
-            reason = reason or (
-                "not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED
-            )
-        if reason == "not_found" and tool in self._listed():
+            unstated = "not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED
+            prefixes = (name for start, name in _PREFIXES.items() if error.startswith(start))
+            reason = next(prefixes, unstated)
+        tools = self._tools
+        if tools is None and (description := self._environment.described) is not None:
+            tools = frozenset(tool.name for tool in description.tools.tools)
+        if reason == "not_found" and tool in (tools or ()):
             raise RemoteFault(
                 f"{self._server.url} lists the tool {tool!r}, but refused its call: {error}"
             )
         return refused(error or reason, reason)
-
-    def _listed(self) -> frozenset[str]:
-        """Return the names of the tools that the server has listed, for this session if the agent
-        asked for those."""
-        described = self._hosted.described
-        if self._tools is None and described is not None:
-            return frozenset(tool.name for tool in described.tools.tools)
-        return self._tools or frozenset()
 
     def _invalid(self, tool: str, problem: str) -> RemoteFault:
         return RemoteFault(
@@ -351,12 +348,6 @@ class RemoteInstance:
         if self._lost:
             raise RemoteFault(f"{self._server.url} lost the session: {self._lost}")
 
-    def _note(self, fault: RemoteFault) -> None:
-        """Remember that the session is gone there, so that further requests fail at once with the
-        same reason."""
-        if fault.status in GONE:
-            self._lost = fault.text
-
     async def _ask(
         self,
         method: str,
@@ -371,8 +362,7 @@ class RemoteInstance:
 
 
 def _session_id(answer: Any) -> str:
-    """Return the id in the answer to POST /create_session: JSON with `sid`, or events of which the
-    first has the id."""
+    """Return the id in the answer to POST /create_session: JSON with `sid`, or events."""
     if isinstance(answer, list):
         data = dict(answer)
         try:
@@ -382,12 +372,3 @@ def _session_id(answer: Any) -> str:
         sid = answer.get("sid") if isinstance(answer, dict) else None
         return str(sid or data.get("task_id", ""))
     return str(answer.get("sid") or "") if isinstance(answer, dict) else ""
-
-
-def _secrets_header(secrets: Mapping[str, str]) -> str:
-    values = {name: {"value": value, "allowed_domains": []} for name, value in secrets.items()}
-    return base64.b64encode(wire.value_json(values).encode("ascii")).decode("ascii")
-
-
-def _problem(error: Exception) -> str:
-    return text_of(error) if isinstance(error, ValidationError) else shorten(str(error), 200)

@@ -48,8 +48,7 @@ class Unsent(RemoteFault):
 
 
 class _Starting(RemoteFault):
-    """The server asks for the request to be repeated after a pause, because the session's setup has
-    not ended."""
+    """The session's setup has not ended: the request is to be repeated after a pause."""
 
     def __init__(self, text: str, pause_seconds: float) -> None:
         super().__init__(text, 503)
@@ -62,11 +61,10 @@ class RemoteServer:
     def __init__(self, url: RemoteUrl, limits: Limits) -> None:
         self.url, self.limits = url, limits
         self.is_unreachable = asyncio.Event()
-        """Set when the server could not be reached, or closed a connection before it had
-        answered."""
+        """Set when the server cannot be reached, or closes a connection before its answer."""
         self._pool = ConnectionPool(url.host, url.port, is_secure=url.is_secure)
-        fixed = {"Host": url.host_header, "User-Agent": "orsweb", **url.headers}
-        self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
+        headers = {"Host": url.host_header, "User-Agent": "orsweb", **url.headers}
+        self._fixed_lines = _header_lines(headers)
 
     def close(self) -> None:
         self._pool.close()
@@ -85,8 +83,7 @@ class RemoteServer:
         headers: Mapping[str, str] = JSON_HEADERS,
         seconds: float | None = None,
     ) -> Any:
-        """Return the parsed response, after waiting at most `seconds` (by default
-        `remote_silence_seconds`) for it.
+        """Return the parsed response within `seconds`, by default `remote_silence_seconds`.
 
         A request with GET is repeated once if its connection breaks.
 
@@ -104,8 +101,7 @@ class RemoteServer:
     async def _ask_until_started(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], seconds: float
     ) -> Any:
-        """Return the response; repeat the request while the server says that the environment is
-        starting."""
+        """Return the response; repeat the request while the environment is starting."""
         request, repeats = self._request(method, path, body, headers), method == "GET"
         while True:
             try:
@@ -145,7 +141,9 @@ class RemoteServer:
             content = ""
         text = f"{self.url.server} answered {method} {path} with status {exchange.status}"
         if location := exchange.headers.get("location"):
-            text += f" (to {_without_query(location)}); redirections are not followed"
+            # without user, password and query
+            target = quote(location.partition("?")[0].rpartition("@")[2], safe="/:%[]")[:200]
+            text += f" (to {target}); redirections are not followed"
         detail = _detail_of(content)
         raise RemoteFault(f"{text}: {detail}" if detail else text, exchange.status)
 
@@ -181,8 +179,8 @@ class RemoteServer:
     async def _stream_to_end(
         self, path: str, values: Mapping[str, Any], headers: Mapping[str, str], first_seconds: float
     ) -> StreamEnd:
-        """Return the end of the stream, which may begin as late as `first_seconds`, or of one that
-        rejoins it."""
+        """Return the end of the stream, or of one that rejoins it; it may begin as late as
+        `first_seconds`."""
         body, task_id = encoded(values), ""
         for attempt in range(MAX_REJOINS + 1):
             reader = StreamReader(self.limits.max_result_bytes)
@@ -239,21 +237,25 @@ class RemoteServer:
     def _request(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> bytes:
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        lines = _header_lines(headers)
         if method == "POST":
             body = b"{}" if body is None else body
             lines += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        head = f"{method} {self.url.prefix}{path} HTTP/1.1\r\n{self._fixed}{lines}\r\n"
+        head = f"{method} {self.url.prefix}{path} HTTP/1.1\r\n{self._fixed_lines}{lines}\r\n"
         return head.encode("latin-1") + (body or b"")
 
     def _lost(self, error: HttpError, method: str, path: str) -> RemoteFault:
         """Return the fault for a request that got no complete response."""
-        silent = " (ORSWEB_REMOTE_SILENCE)" if isinstance(error, Silence) else ""
+        setting = " (ORSWEB_REMOTE_SILENCE)" if isinstance(error, Silence) else ""
         if isinstance(error, NotConnected | ConnectionLost):
             self.is_unreachable.set()
         if isinstance(error, NotConnected):
             return Unsent(f"{self.url.server} {error}")
-        return RemoteFault(f"{self.url.server} {error} in answer to {method} {path}{silent}")
+        return RemoteFault(f"{self.url.server} {error} in answer to {method} {path}{setting}")
+
+
+def _header_lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 def encoded(values: Mapping[str, Any]) -> bytes:
@@ -293,7 +295,3 @@ def _is_starting(exchange: OutboundExchange) -> bool:
 def _pause_of(exchange: OutboundExchange) -> float:
     text = exchange.headers.get("retry-after", "")
     return min(float(text) if text.isdecimal() else 1.0, MAX_STARTING_PAUSE_SECONDS)
-
-
-def _without_query(location: str) -> str:
-    return quote(location.partition("?")[0].rpartition("@")[2], safe="/:%[]")[:200]

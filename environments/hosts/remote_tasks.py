@@ -18,15 +18,14 @@ from environments.hosts.remote_server import RemoteFault, RemoteServer, encoded
 from environments.wire import object_json
 
 MAX_LISTED_TASKS = 100_000
-"""Most tasks of an environment that are listed and stored. Fetching and storing that many takes
-about a minute."""
+"""Most tasks of an environment that are listed and stored, which takes about a minute."""
 
 
 class RemoteTasks:
     """The tasks of one remote environment as JSON texts. Every method may raise RemoteFault."""
 
-    def __init__(self, hosted: HostedRemote, server: RemoteServer) -> None:
-        self._hosted, self._server = hosted, server
+    def __init__(self, environment: HostedRemote, server: RemoteServer) -> None:
+        self._environment, self._server = environment, server
 
     async def listing(self, split: str) -> list[str]:
         """Return all tasks of the split, in order.
@@ -34,12 +33,10 @@ class RemoteTasks:
         Raises: NotImplementedError when there are too many to list, or the server only returns
         tasks by index.
         """
-        described = self._hosted.described
-        counts = (
-            dict(zip((split.name for split in described.splits), described.counts, strict=True))
-            if described
-            else {}
-        )
+        counts: dict[str, int | None] = {}
+        if description := self._environment.described:
+            names = (split.name for split in description.splits)
+            counts = dict(zip(names, description.counts, strict=True))
         if sum(count or 0 for count in counts.values()) > MAX_LISTED_TASKS:
             raise NotImplementedError
         if (count := counts.get(split)) is not None:
@@ -48,9 +45,6 @@ class RemoteTasks:
             except RemoteFault as fault:
                 if fault.status != 404:  # 404: the server has no task_range
                     raise
-        return await self._whole(split)
-
-    async def _whole(self, split: str) -> list[str]:
         try:
             return await self._ask("tasks", {"split": split})
         except RemoteFault as fault:
@@ -71,17 +65,16 @@ class RemoteTasks:
             if fault.status == 400:
                 raise InvalidIndex(index, split) from None
             if fault.status == 404:  # the server has no /task
-                return await self._one_of_range(split, index)
+                return await self._get_from_range(split, index)
             raise
         return self._text(answer.get("task"), f"task {index} of split {split!r}")
 
-    async def _one_of_range(self, split: str, index: int) -> str:
-        place = index + await self.count(split) if index < 0 else index
-        if place < 0 or place >= await self.count(split):
+    async def _get_from_range(self, split: str, index: int) -> str:
+        count = await self.count(split)
+        if not -count <= index < count:
             raise InvalidIndex(index, split)
-        [text] = [
-            text async for texts in self._chunks(split, range(place, place + 1)) for text in texts
-        ]
+        start = index % count
+        [[text]] = [texts async for texts in self._chunks(split, range(start, start + 1))]
         return text
 
     async def range(
@@ -107,9 +100,9 @@ class RemoteTasks:
                 "task_range", {"split": split, "start": part[0], "stop": part[-1] + 1}
             )
             if len(texts) != len(part):
-                asked = f"{len(part)} tasks of split {split!r} from index {part[0]}"
                 raise RemoteFault(
-                    f"{self._server.url} was asked for {asked}, and sent {len(texts)}"
+                    f"{self._server.url} was asked for {len(part)} tasks of split {split!r} from "
+                    f"index {part[0]}, and sent {len(texts)}"
                 )
             yield texts
 

@@ -73,14 +73,14 @@ def parse(specification: str, keys: Mapping[str, str]) -> RemoteUrl:
     """
     match = _SPECIFICATION.fullmatch(specification.strip())
     assert match is not None, "is_remote() has not been asked"
-    shown = _without_credentials(match["url"])
+    safe_url = _without_credentials(match["url"])
     if match["alias"] == "":
         raise Unhostable(
-            f"'={shown}' has no name before '='; write name=http://host:port/environment."
+            f"'={safe_url}' has no name before '='; write name=http://host:port/environment."
         )
     if len(match["url"]) > MAX_URL_CHARACTERS:
         raise Unhostable(
-            f"The URL {shown[:60]}… is longer than {MAX_URL_CHARACTERS} characters; "
+            f"The URL {safe_url[:60]}… is longer than {MAX_URL_CHARACTERS} characters; "
             "use a shorter one."
         )
     try:
@@ -88,21 +88,20 @@ def parse(specification: str, keys: Mapping[str, str]) -> RemoteUrl:
         port = parts.port
     except ValueError as error:
         raise Unhostable(
-            f"{shown} is not a URL ({error}); write http://host:port/environment."
+            f"{safe_url} is not a URL ({error}); write http://host:port/environment."
         ) from None
     prefix, _, environment = parts.path.rstrip("/").rpartition("/")
     if not parts.hostname or parts.query or parts.fragment or _UNSAFE.search(parts.path):
         raise Unhostable(
-            f"{shown} is not the URL of an environment; write http://host:port/environment."
+            f"{safe_url} is not the URL of an environment; write http://host:port/environment."
         )
     if not environment:
         raise Unhostable(
-            f"{shown} names no environment; write {shown.rstrip('/')}/NAME with a name of "
-            f"{shown.rstrip('/')}"
-            "/list_environments."
+            f"{safe_url} names no environment; write {safe_url.rstrip('/')}/NAME with a name of "
+            f"{safe_url.rstrip('/')}/list_environments."
         )
     is_secure = parts.scheme.lower() == "https"
-    name = check_name(match["alias"] or unquote(environment), f"serve it as other_name={shown}")
+    name = check_name(match["alias"] or unquote(environment), f"serve it as other_name={safe_url}")
     key = keys.get(variable_suffix(name), "")
     headers = _credentials(key, parts.username, parts.password)
     return RemoteUrl(
@@ -117,14 +116,13 @@ def parse(specification: str, keys: Mapping[str, str]) -> RemoteUrl:
 
 
 def variable_suffix(name: str) -> str:
-    """Return what follows KEY_VARIABLE for the environment called `name`: `my-env` becomes
-    `MY_ENV`."""
+    """Return what follows KEY_VARIABLE for an environment: `MY_ENV` for `my-env`."""
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def _credentials(key: str, user: str | None, password: str | None) -> dict[str, str]:
-    """Return the headers with credentials: an API key, `Bearer …` as it is, or user and password of
-    the URL."""
+    """Return the headers with credentials: an API key, `Bearer …`, or the URL's user and
+    password."""
     headers = {}
     if user is not None or password is not None:
         pair = f"{unquote(user or '')}:{unquote(password or '')}"

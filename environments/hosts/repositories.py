@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from environments.errors import Unhostable
 
 MAX_FILES = 500
+_SERVER_KEYWORDS = ("environments", "envs")
 _SKIPPED = frozenset({"tests", "test", "node_modules", "site-packages", "build", "dist"})
 
 
@@ -55,10 +57,9 @@ def specifications_in(specification: str, repository: Path) -> list[str]:
         return [f"{alias}{renames}{repository}{target[target.index(':') :]}{asks}{arguments}"]
     classes = classes_in(repository)
     if len(classes) > 1 and (renames or asks):
-        listed = ", ".join(map(str, classes))
         raise Unhostable(
             f"{specification!r} names {len(classes)} classes; write {alias}{renames}… with one of "
-            f"{listed}."
+            f"{', '.join(map(str, classes))}."
         )
     return [f"{alias}{renames}{hosted_class}{asks}{arguments}" for hosted_class in classes]
 
@@ -69,35 +70,27 @@ def classes_in(directory: Path) -> list[FoundClass]:
 
     Raises: Unhostable if there is none.
     """
-    files = [
-        _SourceFile(path, tree) for path in _sources(directory) if (tree := _tree(path)) is not None
-    ]
-    served = [
-        found
-        for file in files
-        for name in file.served
-        for found in [_resolved(file, name, directory)]
-        if found
-    ]
-    if not served:
-        served = [
+    files = []
+    for path in _sources(directory):
+        # else it is not what is served, or says so when it is imported
+        with suppress(OSError, SyntaxError, ValueError):
+            files.append(_SourceFile(path, ast.parse(path.read_bytes())))
+    names = [(file, name) for file in files for name in file.server_arguments]
+    classes = [cls for file, name in names if (cls := _resolve(file, name, directory))]
+    if not classes:
+        bases = {base for file in files for base in file.bases}
+        classes = [
             FoundClass(directory, _module(file.path, directory), name)
             for file in files
-            for name in file.derived
+            for name in file.environments
+            if name not in bases and not name.startswith("_")
         ]
-        based_on = {base for file in files for base in file.bases}
-        served = [
-            found
-            for found in served
-            if found.name not in based_on and not found.name.startswith("_")
-        ]
-    if not served:
+    if not classes:
         raise Unhostable(
             f"{directory} has no Server([...]) and no class that derives from Environment; name "
-            "one as "
-            f"{directory}:module:Class."
+            f"one as {directory}:module:Class."
         )
-    return list(dict.fromkeys(served))
+    return list(dict.fromkeys(classes))
 
 
 def _sources(directory: Path) -> Iterator[Path]:
@@ -115,28 +108,13 @@ def _sources(directory: Path) -> Iterator[Path]:
             if entry.is_dir()
             and entry.name.isidentifier()
             and entry.name not in _SKIPPED
-            and not _is_venv(entry)
+            and not (entry / "pyvenv.cfg").exists()
         ]
-
-
-def _is_venv(directory: Path) -> bool:
-    return (directory / "pyvenv.cfg").exists()
-
-
-def _tree(path: Path) -> ast.Module | None:
-    try:
-        return ast.parse(path.read_bytes())
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-    ):  # it is not what is served, or says so when it is imported
-        return None
 
 
 @dataclass(slots=True)
 class _SourceFile:
-    """What is read of a file: its imports, its classes, and what it gives to servers."""
+    """The imports and classes of a file, and what it gives to servers."""
 
     path: Path
     tree: ast.Module
@@ -145,44 +123,33 @@ class _SourceFile:
     itself."""
     classes: set[str] = field(default_factory=set)
     bases: set[str] = field(default_factory=set)
-    derived: list[str] = field(default_factory=list)
-    """Classes that derive from an Environment, directly or from another class of the file that
-    does."""
-    served: list[str] = field(default_factory=list)
-    """What is given to `Server([...])`: names, also with dots."""
+    environments: list[str] = field(default_factory=list)
+    """Classes that derive from an Environment, directly or by another class of the file."""
+    server_arguments: list[str] = field(default_factory=list)
+    """The names, also with dots, in `Server([...])`."""
 
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
-                    self.imports[alias.asname or alias.name] = (
-                        node.level,
-                        node.module or "",
-                        alias.name,
-                    )
+                    source = (node.level, node.module or "", alias.name)
+                    self.imports[alias.asname or alias.name] = source
             elif isinstance(node, ast.Import):
                 for alias in node.names:
                     self.imports[alias.asname or alias.name] = (0, alias.name, "")
             elif isinstance(node, ast.Call) and _dotted(node.func).rpartition(".")[2] == "Server":
-                given = [
-                    *node.args[:1],
-                    *(
-                        keyword.value
-                        for keyword in node.keywords
-                        if keyword.arg in ("environments", "envs")
-                    ),
-                ]
-                lists = [one.elts for one in given if isinstance(one, ast.List | ast.Tuple)]
-                self.served += [
-                    name for elements in lists for element in elements if (name := _dotted(element))
-                ]
+                values = node.args[:1]
+                values += [each.value for each in node.keywords if each.arg in _SERVER_KEYWORDS]
+                for value in values:
+                    if isinstance(value, ast.List | ast.Tuple):
+                        self.server_arguments += filter(None, map(_dotted, value.elts))
         for node in self.tree.body:
             if isinstance(node, ast.ClassDef):
                 bases = [_dotted(base).rpartition(".")[2] for base in node.bases]
                 self.classes.add(node.name)
                 self.bases.update(bases)
-                if "Environment" in bases or any(base in self.derived for base in bases):
-                    self.derived.append(node.name)
+                if not {"Environment", *self.environments}.isdisjoint(bases):
+                    self.environments.append(node.name)
 
 
 def _dotted(node: ast.expr) -> str:
@@ -194,7 +161,7 @@ def _dotted(node: ast.expr) -> str:
     return ""
 
 
-def _resolved(file: _SourceFile, name: str, root: Path) -> FoundClass | None:
+def _resolve(file: _SourceFile, name: str, root: Path) -> FoundClass | None:
     """Return the class of the repository that a file calls `name`; None if it is of another
     package, or unknown."""
     if name in file.classes:
@@ -207,9 +174,7 @@ def _resolved(file: _SourceFile, name: str, root: Path) -> FoundClass | None:
         return None
     if level:
         package = file.path.parents[level - 1]
-        parts = (
-            [*package.relative_to(root).parts, *filter(None, module.split("."))] if level else []
-        )
+        parts = [*package.relative_to(root).parts, *filter(None, module.split("."))]
         return FoundClass(root, ".".join(parts), there) if _has_module(root, parts) else None
     # as for `python server.py`, or `python -m src.server`
     for directory in dict.fromkeys((file.path.parent, root)):

@@ -32,55 +32,51 @@ log = structlog.get_logger(__name__)
 
 
 def python_of(repository: Path, interpreters: Path) -> str:
-    """Return the path of the interpreter of a repository, which is made if there is none; empty:
-    this one suffices.
+    """Return the path of the interpreter of a repository, made if necessary; empty: this one
+    suffices.
 
     `interpreters`: the directory in which they are kept. Raises: Unhostable.
     """
     file = next((path for name in FILES if (path := repository / name).is_file()), None)
     if file is None:
         return ""
-    needed = _own_requirements()
+    requirements = _own_requirements()
     identity = [
         __version__,
         str(PACKAGE),
         sys.version,
-        *needed,
+        *requirements,
         file.name,
         file.read_text("utf-8", "replace"),
     ]
-    directory = (
-        interpreters / hashlib.blake2b("\0".join(identity).encode(), digest_size=12).hexdigest()
-    )
+    digest = hashlib.blake2b("\0".join(identity).encode(), digest_size=12).hexdigest()
+    directory = interpreters / digest
     if not directory.exists():
-        _make(directory, file, needed)
+        _make(directory, file, requirements)
     return str(directory / "bin" / "python")
 
 
 def _own_requirements() -> list[str]:
     """Return what the package `orsweb-author` requires."""
-    if (project := PACKAGE.parent / "author" / "pyproject.toml").is_file():  # a checkout
-        listed: list[str] = tomllib.loads(project.read_text(encoding="utf-8"))["project"][
-            "dependencies"
-        ]
-        return listed
+    if (file := PACKAGE.parent / "author" / "pyproject.toml").is_file():  # a checkout
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+        dependencies: list[str] = project["dependencies"]
+        return dependencies
     try:
         return requires("orsweb-author") or []
     except PackageNotFoundError:
         return []
 
 
-def _make(directory: Path, file: Path, needed: list[str]) -> None:
-    """Make the environment aside, so that one whose installation fails or is killed is never
-    used."""
+def _make(directory: Path, file: Path, requirements: list[str]) -> None:
+    """Make the environment aside, so that an incomplete one is never used."""
     uv = shutil.which(
         "uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     )
     if uv is None:
         raise Unhostable(
             f"{file} needs packages, and there is no uv to install them; install uv, or name an "
-            "interpreter that has "
-            f"them as {file.parent}@/path/to/python."
+            f"interpreter that has them as {file.parent}@/path/to/python."
         )
     log.info("packages of a repository are installed", file=str(file))
     directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +89,7 @@ def _make(directory: Path, file: Path, needed: list[str]) -> None:
             aside,
         )
         python = str(aside / "bin" / "python")
-        _run(file, [uv, "pip", "install", "--quiet"], python, "-r", str(file), *needed)
+        _run(file, [uv, "pip", "install", "--quiet"], python, "-r", str(file), *requirements)
         (packages,) = (aside / "lib").glob("python3*/site-packages")
         (packages / "environments").symlink_to(PACKAGE)
         aside.rename(directory)
@@ -109,7 +105,7 @@ def _make(directory: Path, file: Path, needed: list[str]) -> None:
 def _run(file: Path, command: list[str], python: str, *arguments: str | Path) -> None:
     """Run uv in the directory of the file, to which its relative paths refer. Raises: Unhostable;
     OSError."""
-    done = subprocess.run(  # nosec B603 # uv, on a file that the operator has named
+    process = subprocess.run(  # nosec B603 # uv, on a file that the operator has named
         [*command, "--python", python, *map(str, arguments)],
         cwd=file.parent,
         env=variables(python),
@@ -117,9 +113,9 @@ def _run(file: Path, command: list[str], python: str, *arguments: str | Path) ->
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    if done.returncode:
-        printed = " ".join(done.stderr.decode("utf-8", "replace").split())
+    if process.returncode:
+        output = " ".join(process.stderr.decode("utf-8", "replace").split())
         raise Unhostable(
             f"{file}: its packages cannot be installed: "
-            f"{printed or f'uv exited with {done.returncode}'}"
+            f"{output or f'uv exited with {process.returncode}'}"
         )

@@ -29,6 +29,7 @@ from environments.hosts.worker_process import WorkerClass, WorkerProcess
 from environments.runtime.host import PlayedInstance, ignore_loss
 from environments.runtime.incident_reports import IncidentReport
 from environments.runtime.limits import Limits, WorkerSettings
+from environments.runtime.usercode import consume_exception
 
 log = structlog.get_logger(__name__)
 
@@ -37,15 +38,13 @@ CHECK_SECONDS = 0.5
 IDLE_SECONDS = 300.0
 """How long a process that is not needed waits for another session."""
 ROOM_SECONDS = 5.0
-"""How long a session waits for the start of another process while it could be played in one that
-runs."""
+"""How long a session waits for another process to start while a running one could play it."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
 MAX_SHARES = 4
-"""Processes among which the calls are shared out that were made again in one, if that has ended
-too."""
+"""Processes among which sessions are divided if the one that they shared has ended too."""
 MAX_FOR_SUSPECTS = 16
-"""Processes that run at once for calls which are made again."""
+"""Most processes at the same time for calls that are made again."""
 RECENT_SECONDS = 10.0
 """How long the end of a process that had sessions delays the start of the next ones."""
 MAX_QUICK_STARTS = 3
@@ -69,16 +68,18 @@ class WorkerLoad:
 
 
 def is_isolated(
-    hosted: HostedEnvironment, settings: WorkerSettings | None
+    environment: HostedEnvironment, settings: WorkerSettings | None
 ) -> TypeGuard[WorkerClass]:
     """Return whether worker processes play an environment. Without `settings`, only what cannot be
     played here."""
-    if isinstance(hosted, DescribedClass):
+    if isinstance(environment, DescribedClass):
         return True
-    if not isinstance(hosted, HostedClass) or settings is None:
+    if not isinstance(environment, HostedClass) or settings is None:
         return False
     are_default = settings.count > 0 or settings.ray is not None
-    return hosted.isolation in ("process", "session") or (are_default and hosted.isolation is None)
+    return environment.isolation in ("process", "session") or (
+        are_default and environment.isolation is None
+    )
 
 
 class WorkerHost:
@@ -90,18 +91,14 @@ class WorkerHost:
 
     def __init__(
         self,
-        hosted: WorkerClass,
+        environment: WorkerClass,
         limits: Limits,
         settings: WorkerSettings,
         launcher: Launcher | None = None,
     ) -> None:
-        self.hosted, self.limits, self._settings, self._launcher = (
-            hosted,
-            limits,
-            settings,
-            launcher or LocalLauncher(),
-        )
-        self.is_alone = hosted.isolation == "session"
+        self.hosted, self.limits, self._settings = environment, limits, settings
+        self._launcher = launcher or LocalLauncher()
+        self.is_alone = environment.isolation == "session"
         """Whether each session has a process of its own."""
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
         self.workers: dict[WorkerProcess, set[WorkerInstance]] = {}
@@ -141,8 +138,9 @@ class WorkerHost:
                 worker = running
                 self.workers[worker].add(instance)
             await worker.start()
-            if self.is_alone and not (self._has_spare() or self._pause()):
-                self._start_spare()
+            if self.is_alone and self._spare() is None and not self._pause():
+                start = asyncio.get_running_loop().create_task(self._new().start())
+                start.add_done_callback(consume_exception)
         except BaseException:
             self.leave(instance, worker)
             raise
@@ -158,56 +156,54 @@ class WorkerHost:
             await asyncio.sleep(max(0.0, self._pause_seconds()))
 
     def _for_all(self) -> list[WorkerProcess]:
-        """Return the processes that new sessions may enter. Further ones, which were for suspects,
-        end with theirs."""
-        open_ones = [one for one in self.workers if one.is_open]
-        return open_ones if self.is_alone else open_ones[: max(1, self._settings.count)]
+        """Return the processes that new sessions may enter. Further ones, started for suspects, end
+        with their sessions."""
+        workers = [worker for worker in self.workers if worker.is_open]
+        return workers if self.is_alone else workers[: max(1, self._settings.count)]
 
     def _for_suspects(self) -> Iterator[WorkerProcess]:
-        return (one for one in self.workers if one.suspects)
+        return (worker for worker in self.workers if worker.suspects)
 
     async def _instead_of(self, worker: WorkerProcess) -> WorkerProcess | None:
-        """Start the process. Return one that runs if there is no room for another now, as on a full
-        cluster of Ray."""
+        """Start the process. Return a running one if there is no room for it, as on a full cluster
+        of Ray."""
         if worker.has_started or self.is_alone:
             return None
         starting = asyncio.get_running_loop().create_task(worker.start())
-        starting.add_done_callback(_retrieve)
+        starting.add_done_callback(consume_exception)
         running = list[WorkerProcess]()
         while not (running or starting.done()):
             await asyncio.wait((starting,), timeout=ROOM_SECONDS)
             if not (worker.suspects and worker.pid):  # else there is room, and it imports its class
-                running = [one for one in self.workers if one.is_open and one.has_started]
+                running = [each for each in self.workers if each.is_open and each.has_started]
         return None if worker.has_started or not running else min(running, key=self._sessions_in)
 
-    async def ask(self, do: str, given: list[Any]) -> Any:
-        """Return the answer to a request that is about no session, asked once more if its process
-        ends meanwhile.
+    async def ask(self, do: str, arguments: list[Any]) -> Any:
+        """Return the answer to a request about no session; repeat it once if its process ends.
 
         Raises: EnvironmentFault.
         """
         try:
-            return await self._ask_any(do, given)
+            return await self._ask_any(do, arguments)
         except EnvironmentFault as fault:
             if fault.kind != WORKER_LOST:
                 raise
-            return await self._ask_any(do, given)
+            return await self._ask_any(do, arguments)
 
-    async def _ask_any(self, do: str, given: list[Any]) -> Any:
+    async def _ask_any(self, do: str, arguments: list[Any]) -> Any:
         await self._pause_before_start()
         worker = self._least_loaded()
         await worker.start()
-        return await worker.ask(do, 0, given)
+        return await worker.ask(do, 0, arguments)
 
     def _least_loaded(self) -> WorkerProcess:
-        open_ones = self._for_all()
-        late = (
-            {one for one in open_ones if one.is_late(ROOM_SECONDS)} if not self.is_alone else set()
-        )
-        free = min(
-            (one for one in open_ones if one not in late), key=self._sessions_in, default=None
-        )
-        has_room = len(open_ones) < max(1, self._settings.count)
+        workers = self._for_all()
+        late: list[WorkerProcess] = []
+        if not self.is_alone:
+            late = [worker for worker in workers if worker.is_late(ROOM_SECONDS)]
+        in_time = [worker for worker in workers if worker not in late]
+        free = min(in_time, key=self._sessions_in, default=None)
+        has_room = len(workers) < max(1, self._settings.count)
         may_start = self.is_alone or (has_room and not late and self._pause_seconds() <= 0)
         if free is None and late:
             return min(late, key=self._sessions_in)
@@ -222,7 +218,9 @@ class WorkerHost:
         again and again would take a core. Sessions that go on to crash meanwhile do not prolong the
         wait.
         """
-        has_room = self._has_spare() if self.is_alone else any(one.is_open for one in self.workers)
+        has_room = self._spare() is not None
+        if not self.is_alone:
+            has_room = any(worker.is_open for worker in self.workers)
         if not has_room:
             await asyncio.sleep(max(0.0, self._pause_seconds()))
 
@@ -231,17 +229,17 @@ class WorkerHost:
         return self._ends[-1] + self._pause() - time.monotonic() if self._ends else 0.0
 
     def _pause(self) -> float:
-        """Return how long after the last end the next start has to wait; 0.0 unless there were many
+        """Return how long after the last end the next start waits; 0.0 unless many ended
         lately."""
-        further = (
-            sum(time.monotonic() - end < RECENT_SECONDS for end in self._ends)
-            - MAX_QUICK_STARTS
-            - 1
-        )
-        return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**further) if further >= 0 else 0.0
+        count = sum(time.monotonic() - end < RECENT_SECONDS for end in self._ends)
+        if count <= MAX_QUICK_STARTS:
+            return 0.0
+        return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (count - MAX_QUICK_STARTS - 1))
 
-    def _has_spare(self) -> bool:
-        return any(one.is_open and not played for one, played in self.workers.items())
+    def _spare(self) -> WorkerProcess | None:
+        """Return a process without sessions that a session may enter."""
+        workers = self.workers.items()
+        return next((each for each, instances in workers if each.is_open and not instances), None)
 
     def _sessions_in(self, worker: WorkerProcess) -> int:
         return len(self.workers[worker])
@@ -256,10 +254,6 @@ class WorkerHost:
         )
         self.workers[worker] = set()
         return worker
-
-    def _start_spare(self) -> None:
-        spare = asyncio.get_running_loop().create_task(self._new().start())
-        spare.add_done_callback(_retrieve)
 
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
@@ -295,8 +289,8 @@ class WorkerHost:
                 self._retire(worker, instance)
 
     def _retire(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
-        """End a process in which a call goes on; at once if one session has it, else when others
-        had time to end."""
+        """End a process in which a call goes on: at once if one session has it, else when the
+        others had time to end."""
         instance.give_up_revival()
         why = "was ended, because a call in it ran on after its time was over"
         if self.is_alone:
@@ -307,8 +301,8 @@ class WorkerHost:
     def _lose(self, worker: WorkerProcess, reason: str) -> None:
         """End the sessions of a process that has ended.
 
-        Those that wait for an answer get its end as that answer, and those that can be revived wait
-        for a request.
+        Those that wait for an answer get its end as the answer; those that can be revived wait for
+        a request.
         """
         instances = self.workers.pop(worker)
         if instances and worker.pid:
@@ -323,7 +317,17 @@ class WorkerHost:
                 sessions=len(instances),
                 reason=reason,
             )
-            self._report(worker)
+            if worker.how and not self._is_closing:  # else it could not be started
+                self.on_death(
+                    IncidentReport(
+                        "lost",
+                        time.time(),
+                        worker.how,
+                        suspects=worker.running,
+                        is_certain=len(worker.running) <= 1,
+                        environment=self.hosted.name,
+                    )
+                )
         if self.hosted.replayable and worker.has_started:
             self._look_for_culprit(worker, instances)
         for instance in instances:
@@ -331,57 +335,35 @@ class WorkerHost:
                 self.on_loss(instance, reason + instance.why_lost)
 
     def _look_for_culprit(self, worker: WorkerProcess, instances: set[WorkerInstance]) -> None:
-        """Assign processes for themselves to the sessions whose calls ran in one that has ended, or
-        give up the last.
+        """Assign other processes to the sessions whose calls ran in one that has ended, or give up
+        the last one.
 
-        At first all get one, because most ends happen once. If that ends too, they are shared out
-        among several, and so on. Those that had not yet come back stay together: one whose call ran
-        is more likely to have ended it.
+        At first all share one, because most ends happen once. If that ends too, they are divided
+        among several, and so on. Those that had not yet come back stay together: a session whose
+        call ran is more likely to have ended it.
         """
-        suspects = [one for one in instances if not one.is_idle and one.can_revive]
+        suspects = [each for each in instances if not each.is_idle and each.can_revive]
         groups = [suspects]
         if worker.suspects and len(instances) == 1:
-            for one in suspects:
-                one.give_up_revival()
+            for suspect in suspects:
+                suspect.give_up_revival()
             return
         if worker.suspects:
             coming = [suspect for suspect in suspects if suspect.is_coming_back]
-            likely = [suspect for suspect in suspects if not suspect.is_coming_back] or coming
-            groups = [likely[share::MAX_SHARES] for share in range(MAX_SHARES)] + [coming] * (
-                likely is not coming
-            )
+            likely = [suspect for suspect in suspects if not suspect.is_coming_back]
+            if not likely:
+                likely, coming = coming, []
+            groups = [likely[share::MAX_SHARES] for share in range(MAX_SHARES)]
+            groups.append(coming)
         for group in filter(None, groups):
-            new = (
-                next(
-                    (one for one, played in self.workers.items() if one.is_open and not played),
-                    None,
-                )
-                or self._new()
-            )
+            new = self._spare() or self._new()
             new.suspects, self.workers[new] = set(group), set(group)
             self._assigned.update(dict.fromkeys(group, new))
 
-    def _report(self, worker: WorkerProcess) -> None:
-        if worker.how and not self._is_closing:  # else it could not be started
-            is_certain = len(worker.running) <= 1
-            self.on_death(
-                IncidentReport(
-                    "lost",
-                    time.time(),
-                    worker.how,
-                    0.0,
-                    worker.running,
-                    is_certain,
-                    environment=self.hosted.name,
-                )
-            )
-
     def load(self) -> WorkerLoad:
         running = [worker for worker in self.workers if worker.pid]
-        sessions, machines = (
-            sum(map(len, self.workers.values())),
-            {worker.machine for worker in running},
-        )
+        sessions = sum(map(len, self.workers.values()))
+        machines = {worker.machine for worker in running}
         lag = max((worker.lag_seconds for worker in running), default=0.0)
         return WorkerLoad(len(running), sessions, self.deaths, len(machines), lag)
 
@@ -394,12 +376,13 @@ class WorkerHost:
             self._end_idle()
 
     def _end_idle(self) -> None:
-        """End processes that have had nothing to do for long, but keep one that is ready for the
-        next session."""
-        ready = [one for one, played in self.workers.items() if one.is_open and not played]
-        busy = [one for one, played in self.workers.items() if one.is_open and played]
-        kept = 0 if busy and not self.is_alone else 1
-        for worker in ready[kept:]:
+        """End processes that have had nothing to do for long, except one if all are without
+        sessions."""
+        workers = [worker for worker in self.workers if worker.is_open]
+        spares = [worker for worker in workers if not self.workers[worker]]
+        # one stays ready for the next session
+        keeps_spare = self.is_alone or len(spares) == len(workers)
+        for worker in spares[keeps_spare:]:
             if worker.is_idle_for(IDLE_SECONDS):
                 worker.kill("was ended, because it was not needed")
 
@@ -409,12 +392,6 @@ class WorkerHost:
         for task in self._looking:
             task.cancel()
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    """Take note of how a start has ended that nobody may wait for."""
-    if not task.cancelled():
-        task.exception()
 
 
 class WorkerTasks:
@@ -462,5 +439,5 @@ class WorkerTasks:
                 raise InvalidIndexRange(start, stop, split)
             yield texts
 
-    async def _ask(self, what: str, *given: Any) -> Any:
-        return await self._workers.ask("tasks", [what, *given])
+    async def _ask(self, what: str, *arguments: Any) -> Any:
+        return await self._workers.ask("tasks", [what, *arguments])

@@ -55,8 +55,7 @@ class WorkerPool(Protocol):
 
 @dataclass(slots=True)
 class _Past:
-    """What a session was asked, in the order of the answers, so that it can be asked again in
-    another process."""
+    """The requests of a session, in the order of the answers, to repeat them in another process."""
 
     construction: tuple[Any, ...]
     is_set_up: bool
@@ -65,24 +64,26 @@ class _Past:
     """Kind of request, its arguments, and its answer; since the snapshot, if there is one."""
     snapshot: str | None = None
     """The newest, in base64."""
-    unsaved: str = ""
+    why_unsaved: str = ""
     """Why the session cannot come back now, although its class saves; completes a sentence."""
     characters: int = 0
     revivals: int = 0
 
-    def keep(self, do: str, given: tuple[Any, ...], answer: Any, *, replayable: bool) -> None:
+    def keep(self, do: str, arguments: tuple[Any, ...], answer: Any, *, replayable: bool) -> None:
         """Add a request and its answer; with a snapshot, replace everything before it."""
         snapshot = answer[-1] if do == "run" else None
         if snapshot and not snapshot[1]:
-            self.snapshot, self.unsaved, self.characters = snapshot[0], "", 0
+            self.snapshot = snapshot[0]
+            self.why_unsaved = ""
+            self.characters = 0
             self.answers.clear()
         elif replayable or do != "run":
-            self.answers.append((do, given, answer))
-            self.characters += len(str(given)) + len(str(answer))
+            self.answers.append((do, arguments, answer))
+            self.characters += len(str(arguments)) + len(str(answer))
         elif answer[5] not in HARMLESS:
             problem = f": {snapshot[1]}" if snapshot else ""
-            self.unsaved = (
-                f"its class is not replayable, and a call of {given[0]!r} is in no "
+            self.why_unsaved = (
+                f"its class is not replayable, and a call of {arguments[0]!r} is in no "
                 f"snapshot{problem}"
             )
 
@@ -115,25 +116,22 @@ class WorkerInstance:
     def can_revive(self) -> bool:
         """Return whether the session can go on in another process if its own ends."""
         past = self._past
-        is_known = past is not None and past.is_set_up and past.revivals < MAX_REVIVALS
-        return is_known and (self._replayable or not past.unsaved)  # type: ignore[union-attr]
+        if past is None or not past.is_set_up or past.revivals >= MAX_REVIVALS:
+            return False
+        return self._replayable or not past.why_unsaved
 
     @property
     def begins_again(self) -> bool:
-        """Return whether the session is created once more, in another process, if its own ends
-        before it is set up."""
+        """Return whether the session is created again in another process if its own ends now."""
         return self._past is not None and not self._past.is_set_up
 
     @property
     def why_lost(self) -> str:
         """Return, as a sentence after a space, why a session whose class saves cannot come back;
         empty if unknown."""
-        past = self._past
-        return (
-            f" The session did not come back, because {past.unsaved}."
-            if past and past.unsaved
-            else ""
-        )
+        if self._past is None or not self._past.why_unsaved:
+            return ""
+        return f" The session did not come back, because {self._past.why_unsaved}."
 
     @property
     def _replayable(self) -> bool:
@@ -147,15 +145,15 @@ class WorkerInstance:
 
         Raises: EnvironmentFault, InvalidRequest.
         """
-        given = (spec, secrets, toolset)
-        needs_setup = await self._begun(lambda _: self._construct(given))
+        arguments = (spec, secrets, toolset)
+        needs_setup = await self._begun(lambda _: self._construct(arguments))
         if self._workers.hosted.comes_back:
-            self._past = _Past(given, not needs_setup, needs_setup)
+            self._past = _Past(arguments, not needs_setup, needs_setup)
         return needs_setup
 
-    async def _construct(self, given: tuple[Any, ...]) -> bool:
+    async def _construct(self, arguments: tuple[Any, ...]) -> bool:
         self._worker = await self._workers.enter(self)
-        return bool(await self._ask("construct", *given, what="the constructor"))
+        return bool(await self._ask("construct", *arguments, what="the constructor"))
 
     async def _set_up(self, is_again: bool) -> None:
         if is_again and self._past is not None:
@@ -163,16 +161,18 @@ class WorkerInstance:
         await self._ask("set_up", what="setup")
 
     async def _begun(self, begin: Callable[[bool], Awaitable[T]]) -> T:
-        """Return what `begin` returns, which gets whether it is called again because the process
+        """Return what `begin` returns. Its argument: whether it is called again because the process
         ended."""
-        beginning, beginnings = 1, MAX_BEGINNINGS if self._workers.hosted.comes_back else 1
+        attempts_left = MAX_BEGINNINGS if self._workers.hosted.comes_back else 1
+        is_again = False
         while True:
+            attempts_left -= 1
             try:
-                return await begin(beginning > 1)
+                return await begin(is_again)
             except EnvironmentFault as fault:
-                if fault.kind != WORKER_LOST or beginning == beginnings:
+                if fault.kind != WORKER_LOST or not attempts_left:
                     raise
-            beginning += 1
+            is_again = True
 
     async def set_up(self) -> None:
         """Run the author's setup. If the process ends, a class whose sessions come back begins
@@ -225,13 +225,8 @@ class WorkerInstance:
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
         """Return JSON `{"scores": [...]}` with one score for each candidate. Raises:
         EnvironmentFault."""
-        return str(
-            await self._answer(
-                "score",
-                [candidate.model_dump() for candidate in candidates],
-                what="the group score",
-            )
-        )
+        values = [candidate.model_dump() for candidate in candidates]
+        return str(await self._answer("score", values, what="the group score"))
 
     async def close(self) -> None:
         """Tear the instance down. Raises: EnvironmentFault."""
@@ -253,7 +248,7 @@ class WorkerInstance:
 
     # --- requests and revival ---------------------------------------------------------------------
 
-    async def _answer(self, do: str, *given: Any, what: str) -> Any:
+    async def _answer(self, do: str, *arguments: Any, what: str) -> Any:
         """Return the answer to a request, which is made again if the process ends before it
         answers.
 
@@ -263,14 +258,14 @@ class WorkerInstance:
             await self._settle_end()
             await self._come_back()
             try:
-                answer = await self._ask(do, *given, what=what)
+                answer = await self._ask(do, *arguments, what=what)
             except EnvironmentFault as fault:
                 if fault.kind != WORKER_LOST or not self.can_revive:
                     raise
                 # it fails, and the session goes on without it
                 if do == "run" and not self._replayable:
                     return packed(faulted(fault))
-                answer = await self._ask_again(do, *given, what=what)
+                answer = await self._ask_again(do, *arguments, what=what)
         except EnvironmentFault as fault:
             if fault.kind == WORKER_LOST:
                 if self.why_lost:
@@ -281,19 +276,22 @@ class WorkerInstance:
         finally:
             if self._worker is not None:
                 self._worker.suspects.discard(self)
-        self._keep(do, given, answer)
+        if (past := self._past) is not None and do != "score":
+            past.keep(do, arguments, answer, replayable=self._replayable)
+            if past.characters > MAX_PAST_CHARACTERS:
+                self._past = None
         return answer
 
-    async def _ask_again(self, do: str, *given: Any, what: str) -> Any:
-        """Return the answer to a request during which the process has ended, perhaps because of
-        another session's.
+    async def _ask_again(self, do: str, *arguments: Any, what: str) -> Any:
+        """Return the answer to a request during which the process ended, perhaps because of another
+        session.
 
-        That of a replayable class is made again until its process ends that nobody else was in.
+        That of a replayable class is repeated until a process ends that only it was in.
         """
         while True:
             await self._come_back()
             try:
-                return await self._ask(do, *given, what=what)
+                return await self._ask(do, *arguments, what=what)
             except EnvironmentFault as fault:
                 if fault.kind != WORKER_LOST or not (self._replayable and self.can_revive):
                     raise
@@ -307,24 +305,17 @@ class WorkerInstance:
             finally:
                 self.requests -= 1
 
-    async def _ask(self, do: str, *given: Any, what: str) -> Any:
+    async def _ask(self, do: str, *arguments: Any, what: str) -> Any:
         assert self._worker is not None, "construct comes first"
         self.requests += 1
         try:
-            return await self._worker.ask(do, self._number, given, what)
+            return await self._worker.ask(do, self._number, arguments, what)
         finally:
             self.requests -= 1
 
-    def _keep(self, do: str, given: tuple[Any, ...], answer: Any) -> None:
-        if self._past is None or do == "score":
-            return
-        self._past.keep(do, given, answer, replayable=self._replayable)
-        if self._past.characters > MAX_PAST_CHARACTERS:
-            self._past = None
-
     async def _come_back(self) -> None:
-        """Play the past again in another process if the session's has ended, once for all requests
-        that wait for it.
+        """Play the past again in another process if the session's has ended; once for all waiting
+        requests.
 
         Raises: EnvironmentFault, whose text says why the session did not come back.
         """
@@ -345,8 +336,8 @@ class WorkerInstance:
         return self._worker is not None and bool(self._worker.lost) and self.can_revive
 
     async def _replay(self) -> None:
-        past, lost = self._past, self._worker
-        if past is None or lost is None:
+        past, old_worker = self._past, self._worker
+        if past is None or old_worker is None:
             self._reviving = None
             raise EnvironmentFault(WORKER_LOST, "The session was closed.")
         past.revivals += 1
@@ -364,11 +355,11 @@ class WorkerInstance:
                 await worker.ask("set_up", self._number, (), "a revival")
             if past.snapshot is not None:
                 await worker.ask("restore", self._number, (past.snapshot,), "a revival")
-            for place, (do, given, _) in enumerate(past.answers):
-                now = await worker.ask(do, self._number, given, "a revival")
+            for place, (do, arguments, _) in enumerate(past.answers):
+                now = await worker.ask(do, self._number, arguments, "a revival")
                 if reason := self._difference(past, place, now):
                     text = f"The session did not come back, because {reason}."
-                    raise EnvironmentFault(WORKER_LOST, f"{lost.lost} {text}")
+                    raise EnvironmentFault(WORKER_LOST, f"{old_worker.lost} {text}")
         finally:
             self.requests -= 1
             self._reviving = None
@@ -379,22 +370,16 @@ class WorkerInstance:
         )
 
     def _difference(self, past: _Past, place: int, now: Any) -> str:
-        """Return what the answer `now` shows about a session that is not as it was; empty if it may
-        be."""
-        do, given, answer = past.answers[place]
-        if do == "run" and _observed(now) != _observed(answer):
+        """Return how the answer `now` differs from the one at `place`; empty if it may be the
+        same."""
+        do, arguments, answer = past.answers[place]
+        # what an agent sees: status, output, reward, end of the episode, error and reason
+        if do == "run" and now[:6] != answer[:6]:
+            if past.snapshot is not None:
+                return f"a call of {arguments[0]!r} had another outcome"
             step = sum(kind == "run" for kind, _, _ in past.answers[:place])
-            name = (
-                f"step {step} ({given[0]!r})"
-                if past.snapshot is None
-                else f"a call of {given[0]!r}"
-            )
-            return f"{name} had another outcome"
+            return f"step {step} ({arguments[0]!r}) had another outcome"
         is_new = not self._replayable and past.snapshot is None
-        return "its prompt was another one" if is_new and do in _PROMPTS and now != answer else ""
-
-
-def _observed(outcome: list[Any]) -> list[Any]:
-    """Return what an agent sees of an outcome: status, output, reward, end of the episode, error
-    and reason."""
-    return outcome[:6]
+        if is_new and do in _PROMPTS and now != answer:
+            return "its prompt was another one"
+        return ""

@@ -19,9 +19,8 @@ HEADER_SECONDS = 10.0
 MAX_HEADER_BYTES = 200
 
 
-class Expected:
-    """The two connections of one process that was asked to connect: for messages, and for what it
-    prints.
+class WorkerConnections:
+    """The two connections of one process on another machine: for messages, and for its output.
 
     Keep this object as long as the process: connections are closed with the last reference to their
     writers.
@@ -64,7 +63,7 @@ class WorkerListener:
     loop."""
 
     def __init__(self) -> None:
-        self._expected: dict[str, Expected] = {}
+        self._connections: dict[str, WorkerConnections] = {}
         self._server: asyncio.Server | None = None
 
     async def open(self, address: str) -> tuple[str, int]:
@@ -77,14 +76,14 @@ class WorkerListener:
         return host, port
 
     @contextlib.contextmanager
-    def expecting(self, pipe: MessagePipe) -> Iterator[Expected]:
+    def expecting(self, pipe: MessagePipe) -> Iterator[WorkerConnections]:
         """Let one process in while the block runs, and connect it to `pipe`."""
-        expected = Expected(pipe)
-        self._expected[expected.token] = expected
+        connections = WorkerConnections(pipe)
+        self._connections[connections.token] = connections
         try:
-            yield expected
+            yield connections
         finally:
-            del self._expected[expected.token]
+            del self._connections[connections.token]
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Hand a connection to the process that expects it, or close it."""
@@ -92,14 +91,11 @@ class WorkerListener:
             async with asyncio.timeout(HEADER_SECONDS):
                 header = await reader.readline()
             purpose, _, token = header.decode("ascii").strip().partition(" ")
-        except (
-            TimeoutError,
-            ValueError,
-            OSError,
-        ):  # ValueError: a longer line, or one that is not ASCII
+        # ValueError: a longer line, or one that is not ASCII
+        except (TimeoutError, ValueError, OSError):
             purpose = token = ""  # nosec B105 # nobody expects it
-        expected = self._expected.get(token)
-        if expected is None or not expected.take(purpose, reader, writer):
+        connections = self._connections.get(token)
+        if connections is None or not connections.take(purpose, reader, writer):
             log.warning(
                 "refused a connection to the port of worker processes",
                 of=writer.get_extra_info("peername"),

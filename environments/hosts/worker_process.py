@@ -25,8 +25,7 @@ from environments.sandbox.fair_turns import KEY
 log = structlog.get_logger(__name__)
 
 SILENCE_SECONDS = 2.0
-"""How much longer than a tool call may take a worker may leave pings unanswered before it is
-ended."""
+"""Time beyond the limit of a tool call for which a worker may leave pings unanswered."""
 LAST_WORDS_SECONDS = 0.5
 """How long the rest of a worker's output is read after its end."""
 
@@ -51,13 +50,13 @@ class WorkerProcess:
 
     def __init__(
         self,
-        hosted: WorkerClass,
+        environment: WorkerClass,
         limits: Limits,
         settings: WorkerSettings,
         launcher: Launcher,
         on_end: Callable[[str], None],
     ) -> None:
-        self._hosted, self._limits, self._settings = hosted, limits, settings
+        self._hosted, self._limits, self._settings = environment, limits, settings
         self._launcher, self._on_end = launcher, on_end
         self.is_held = False
         """Whether code runs in it that was given up."""
@@ -118,11 +117,10 @@ class WorkerProcess:
 
     @property
     def lag_seconds(self) -> float:
-        """Time that its answer to a ping took, or takes, while it has a call; code that holds it up
-        delays that."""
-        return (
-            self._lag if self._pinged is None else max(self._lag, time.monotonic() - self._pinged)
-        )
+        """Time that its answer to a ping took, or takes, while it has a call."""
+        if self._pinged is None:
+            return self._lag
+        return max(self._lag, time.monotonic() - self._pinged)
 
     def is_idle_for(self, seconds: float) -> bool:
         """Return whether it has been asked nothing for `seconds`, and is asked nothing now."""
@@ -135,8 +133,7 @@ class WorkerProcess:
         await asyncio.shield(self._starting)
 
     async def settle_end(self) -> None:
-        """Wait, if the process is being ended or its connection is over, until it is known how it
-        ended."""
+        """Wait until the end of the process is known, if it is being ended or disconnected."""
         if (self._why_killed or self._pipe.ended.is_set()) and self._watching is not None:
             await asyncio.shield(self._watching)
 
@@ -154,20 +151,25 @@ class WorkerProcess:
             raise EnvironmentFault(WORKER_LOST, self.lost) from None
         self.pid = self._process.pid
         self._watching = asyncio.get_running_loop().create_task(self._watch(self._process))
-        hosted = self._hosted
-        limits = (
-            self._settings.memory_bytes,
-            self._settings.cpu_seconds,
-            self._settings.import_seconds,
-        )
-        seconds = WALL_TIMES * self._settings.import_seconds
-        given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), *limits]
+        environment = self._hosted
+        settings = self._settings
+        seconds = WALL_TIMES * settings.import_seconds
+        arguments = [
+            f"{environment.name}={environment.origin}",
+            dataclasses.asdict(self._limits),
+            settings.memory_bytes,
+            settings.cpu_seconds,
+            settings.import_seconds,
+        ]
         try:
             async with asyncio.timeout(seconds):
-                await self.ask("load", 0, given)
+                await self.ask("load", 0, arguments)
         except TimeoutError:
-            self.kill(f"was ended, because it had not imported {hosted.origin} after {seconds:g} s")
-            raise self._fault(f"did not start within {seconds:g} s") from None
+            self.kill(
+                f"was ended, because it had not imported {environment.origin} after {seconds:g} s"
+            )
+            text = self._sentence(f"did not start within {seconds:g} s")
+            raise EnvironmentFault(WORKER_LOST, text) from None
         except EnvironmentFault:  # the next session tries again in another one
             self.kill("was ended, because it could not import its class")
             raise
@@ -219,14 +221,11 @@ class WorkerProcess:
         machine = f" on {self.machine}" if self.machine else ""
         return f"The worker process of {self._hosted.name!r} (pid {self.pid}{machine}) {what}."
 
-    def _fault(self, what: str) -> EnvironmentFault:
-        return EnvironmentFault(WORKER_LOST, self._sentence(what))
-
     # --- requests ---------------------------------------------------------------------------------
 
-    async def ask(self, do: str, of: int, given: Sequence[Any] = (), what: str = "") -> Any:
-        """Return the answer to one request about the instance `of`. `what` names it in the reason
-        of an end.
+    async def ask(self, do: str, of: int, arguments: Sequence[Any] = (), what: str = "") -> Any:
+        """Return the answer to a request about the instance `of`. `what`: its name in the reason of
+        an end.
 
         Raises: EnvironmentFault, also when the process ends first; InvalidRequest.
         """
@@ -237,7 +236,7 @@ class WorkerProcess:
         self._requests[number] = _Request(future, do, what or do, CURRENT.get())
         if do != "ping":
             self.last_asked = time.monotonic()
-        self._pipe.send({"id": number, "do": do, "of": of, "with": given, "key": KEY.get()})
+        self._pipe.send({"id": number, "do": do, "of": of, "with": arguments, "key": KEY.get()})
         try:
             return await future
         except asyncio.CancelledError:
@@ -261,10 +260,9 @@ class WorkerProcess:
             request.future.cancel()
 
     def check_heard(self) -> None:
-        """End the process if it has not answered for longer than a tool call may take; ask it for a
-        sign of life."""
-        asked = {request.do for request in self._requests.values()}
-        if not asked & {"run", "close"}:
+        """Ping the process; end it if it has not answered for longer than a tool call may take."""
+        methods = {request.do for request in self._requests.values()}
+        if not methods & {"run", "close"}:
             # it is not watched, so that nothing has to be heard
             self._last_heard = time.monotonic()
             self._lag = 0.0
@@ -275,7 +273,7 @@ class WorkerProcess:
                 f"was ended, because it did not respond for {silence:.1f} s "
                 f"(ORSWEB_TOOL_TIMEOUT={limit:g})"
             )
-        elif "ping" not in asked:
+        elif "ping" not in methods:
             self._pinging = asyncio.get_running_loop().create_task(self._ping())
 
     async def _ping(self) -> None:

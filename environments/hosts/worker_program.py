@@ -71,8 +71,7 @@ class WorkerProgram:
         self._pool = ThreadPool()
         self.main_thread: MainThread = SimpleQueue()
         self.gives_main_thread = asyncio.Event()
-        """Set when a session is to get the main thread, so that this loop has to run in another
-        one."""
+        """Set when a session gets the main thread, so that this loop has to run in another one."""
         self._limits = Limits()
         self._cpu_seconds = 0
         self._host: LocalHost | None = None
@@ -83,8 +82,9 @@ class WorkerProgram:
 
     def _take(self, message: Message) -> None:
         if "cancel" in message:
-            if (found := self._tasks.get(message["cancel"])) is not None:
-                found[1].cancel()
+            _, task = self._tasks.get(message["cancel"], (0, None))
+            if task is not None:
+                task.cancel()
             return
         if self._cpu_seconds and message["do"] != "ping":
             limit_cpu_time(self._cpu_seconds)
@@ -110,30 +110,30 @@ class WorkerProgram:
         answer["held"] = self._pool.is_held(self._limits.close_wait_seconds)
         self.pipe.send(answer)
 
-    async def _do(self, what: str, number: int, given: list[Any]) -> Any:
+    async def _do(self, what: str, number: int, arguments: list[Any]) -> Any:
         match what:
             case "load":
-                return self._load(*given)
+                return self._load(*arguments)
             case "ping":
                 return None
             case "construct":
                 assert self._host is not None
                 instance = self._instances[number] = self._host.instance(self._name)
-                return await instance.construct(*given)
+                return await instance.construct(*arguments)
             case "tasks":
                 assert self._host is not None
-                return await _tasks(self._host.tasks(self._name), *given)
+                return await _tasks(self._host.tasks(self._name), *arguments)
             case "close":
                 return await self._close(number)
             case "run":
-                return packed(await self._instances[number].run(*given))
+                return packed(await self._instances[number].run(*arguments))
             case "restore":
-                return await self._instances[number].restore(b64decode(given[0]))
+                return await self._instances[number].restore(b64decode(arguments[0]))
             case "score":
                 return await self._instances[number].score(
-                    [GroupCandidate.model_validate(one) for one in given[0]]
+                    [GroupCandidate.model_validate(candidate) for candidate in arguments[0]]
                 )
-        return await getattr(self._instances[number], what)(*given)
+        return await getattr(self._instances[number], what)(*arguments)
 
     def _load(
         self,
@@ -148,12 +148,10 @@ class WorkerProgram:
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         self._limits = Limits(**limits)
         with limited_import(import_seconds, ADVICE):
-            hosted = load_class(specification)
-        self._host, self._name = (
-            self.host(Registry([hosted]), self._pool, self._limits),
-            hosted.name,
-        )
-        if hosted.isolation == "session" and hosted.own_thread:
+            hosted_class = load_class(specification)
+        self._host = self.host(Registry([hosted_class]), self._pool, self._limits)
+        self._name = hosted_class.name
+        if hosted_class.isolation == "session" and hosted_class.own_thread:
             self._pool.main = self.main_thread
             self.gives_main_thread.set()
 
@@ -171,81 +169,66 @@ class WorkerProgram:
 def limit_cpu_time(seconds: int) -> None:
     """Let the kernel end this process once it has taken `seconds` more of CPU time, all threads
     together."""
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = math.ceil(time.process_time()) + seconds
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (soft if most == resource.RLIM_INFINITY else min(soft, most), most)
-    )
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
-async def _tasks(tasks: ClassTasks, what: str, *given: Any) -> Any:
-    """Return what the server asks about tasks; None if the class lists none, or has none at these
-    indexes."""
+async def _tasks(tasks: ClassTasks, what: str, *arguments: Any) -> Any:
+    """Return the answer to a request about tasks; None if the class has no such tasks."""
     try:
         match what:
             case "listing":
-                return await tasks.listing(*given)
+                return await tasks.listing(*arguments)
             case "count":
-                return await tasks.count(*given)
+                return await tasks.count(*arguments)
             case "get":
-                return await tasks.get(*given)
-        return [text async for chunk in tasks.range(*given) for text in chunk]
+                return await tasks.get(*arguments)
+        return [text async for chunk in tasks.range(*arguments) for text in chunk]
     except (NotImplementedError, InvalidIndex, InvalidIndexRange):
         return None
 
 
-def _describe(specification: str, import_seconds: float) -> str:
-    """Return, as JSON, the description of a class, or why it cannot be served, for
+def _print_description(specification: str, import_seconds: float) -> None:
+    """Print, as JSON, the description of a class, or why it cannot be served, for
     `interpreter.py`."""
     answer: dict[str, Any] = {"version": __version__}
-    try:
-        with limited_import(import_seconds, ADVICE), refusing_servers():
-            hosted = load_class(specification)
-        note_revisions([hosted], __version__)
-        answer["description"] = describe(hosted).model_dump(mode="json")
-    except Unhostable as problem:
-        answer["unhostable"] = str(problem)
-        print(author_traceback(problem.__cause__), file=sys.stderr)
-    return json.dumps(answer, default=str)
-
-
-def _print_description(specification: str, import_seconds: float) -> None:
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
         # the author's module may print while it is imported
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        answers.write(_describe(specification, import_seconds))
+        try:
+            with limited_import(import_seconds, ADVICE), refusing_servers():
+                hosted_class = load_class(specification)
+            note_revisions([hosted_class], __version__)
+            answer["description"] = describe(hosted_class).model_dump(mode="json")
+        except Unhostable as problem:
+            answer["unhostable"] = str(problem)
+            print(author_traceback(problem.__cause__), file=sys.stderr)
+        output.write(json.dumps(answer, default=str))
 
 
-async def _connected(connection: socket.socket, kind: type[WorkerProgram]) -> WorkerProgram:
+async def _serve(connection: socket.socket, kind: type[WorkerProgram]) -> WorkerProgram:
+    """Answer the server until its end of the socket is closed, or the main thread is needed."""
     program = kind()
     loop = asyncio.get_running_loop()
-    connect = (
-        loop.create_unix_connection
-        if connection.family == socket.AF_UNIX
-        else loop.create_connection
-    )
+    is_local = connection.family == socket.AF_UNIX
+    connect = loop.create_unix_connection if is_local else loop.create_connection
     await connect(lambda: program.pipe, sock=connection)
+    events = (program.pipe.ended, program.gives_main_thread)
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     return program
-
-
-async def _serve(program: WorkerProgram) -> None:
-    """Answer the server until its end of the socket is closed, or the main thread is needed."""
-    waiting = [
-        asyncio.create_task(event.wait())
-        for event in (program.pipe.ended, program.gives_main_thread)
-    ]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _run(connection: socket.socket, kind: type[WorkerProgram]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        program = runner.run(_connected(connection, kind))
-        runner.run(_serve(program))
+        program = runner.run(_serve(connection, kind))
         if program.gives_main_thread.is_set():
-            serving = threading.Thread(
+            threading.Thread(
                 target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True
-            )
-            serving.start()
+            ).start()
             while True:
                 program.main_thread.get()()
 

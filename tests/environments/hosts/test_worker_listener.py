@@ -19,7 +19,7 @@ from environments.hosts.node_launcher import NodeLauncher
 from environments.hosts.process_launcher import how_it_ended
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
-from environments.hosts.worker_listener import Expected, WorkerListener
+from environments.hosts.worker_listener import WorkerConnections, WorkerListener
 from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
 from tests.rows import each
@@ -36,7 +36,11 @@ class FarProcess:
     machine = HERE
 
     def __init__(
-        self, node: NodeLauncher, pid: int, connections: Expected, output: asyncio.StreamReader
+        self,
+        node: NodeLauncher,
+        pid: int,
+        connections: WorkerConnections,
+        output: asyncio.StreamReader,
     ) -> None:
         self._node, self.pid, self._connections, self.output = node, pid, connections, output
 
