@@ -19,6 +19,7 @@ from episodes.api.serializers import (
     page_serializer,
 )
 from episodes.browsing.episode_list import EpisodeListQuery
+from episodes.filtering.columns import with_columns
 from episodes.models import Episode
 from episodes.visibility import is_blind_to, sentence
 
@@ -76,12 +77,11 @@ def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
     Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it
     blind.
     """
-    rows = (
-        Episode.objects.select_related(*related)
-        if related
-        else Episode.objects.only("pk", "status", "environment_id")
-    )
-    episode = rows.seen_by(reader.viewer).filter(pk=pk).first()
+    rows = Episode.objects.seen_by(reader.viewer).filter(pk=pk)
+    if related:
+        episode = with_columns(rows.select_related(*related)).first()
+    else:
+        episode = rows.only("pk", "status", "environment_id").first()
     if episode is None:
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")

@@ -7,6 +7,7 @@ number. Addresses are absolute, because other programs store them.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from environments import conf
 from environments.scoring.returns import RETURNS
 from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.exact_json import Exact
+from episodes.filtering.columns import EPISODE_COLUMNS, EpisodeColumn
 from episodes.models import Episode
 from episodes.models.privacy import own_records
 from episodes.runs.description import (
@@ -289,7 +291,7 @@ class PlaySerializer(s.Serializer[Any]):
     )
 
 
-class EpisodeSerializer(s.Serializer[Any]):
+class _EpisodeBeginning(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/episodes/{}")
     html_url = LinkField("/episodes/{}/")
@@ -323,19 +325,33 @@ class EpisodeSerializer(s.Serializer[Any]):
         "out"
     )
     returns = ReturnsSerializer()
-    steps = s.IntegerField(
-        source="steps_count", help_text="Tool calls that ran; 0 while the episode runs"
-    )
-    failed = s.IntegerField(
-        source="failed_count", help_text="Tool calls that ran and failed; 0 while the episode runs"
-    )
-    refused = s.IntegerField(
-        source="refused_count",
-        help_text="Tool calls that were refused and did not run; 0 while the episode runs",
-    )
-    created = moment()
-    ended = moment(allow_null=True)
-    duration_seconds = s.FloatField(allow_null=True, help_text="From ready to the last response")
+
+
+_COLUMN_FIELDS: dict[type, Any] = {
+    int: s.IntegerField,
+    float: s.FloatField,
+    str: s.CharField,
+    datetime: moment,
+}
+
+
+def _field_of(column: EpisodeColumn) -> s.Field[Any, Any, Any, Any]:
+    options: dict[str, Any] = {"help_text": column.text} if column.text else {}
+    if column.attribute != column.name:  # DRF refuses a source that the name already says
+        options["source"] = column.attribute
+    if column.is_optional:
+        options["allow_null"] = True
+    return _COLUMN_FIELDS[column.kind](**options)  # type: ignore[no-any-return]
+
+
+_EpisodeColumns: Any = type(
+    "_EpisodeColumns",
+    (s.Serializer,),
+    {column.name: _field_of(column) for column in EPISODE_COLUMNS},
+)
+
+
+class EpisodeSerializer(_EpisodeBeginning, _EpisodeColumns):  # type: ignore[misc]  # made of the columns
     end_number = s.IntegerField(
         allow_null=True,
         help_text="Number of the ending; rises by one with every ending on this server",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from django.db.models import QuerySet
 from django.db.models.functions import Left
@@ -32,6 +32,7 @@ from episodes.browsing.episode_keys import (
     read,
 )
 from episodes.browsing.running_episodes import SoFar, so_far
+from episodes.filtering.columns import cells_of, with_columns
 from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
@@ -72,6 +73,11 @@ class EpisodeRow:
     """Where the transcript has what the filter searches for, if that was found."""
     labels: Sequence[str | None] = ()
     """Values of the labels of the query; None where the episode lacks one."""
+
+    @property
+    def cells(self) -> list[tuple[str, Any]]:
+        """Names and values of the columns that the list shows behind its own."""
+        return cells_of(self.episode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +266,10 @@ class EpisodeListQuery:
 def for_rows(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     """Return `episodes` with what a row needs. `head` is the start of the task's spec, which may
     have megabytes."""
-    related = episodes.select_related(
+    related = with_columns(episodes).select_related(
         "environment", "split", "task", "run", "play__guest__invite__study"
-    ).annotate(head=Left("task__spec", MAX_READ_CHARACTERS))
+    )
+    related = related.annotate(head=Left("task__spec", MAX_READ_CHARACTERS))
     return related.defer(
         "task__spec", "task__folded", "environment__description", "environment__card", "labels"
     )

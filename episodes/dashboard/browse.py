@@ -19,6 +19,7 @@ from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
+from episodes.browsing.episode_keys import SORTS
 from episodes.browsing.episode_list import (
     EpisodeList,
     EpisodeListQuery,
@@ -26,6 +27,7 @@ from episodes.browsing.episode_list import (
     summary_of,
 )
 from episodes.dashboard.shared_parts import shared_part
+from episodes.filtering.columns import headings
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, name_tasks, people, runs, studies
@@ -33,25 +35,32 @@ from episodes.models import Episode, Run, SavedView
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
 
-COLUMNS = {
-    "ending": "Ending", "environment": "Environment", "task": "Task", "player": "Player", "run": "Run",
-    "return": "Return", "steps": "Steps", "duration": "Duration", "time": "Started",
-}  # fmt: skip
-"""Heading by column name, in the order of the table."""
-SORTABLE = ("return", "steps", "duration", "time")
-"""Columns by which the table can be sorted, as `sort` names them. They are aligned right."""
+HEADINGS = {
+    "ending": "Ending",
+    "environment": "Environment",
+    "task": "Task",
+    "player": "Player",
+    "run": "Run",
+    "return": "Return",
+    "steps": "Steps",
+    "duration": "Duration",
+    "time": "Started",
+}
+"""Headings of the columns whose cells browse_table.html writes, by name. Those of EPISODE_COLUMNS
+that have a heading follow them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnHead:
     name: str
     label: str
-    is_right: bool
     query: str
     """Query string that sorts by this column, or reverses the order; empty if the column is not
     sortable."""
     direction: str
     """`descending` or `ascending` if the page is sorted by this column, else empty."""
+    is_right: bool
+    """Whether its cells are aligned right, as numbers are."""
 
 
 @require_safe
@@ -74,13 +83,13 @@ def episodes(request: HttpRequest) -> HttpResponse:
 def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
     """Return the template variables of the table."""
     name_tasks(row.episode for row in page.rows)
-    order = {"sort": query.sort, "columns": ",".join(query.labels)}
+    order, heads = {"sort": query.sort, "columns": ",".join(query.labels)}, _heads(query)
     return {
         "asked": query.filter,
         "page": page,
-        "heads": _heads(query),
+        "heads": heads,
         "columns": query.labels,
-        "width": 1 + len(COLUMNS) + len(query.labels),
+        "width": 1 + len(heads) + len(query.labels),
         "total": str(query.match_count(page)),
         "seal_note": _seal_note(page.named, query.filter.viewer),
         "next": query.to_query(after=page.next) if page.next else "",
@@ -95,14 +104,14 @@ def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
 def _heads(query: EpisodeListQuery) -> list[ColumnHead]:
     sort = query.sort or "-time"
     heads = []
-    for name, label in COLUMNS.items():
+    further = headings()
+    for name, label in (HEADINGS | further).items():
         direction = ""
         if sort.removeprefix("-") == name:
             direction = "descending" if sort.startswith("-") else "ascending"
-        is_sortable = name in SORTABLE
         order = name if direction == "descending" else f"-{name}"
-        link = query.to_query(sort=order) if is_sortable else ""
-        heads.append(ColumnHead(name, label, is_sortable, link, direction))
+        link = query.to_query(sort=order) if name in SORTS else ""
+        heads.append(ColumnHead(name, label, link, direction, name in SORTS or name in further))
     return heads
 
 

@@ -19,6 +19,7 @@ from environments.scoring.definition import (
 )
 from environments.scoring.returns import RETURNS
 from episodes.analytics.components import names_of
+from episodes.filtering.columns import further_columns
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout
 from episodes.rollups.components import late_components
 from episodes.transfer.export_source import EpisodeFacts, Recorded
@@ -149,12 +150,17 @@ class EpisodeTable:
     needs_steps = False
 
     def __init__(self, episodes: QuerySet[Episode]) -> None:
-        self._names = _components_among(episodes)
+        self._names, self._further = _components_among(episodes), further_columns(_COLUMNS)
         self._waiting: list[EpisodeFacts] = []
 
     def start(self) -> str:
         return csv_line(
-            [*_COLUMNS, *_ROLLOUT_COLUMNS, *(f"component:{name}" for name in self._names)]
+            [
+                *_COLUMNS,
+                *(column.name for column in self._further),
+                *_ROLLOUT_COLUMNS,
+                *(f"component:{name}" for name in self._names),
+            ]
         )
 
     def write(self, episode: Recorded) -> Iterator[str]:
@@ -166,11 +172,17 @@ class EpisodeTable:
         """Return the lines of the episodes whose components were not read yet."""
         waiting, self._waiting = self._waiting, []
         found = _components_of(waiting) if self._names else {}
+        further = dict[int, list[Any]]()
+        if self._further:  # EpisodeFacts does not have them
+            rows = Episode.objects.filter(pk__in=[facts.id for facts in waiting])
+            sources = [column.source for column in self._further]
+            further = {pk: values for pk, *values in rows.values_list("pk", *sources)}
         rollouts = rollouts_of_episodes(facts.id for facts in waiting)
         return "".join(
             csv_line(
                 [
                     *_values(facts),
+                    *further.get(facts.id, ()),
                     *_reported(rollouts.get(facts.id)),
                     *(found.get((facts.id, name)) for name in self._names),
                 ]

@@ -11,6 +11,8 @@ const browse = document.querySelector("[data-browse]");
 const preview = document.getElementById("preview");
 const bar = document.querySelector("[data-selection]");
 const form = document.querySelector("[data-filters]");
+const hiding = new CSSStyleSheet();
+document.adoptedStyleSheets.push(hiding);
 let at = null; // id of the row under the cursor
 let known = ids();
 let picked = new Set(read(sessionStorage, PICKED));
@@ -68,7 +70,8 @@ function restored({ persisted }) {
 // --- columns ---------------------------------------------------------------------------------------------------------
 
 function showColumns() {
-  browse.dataset.hides = read(localStorage, HIDDEN).join(" ");
+  const names = read(localStorage, HIDDEN);
+  hiding.replaceSync(names.map((name) => `.browse [data-column="${CSS.escape(name)}"] { display: none; }`).join("\n"));
 }
 
 function offerColumns() {

@@ -1,0 +1,91 @@
+"""Figures of episodes that the list, its JSON and CSV files have in common, each declared once.
+`filters.py` declares by what episodes are filtered.
+
+A new column is a line here: the list shows it behind its other columns, JSON and CSV files get a
+member and a column of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.expressions import Combinable
+
+from episodes.models import Episode
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeColumn:
+    name: str
+    """Its name in JSON and in CSV files."""
+    source: str | Combinable
+    """Column of Episode, or the expression that computes it."""
+    text: str = ""
+    """What it is, in the description of the API."""
+    kind: type = int
+    is_optional: bool = False
+    """Whether episodes may lack it."""
+    heading: str = ""
+    """Its heading in the list; empty: the list has a cell of its own for it, or does not show
+    it."""
+
+    @property
+    def attribute(self) -> str:
+        """Attribute of episodes that come from `with_columns`."""
+        return self.source if isinstance(self.source, str) else f"column_{self.name}"
+
+
+EPISODE_COLUMNS = (
+    EpisodeColumn("steps", "steps_count", "Tool calls that ran; 0 while the episode runs"),
+    EpisodeColumn(
+        "failed", "failed_count", "Tool calls that ran and failed; 0 while the episode runs"
+    ),
+    EpisodeColumn(
+        "refused",
+        "refused_count",
+        "Tool calls that were refused and did not run; 0 while the episode runs",
+    ),
+    EpisodeColumn("created", "created", kind=datetime),
+    EpisodeColumn("ended", "ended", kind=datetime, is_optional=True),
+    EpisodeColumn(
+        "duration_seconds",
+        "duration_seconds",
+        "From ready to the last response",
+        kind=float,
+        is_optional=True,
+    ),
+)
+
+
+def with_columns(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    """Return `episodes` with the columns that are computed."""
+    return episodes.annotate(
+        **{
+            column.attribute: column.source
+            for column in EPISODE_COLUMNS
+            if not isinstance(column.source, str)
+        }
+    )
+
+
+def further_columns(names: Container[str]) -> list[EpisodeColumn]:
+    """Return the columns that a CSV file with columns of these names lacks."""
+    return [column for column in EPISODE_COLUMNS if column.name not in names]
+
+
+def headings() -> dict[str, str]:
+    """Return the headings of the columns that the list shows behind its own, by name."""
+    return {column.name: column.heading for column in EPISODE_COLUMNS if column.heading}
+
+
+def cells_of(episode: Episode) -> list[tuple[str, Any]]:
+    """Return the names of the columns that `headings` has, and the episode's values."""
+    return [
+        (column.name, getattr(episode, column.attribute))
+        for column in EPISODE_COLUMNS
+        if column.heading
+    ]
