@@ -39,7 +39,7 @@ from episodes.models import (
     Suite,
 )
 from episodes.rollups.follower import catch_up
-from episodes.suites.versions import MemberAsked, SuiteAsked, publish
+from episodes.suites.versions import NewMember, publish
 from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import NOW, make_blob, make_step
 
@@ -111,9 +111,7 @@ def make_private(**values: Any) -> Environment:
     suite = Suite.objects.create(
         pk=NUMBER, name="canarysuite", description="canarywords", author="ada"
     )
-    version = publish(
-        suite, SuiteAsked("success", [MemberAsked(split, definition_of(environment))]), "ada"
-    )
+    version = publish(suite, "success", [NewMember(split, definition_of(environment))], "ada")
     Study.objects.create(
         name="canarystudy", environment=environment, member=version.members.get(), author="ada"
     )

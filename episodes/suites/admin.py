@@ -18,7 +18,6 @@ from environments.access.privacy import viewer_of
 from environments.admin import ReadOnlyAdmin
 from environments.display import formats
 from episodes.models import Study, Suite
-from episodes.models.privacy import visible_suites
 
 
 class SuiteAdmin(ReadOnlyAdmin):
@@ -28,39 +27,28 @@ class SuiteAdmin(ReadOnlyAdmin):
     empty = "No suites yet. Curators publish them on the page Suites."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Suite]:
-        rows: QuerySet[Suite] = (
-            super().get_queryset(request).filter(visible_suites(viewer_of(request.user)))
+        return Suite.objects.seen_by(viewer_of(request.user)).annotate(
+            latest=Max("versions__number")
         )
-        return rows.annotate(latest=Max("versions__number"))
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        return (
-            (*self.list_display, "removal")
-            if self.has_delete_permission(request)
-            else self.list_display
-        )
+        if self.has_delete_permission(request):
+            return (*self.list_display, "removal")
+        return self.list_display
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return bool(ModelAdmin.has_delete_permission(self, request, obj))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what deleting them deletes: in words, because a version may have thousands of
-        tasks.
-
-        A suite whose tasks a study has can't be deleted.
-        """
+        """Return what goes, in words, because a version may have thousands of tasks; and the
+        studies of the suites, which protect them."""
         words = [
             f"{suite}, with all of its versions: scores that were published can't be looked up any "
             "more"
             for suite in objs
         ]
         studies = Study.objects.filter(member__version__suite__in=objs).order_by("name")
-        return (
-            words,
-            {"suites": len(words)},
-            set(),
-            [f"study {name}" for name in studies.values_list("name", flat=True)],
-        )
+        return words, {"suites": len(words)}, set(), [f"study {study.name}" for study in studies]
 
     def delete_model(self, request: HttpRequest, obj: Suite) -> None:
         name = obj.name

@@ -13,7 +13,7 @@ from episodes.api.base import ApiView, one_of, whole
 from episodes.api.openapi import documented, parameter
 from episodes.models import Suite, SuiteVersion
 from episodes.suites.results import Players
-from episodes.suites.serializers import SuiteSerializer, SuiteStandingsSerializer, standings_content
+from episodes.suites.serializers import SuiteSerializer, SuiteStandingsSerializer
 from episodes.suites.standings import standings
 from episodes.suites.versions import version_named
 
@@ -50,6 +50,6 @@ class SuiteView(ApiView):
         version = version_named(name, whole(request, "version", least=1), self.reader.viewer)
         if isinstance(version, str):
             raise Http404(version)
-        found = standings(version, self.reader.viewer, by)
-        content = standings_content(found, sees_salt=self.guard.reads_all)
-        return Response(SuiteStandingsSerializer(content, context=self.context).data)
+        results = standings(version, self.reader.viewer, by)
+        context = {**self.context, "sees_salt": self.guard.reads_all}
+        return Response(SuiteStandingsSerializer(results, context=context).data)

@@ -20,15 +20,13 @@ from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import RETURNS
-from episodes.models import Suite, SuiteVersion
+from episodes.models import Suite, SuiteMember, SuiteVersion
 from episodes.suites.leaks import leaks_of_members
-from episodes.suites.pages import asked_version
+from episodes.suites.pages import version_or_404
 from episodes.suites.versions import (
     MAX_MEMBERS,
     MAX_NAME_CHARACTERS,
-    MemberAsked,
-    Score,
-    SuiteAsked,
+    NewMember,
     SuiteRefused,
     UnchangedSuite,
     check_name,
@@ -80,32 +78,29 @@ class SuiteMemberForm(forms.Form):
     threshold = NumberField(required=False)
     no_call, expired, interrupted, env_error = (
         forms.ChoiceField(
-            required=False, choices=[("", _OWN), *((value, value) for value in allowed)]
+            required=False, choices=[("", _OWN), *((value, value) for value in values)]
         )
-        for allowed in CONVENTION_PARTS.values()
+        for values in CONVENTION_PARTS.values()
     )
 
     def __init__(self, *args: Any, splits: list[Split], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field: Any = self.fields["split"]
-        field.queryset = Split.objects.filter(pk__in=[split.pk for split in splits]).select_related(
-            "environment"
-        )
-        field.choices = [
-            ("", "no split"),
-            *((split.pk, field.label_from_instance(split)) for split in splits),
-        ]
+        rows = Split.objects.filter(pk__in=[split.pk for split in splits])
+        field.queryset = rows.select_related("environment")
+        labels = ((split.pk, field.label_from_instance(split)) for split in splits)
+        field.choices = [("", "no split"), *labels]
 
-    def asked(self) -> MemberAsked | None:
+    def member(self) -> NewMember | None:
         """Return the member; None for a row without a split."""
-        given = self.cleaned_data
-        split: Split | None = given["split"]
+        values = self.cleaned_data
+        split: Split | None = values["split"]
         if split is None:
             return None
-        parts = {name: given[name] or None for name in CONVENTION_PARTS}
-        asked = DefinitionAsked(given["return_"] or None, given["threshold"], **parts)
-        weight = 1.0 if given["weight"] is None else given["weight"]
-        return MemberAsked(split, definition_of(split.environment, asked), weight)
+        parts = {name: values[name] or None for name in CONVENTION_PARTS}
+        definition = DefinitionAsked(values["return_"] or None, values["threshold"], **parts)
+        weight = 1.0 if values["weight"] is None else values["weight"]
+        return NewMember(split, definition_of(split.environment, definition), weight)
 
 
 MemberForms: Any = forms.formset_factory(SuiteMemberForm, extra=0, max_num=MAX_MEMBERS)
@@ -125,72 +120,62 @@ def suite_new(request: HttpRequest) -> HttpResponse:
 def suite_edit(request: HttpRequest, name: str) -> HttpResponse:
     """Return the form of the next version, filled with the latest; a POST publishes it. Raises:
     Http404."""
-    return _answer(request, asked_version(request, name))
+    return _answer(request, version_or_404(request, name))
 
 
 def _answer(request: HttpRequest, latest: SuiteVersion | None) -> HttpResponse:
-    splits = list(splits_for_suites(viewer_of(request.user)))
-    splits = [split for split in splits if not split.is_generated]
+    splits = [
+        split for split in splits_for_suites(viewer_of(request.user)) if not split.is_generated
+    ]
     form, rows = _forms(request, latest, splits)
-    trouble, leaks = "", list[str]()
-    if (
-        request.method == "POST"
-        and "more" not in request.POST
-        and form.is_valid()
-        and rows.is_valid()
-    ):
-        members = [member for row in rows if (member := row.asked()) is not None]
-        leaks = leaks_of_members(members)
-        try:
-            if request.POST.get("seen", "") == mark_of(leaks):
-                return HttpResponseRedirect(_publish(request, latest, form, members))
-        except SuiteRefused as refusal:
-            trouble = str(refusal)
-    is_wrong = (
-        bool(trouble or leaks or form.errors or any(row.errors for row in rows))
-        and "more" not in request.POST
-    )
+    trouble, leaks, status = "", list[str](), 200
+    if request.method == "POST" and "more" not in request.POST:
+        status = 400
+        if form.is_valid() and rows.is_valid():
+            members = [member for row in rows if (member := row.member()) is not None]
+            leaks = leaks_of_members(members)
+            try:
+                if request.POST.get("seen", "") == mark_of(leaks):
+                    return HttpResponseRedirect(_publish(request, latest, form, members))
+            except SuiteRefused as refusal:
+                trouble = str(refusal)
     context = {
-        **{
-            "latest": latest,
-            "form": form,
-            "rows": rows,
-            "trouble": trouble,
-            "has_splits": bool(splits),
-        },
-        **{"leaks": leaks, "seen": mark_of(leaks)},
+        "latest": latest,
+        "form": form,
+        "rows": rows,
+        "trouble": trouble,
+        "has_splits": bool(splits),
+        "leaks": leaks,
+        "seen": mark_of(leaks),
     }
-    return render(request, "suites/suite_form.html", context, status=400 if is_wrong else 200)
+    return render(request, "suites/suite_form.html", context, status=status)
 
 
 def _forms(
     request: HttpRequest, latest: SuiteVersion | None, splits: list[Split]
 ) -> tuple[SuiteForm, Any]:
     kwargs = {"form_kwargs": {"splits": splits}, "prefix": "member"}
-    initial = _initial(latest)
+    initial, rows = {}, list[dict[str, Any]]()
+    if latest is not None:
+        suite = latest.suite
+        initial = {"name": suite.name, "description": suite.description, "score": latest.score}
     if request.method == "POST":
         data = request.POST.copy()
         if "more" in data and (count := data.get("member-TOTAL_FORMS", "")).isdecimal():
             data["member-TOTAL_FORMS"] = str(min(MAX_MEMBERS, int(count[:4]) + MORE_ROWS))
         return SuiteForm(data, initial=initial, is_new=latest is None), MemberForms(data, **kwargs)
-    rows = [_row(member, splits) for member in members_of(latest)] if latest else []
-    rows = (rows + [{"weight": 1}] * MORE_ROWS)[:MAX_MEMBERS]
+    if latest is not None:
+        rows = [_row(member, splits) for member in members_of(latest)]
+    rows = [*rows, *[{"weight": 1}] * MORE_ROWS][:MAX_MEMBERS]
     return SuiteForm(initial=initial, is_new=latest is None), MemberForms(initial=rows, **kwargs)
 
 
-def _initial(latest: SuiteVersion | None) -> dict[str, Any]:
-    if latest is None:
-        return {}
-    suite = latest.suite
-    return {"name": suite.name, "description": suite.description, "score": latest.score}
-
-
-def _row(member: Any, splits: list[Split]) -> dict[str, Any]:
+def _row(member: SuiteMember, splits: list[Split]) -> dict[str, Any]:
     """Return the values of a row for a member of the latest version, with the parts that the
     environment differs in."""
     definition, own = definition_of_member(member), definition_of(member.environment)
     return {
-        "split": member.split_id if any(split.pk == member.split_id for split in splits) else None,
+        "split": member.split_id if member.split in splits else None,
         "weight": digits_of(member.weight),
         "return_": definition.return_ if definition.return_ != own.return_ else "",
         "threshold": definition.threshold if definition.threshold != own.threshold else None,
@@ -199,20 +184,19 @@ def _row(member: Any, splits: list[Split]) -> dict[str, Any]:
 
 
 def _publish(
-    request: HttpRequest, latest: SuiteVersion | None, form: SuiteForm, members: list[MemberAsked]
+    request: HttpRequest, latest: SuiteVersion | None, form: SuiteForm, members: list[NewMember]
 ) -> str:
     """Publish the version and return the address of its page. Raises: SuiteRefused."""
-    given, author = form.cleaned_data, request.user.get_username()[:150]
-    suite = latest.suite if latest else Suite(name=given["name"], author=author)
-    is_new_text = suite.description != given["description"]
-    suite.description = given["description"]
-    score: Score = given["score"]
+    values, author = form.cleaned_data, request.user.get_username()[:150]
+    suite = latest.suite if latest else Suite(name=values["name"], author=author)
+    has_new_text = suite.description != values["description"]
+    suite.description = values["description"]
     try:
-        version = publish(suite, SuiteAsked(score, members), author)
+        version = publish(suite, values["score"], members, author)
     except UnchangedSuite:
-        if latest is None or not is_new_text:
+        if latest is None or not has_new_text:
             raise
         version = latest
-    if is_new_text and latest is not None:
+    if has_new_text and latest is not None:
         suite.save(update_fields=["description"])
     return reverse("suite_version", args=[suite.name, version.number])

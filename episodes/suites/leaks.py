@@ -13,7 +13,7 @@ from environments.curation.leaks import leaks_of_split, leaks_of_tasks, opposite
 from environments.database.json_rows import among
 from environments.models import Split, Task
 from environments.tasks.split_indexes import served
-from episodes.suites.versions import MemberAsked
+from episodes.suites.versions import NewMember
 
 
 def leaks_of_list(split: Split, tasks: frozenset[int] | None = None) -> list[str]:
@@ -27,7 +27,7 @@ def leaks_of_list(split: Split, tasks: frozenset[int] | None = None) -> list[str
     return [f"{split}: {sentence}" for sentence in report.sentences]
 
 
-def leaks_of_members(members: Sequence[MemberAsked]) -> list[str]:
+def leaks_of_members(members: Sequence[NewMember]) -> list[str]:
     """Return the sentences about the members of a suite, and about tasks that count in two of
     them."""
     splits = {member.split.pk: member.split for member in members}
@@ -36,17 +36,10 @@ def leaks_of_members(members: Sequence[MemberAsked]) -> list[str]:
     for member in members:
         if member.split.pk not in whole:
             sentences += leaks_of_list(member.split, member.only)
-    for one, other in combinations(splits.values(), 2):
-        if one.environment_id != other.environment_id or one.type != other.type:
-            continue
-        both = (
-            served(one)
-            .filter(task__in=served(other).values("task"))
-            .values("task")
-            .distinct()
-            .count()
-        )
-        if both:
-            which = "1 task is" if both == 1 else f"{both:,} tasks are"
-            sentences.append(f"{which} both in {one} and in {other}, and so count twice.")
+    for first, second in combinations(splits.values(), 2):
+        if first.environment_id == second.environment_id and first.type == second.type:
+            shared = served(first).filter(task__in=served(second).values("task"))
+            if count := shared.values("task").distinct().count():
+                tasks = "1 task is" if count == 1 else f"{count:,} tasks are"
+                sentences.append(f"{tasks} both in {first} and in {second}, and so count twice.")
     return sentences

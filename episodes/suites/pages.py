@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast, get_args
+from typing import get_args
 
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,18 +21,19 @@ from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import tasks_shown
 from episodes.models import Run, Suite, SuiteVersion
-from episodes.suites.comparison import compared
+from episodes.suites.comparison import compare
 from episodes.suites.results import Players
 from episodes.suites.scores import shares_of
-from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_named, standings
+from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_by_name, standings
 from episodes.suites.versions import definition_of_member, version_named
 from episodes.transfer.csv_lines import csv_line
 
 BY: tuple[Players, ...] = get_args(Players)
-SHOWN_TASKS = 50
+MAX_TASKS = 50
 MAX_SUITES = 200
-_WHISKER = 120
-"""Width of the drawn interval of a success rate, in pixels."""
+NO_INTERVAL = (None, None)
+WHISKER_PIXELS = 120
+"""Width of the drawn interval of a success rate."""
 
 
 @require_safe
@@ -43,42 +44,63 @@ def suites(request: HttpRequest) -> HttpResponse:
     versions = SuiteVersion.objects.order_by("-number").prefetch_related("members__environment")
     rows = Suite.objects.seen_by(viewer_of(request.user)).prefetch_related(
         Prefetch("versions", versions)
-    )[:MAX_SUITES]
-    lines = [(row, row.versions.all()[0], row.versions.all()[0].members.all()) for row in rows]
-    shown = [
-        (row, version, members, sum(one.tasks_count for one in members))
-        for row, version, members in lines
-    ]
+    )
+    lines = []
+    for row in rows[:MAX_SUITES]:
+        version = row.versions.all()[0]
+        members = version.members.all()
+        lines.append((row, version, members, sum(member.tasks_count for member in members)))
     may_publish = request.user.has_perm(PUBLISH_SUITES)
-    return render(request, "suites/suites.html", {"lines": shown, "may_publish": may_publish})
+    return render(request, "suites/suites.html", {"lines": lines, "may_publish": may_publish})
 
 
 @require_safe
 @never_cache
 @takes("by", "cite", "format")
 def suite(request: HttpRequest, name: str, version_number: int | None = None) -> HttpResponse:
-    """Return the page of a version, the latest one unless `version_number` is given, or its
-    leaderboard as CSV.
+    """Return the page of a version, the latest one without `version_number`, or its leaderboard as
+    CSV.
 
     Raises: Http404, BadRequest.
     """
-    version = asked_version(request, name, version_number)
+    version = version_or_404(request, name, version_number)
     by = given(request.GET, "by", chosen(BY)) or "model"
-    given(request.GET, "format", chosen(("csv",)))
+    file_format = given(request.GET, "format", chosen(("csv",)))
     cite = given(request.GET, "cite", words)
-    found = standings(version, viewer_of(request.user), by)
-    if cite is not None and cite not in [row.key for row in found.ranked]:
+    results = standings(version, viewer_of(request.user), by)
+    cited = next((row for row in results.ranked if cite in (row.key, None)), None)
+    if cite is not None and cited is None:
         raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
-    if request.GET.get("format") == "csv":
+    if file_format == "csv":
         file = f"{version.suite.name}-v{version.number}.csv"
         headers = {
             "Content-Disposition": f'attachment; filename="{file}"',
             "X-Suite-Hash": version.hash,
         }
         return HttpResponse(
-            "".join(_csv(found)), content_type="text/csv; charset=utf-8", headers=headers
+            "".join(_csv(results)), content_type="text/csv; charset=utf-8", headers=headers
         )
-    return render(request, "suites/suite.html", _context(request, found, cite))
+    runs = {}
+    if by == "run":
+        names = [row.key for row in results.rows]
+        runs = dict(Run.objects.filter(name__in=names).values_list("name", "pk"))
+    shares = shares_of([member.weight for member in results.members])
+    definitions = [definition_of_member(member) for member in results.members]
+    address = reverse("suite_version", args=[version.suite.name, version.number])
+    context = {
+        "version": version,
+        "results": results,
+        "numbers": results.numbers,
+        "members": list(zip(results.members, shares, definitions, strict=True)),
+        "ranked": [(row, runs.get(row.key), _whisker(row)) for row in results.ranked],
+        "others": [(row, runs.get(row.key)) for row in results.others],
+        "cited": cited,
+        "citation": cited and citation_of(results, cited, request.build_absolute_uri(address)),
+        "width": WHISKER_PIXELS,
+        "may_publish": request.user.has_perm(PUBLISH_SUITES),
+        "sees_salt": request.user.has_perm(SEE_HIDDEN),
+    }
+    return render(request, "suites/suite.html", context)
 
 
 @require_safe
@@ -86,98 +108,54 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
 @takes("by", "first", "second")
 def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpResponse:
     """Return the comparison of two models or runs over a version. Raises: Http404, BadRequest."""
-    version = asked_version(request, name, version_number)
+    version = version_or_404(request, name, version_number)
     by = given(request.GET, "by", chosen(BY)) or "model"
-    names = tuple(given(request.GET, place, words) or "" for place in ("first", "second"))
-    found = compared(
-        version, by, cast(tuple[str, str], names), SHOWN_TASKS, viewer_of(request.user)
-    )
-    tasks = tasks_shown([pair.task for pair in found.tasks], viewer_of(request.user))
-    places = task_names(list(tasks))
+    first, second = (given(request.GET, place, words) or "" for place in ("first", "second"))
+    viewer = viewer_of(request.user)
+    comparison = compare(version, by, (first, second), MAX_TASKS, viewer)
+    tasks = tasks_shown([pair.task for pair in comparison.tasks], viewer)
+    names = task_names(list(tasks))
     context = {
         "version": version,
         "by": by,
-        "found": found,
-        "counted": rows_named(version, by, found.names),
+        "comparison": comparison,
+        "players": rows_by_name(version, by, comparison.names),
         "rows": [
-            (
-                pair,
-                places[pair.task],
-                task_line(tasks[pair.task].environment, tasks[pair.task].spec),
-            )
-            for pair in found.tasks
-            if pair.task in tasks
+            (pair, names[task.pk], task_line(task.environment, task.spec))
+            for pair in comparison.tasks
+            if (task := tasks.get(pair.task))
         ],
     }
     return render(request, "suites/suite_compare.html", context)
 
 
-def asked_version(request: HttpRequest, name: str, number: int | None = None) -> SuiteVersion:
+def version_or_404(request: HttpRequest, name: str, number: int | None = None) -> SuiteVersion:
     """Return a version with its suite; the latest without `number`. Raises: Http404."""
-    found = version_named(name, number, viewer_of(request.user))
-    if isinstance(found, str):
-        raise Http404(found)
-    return found
-
-
-def _context(request: HttpRequest, found: SuiteStandings, cite: str | None) -> dict[str, Any]:
-    version = found.version
-    numbers = list(version.suite.versions.order_by("number").values_list("number", flat=True))
-    ranked = found.ranked
-    cited = next(
-        (row for row in ranked if row.key == cite), ranked[0] if ranked and cite is None else None
-    )
-    runs = dict(
-        Run.objects.filter(name__in=[row.key for row in found.rows]).values_list("name", "pk")
-    )
-    run_of = runs if found.by == "run" else {}
-    shares = shares_of([member.weight for member in found.members])
-    definitions = [definition_of_member(member) for member in found.members]
-    return {
-        "version": version,
-        "found": found,
-        "numbers": numbers,
-        "latest": numbers[-1],
-        "members": list(zip(found.members, shares, definitions, strict=True)),
-        "ranked": [
-            (row, run_of.get(row.key), _whisker(row), list(_columns(found, row))) for row in ranked
-        ],
-        "others": [(row, run_of.get(row.key), list(_columns(found, row))) for row in found.others],
-        "cited": cited,
-        "citation": citation_of(found, cited, request.build_absolute_uri(_address(version)))
-        if cited
-        else "",
-        "width": _WHISKER,
-        "may_publish": request.user.has_perm(PUBLISH_SUITES),
-        "sees_salt": request.user.has_perm(SEE_HIDDEN),
-    }
-
-
-def _address(version: SuiteVersion) -> str:
-    return reverse("suite_version", args=[version.suite.name, version.number])
-
-
-def _columns(found: SuiteStandings, row: SuiteRow) -> Iterator[tuple[Any, Any]]:
-    yield from zip(found.members, row.members, strict=True)
+    version = version_named(name, number, viewer_of(request.user))
+    if isinstance(version, str):
+        raise Http404(version)
+    return version
 
 
 def _whisker(row: SuiteRow) -> dict[str, float] | None:
-    """Return the positions of the score and the ends of its interval, in pixels up to _WHISKER."""
-    if row.score is None or row.score.interval is None:
+    """Return the positions of the score and the ends of its interval, in pixels."""
+    if row.interval is None or row.score is None:
         return None
-    low, high = row.score.interval
-    ends = {"low": low, "at": row.score.value, "high": high}
-    return {name: round(min(1.0, max(0.0, value)) * _WHISKER, 1) for name, value in ends.items()}
+    ends = {"low": row.interval.low, "at": row.score, "high": row.interval.high}
+    return {
+        name: round(min(1.0, max(0.0, value)) * WHISKER_PIXELS, 1) for name, value in ends.items()
+    }
 
 
-def _csv(found: SuiteStandings) -> Iterator[str]:
-    version, parts = found.version, ("score", "low", "high", "tasks", "attempts")
-    labels = [f"{member.number} {member.label}" for member in found.members]
-    heads = ["suite", "version", "sha256", found.by, "rank", *parts, "suite_tasks"]
+def _csv(results: SuiteStandings) -> Iterator[str]:
+    version, parts = results.version, ("score", "low", "high", "tasks", "attempts")
+    labels = [f"{member.number} {member.label}" for member in results.members]
+    heads = ["suite", "version", "sha256", results.by, "rank", *parts, "suite_tasks"]
     yield csv_line([*heads, *(f"{label} {part}" for label in labels for part in parts)])
-    for row in found.rows:
+    for row in results.rows:
         line = [version.suite.name, version.number, version.hash, row.key, row.rank]
-        line += [row.value, row.low, row.high, row.tasks, row.attempts, found.tasks]
-        for one in row.members:
-            line += [one.score, one.low, one.high, one.tasks, one.attempts]
+        line += [row.score, *(row.interval or NO_INTERVAL), row.tasks, row.attempts, results.tasks]
+        for member in row.members:
+            line += [member.sums.mean, *(member.interval or NO_INTERVAL)]
+            line += [member.sums.tasks, member.sums.attempts]
         yield csv_line(line)

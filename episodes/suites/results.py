@@ -1,5 +1,4 @@
-"""What models or runs reached at the tasks of a suite's members, as sums, and by what it is
-counted.
+"""Sums of what models or runs reached at the tasks of a suite's members.
 
 Members whose definition is the one in force in their environment are read from TaskStatistics, so
 that all attempts count. For another definition the newest episodes of the environment are read.
@@ -8,7 +7,7 @@ that all attempts count. For another definition the newest episodes of the envir
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
@@ -35,31 +34,26 @@ def is_in_force(member: SuiteMember) -> bool:
 
 def notes_of(members: Sequence[SuiteMember]) -> list[str]:
     """Return what readers have to know about the scores: which members are not counted from all of
-    their attempts, and which environments' episodes different code played.
+    their attempts, and which environments' episodes different code played. One query.
     """
-    found = []
-    for one in members:
-        environment = one.environment
-        if not is_in_force(one):
-            found.append(
-                f"{one.label} counts by another definition than {environment.name} does now: only "
-                "its newest "
-                f"{MAX_ENDINGS:,} episodes are read."
+    notes = []
+    for member in members:
+        environment = member.environment
+        if not is_in_force(member):
+            notes.append(
+                f"{member.label} counts by another definition than {environment.name} does now: "
+                f"only its newest {MAX_ENDINGS:,} episodes are read."
             )
         elif environment.counted != environment.definition:
-            found.append(f"The results of {environment.name} are being recounted.")
-    return found + _poolings({one.environment_id for one in members})
-
-
-def _poolings(environments: Collection[int]) -> list[str]:
-    """Return a sentence for each environment of which different code played episodes. One query."""
+            notes.append(f"The results of {environment.name} are being recounted.")
+    environments = {member.environment_id for member in members}
     rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by(
         "environment__name", "-pk"
     )
     labels = defaultdict[str, dict[str, str]](dict)
     for row in rows.select_related("environment").only("code", "environment__name"):
         labels[row.environment.name].setdefault(row.code, row.label)
-    return [
+    return notes + [
         f"Scores in {name} pool episodes that different code of it played: revisions "
         f"{', '.join(codes.values())}."
         for name, codes in labels.items()
@@ -100,51 +94,50 @@ class TaskCounts(NamedTuple):
         return self.total / self.scored if self.scored else None
 
 
-def counted(
+def sums_of_all(
     members: Sequence[SuiteMember], by: Players, score: Score
 ) -> dict[int, dict[str, TaskSums]]:
     """Return the sums by member and name over all attempts. One query."""
-    found: dict[int, dict[str, TaskSums]] = {member.pk: {} for member in members}
-    conventions = {member.pk: Convention.from_code(member.convention) for member in members}
-    listed = SuiteTask.objects.filter(member__in=members, **{f"{_STATISTICS}by": by}).order_by()
-    rows = listed.values_list("member", f"{_STATISTICS}key").annotate(**_sums(score))
-    for member, key, tasks, total, squares, largest, attempts, *kinds in rows:
-        parts = dict(zip(COUNTED_PARTS, kinds, strict=True))
-        counted = kinds_counted(attempts, parts, conventions[member])
-        found[member][key] = TaskSums(
-            tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted
-        )
-    return found
-
-
-def _sums(score: Score) -> dict[str, Any]:
-    """Return the columns of TaskSums."""
     has_figure = Q(**{f"{_STATISTICS}{'attempts' if score == 'success' else 'scored'}__gt": 0})
     figure: Any = F(f"{_STATISTICS}rate")
     if score == "return":
-        scored = F(f"{_STATISTICS}scored") * Value(1.0, FloatField())
-        figure = F(f"{_STATISTICS}return_total") / NullIf(scored, Value(0.0))
+        count = F(f"{_STATISTICS}scored") * Value(1.0, FloatField())
+        figure = F(f"{_STATISTICS}return_total") / NullIf(count, Value(0.0))
     is_small = Q(**{f"{_STATISTICS}return_total__range": (-MAX_SQUARED, MAX_SQUARED)})
     small = Case(When(is_small, then=figure), default=Value(0.0))
-    return {
-        "tasks_": Count("pk", filter=has_figure),
-        "total_": Sum(figure, filter=has_figure),
-        "squares_": Sum(small * small, filter=has_figure),
-        "largest_": Max(Abs(figure), filter=has_figure),
-        "attempts_": Sum(f"{_STATISTICS}attempts"),
-        **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in COUNTED_PARTS},
-    }
+    rows = (
+        SuiteTask.objects.filter(member__in=members, **{f"{_STATISTICS}by": by})
+        .order_by()
+        .values_list("member", f"{_STATISTICS}key")
+        .annotate(
+            tasks_=Count("pk", filter=has_figure),
+            total_=Sum(figure, filter=has_figure),
+            squares_=Sum(small * small, filter=has_figure),
+            largest_=Max(Abs(figure), filter=has_figure),
+            attempts_=Sum(f"{_STATISTICS}attempts"),
+            **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in COUNTED_PARTS},
+        )
+    )
+    sums: dict[int, dict[str, TaskSums]] = {member.pk: {} for member in members}
+    conventions = {member.pk: Convention.from_code(member.convention) for member in members}
+    for member, key, tasks, total, squares, largest, attempts, *numbers in rows:
+        parts = dict(zip(COUNTED_PARTS, numbers, strict=True))
+        kinds = kinds_counted(attempts, parts, conventions[member])
+        sums[member][key] = TaskSums(
+            tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, kinds
+        )
+    return sums
 
 
-def read(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]:
+def sums_of_newest(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]:
     """Return the sums by name over the newest episodes. Two queries."""
     definition = definition_of_member(member)
-    found: dict[str, TaskSums] = defaultdict(TaskSums)
+    players: dict[str, TaskSums] = defaultdict(TaskSums)
     for (key, _), endings in endings_by_task(newest_episodes(member), by, definition).items():
-        sums = found[key]
+        sums = players[key]
         for kind, _ in endings:
             sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
         counts = TaskCounts.of(endings, definition)
         if (figure := counts.figure(score)) is not None:
             sums.add(figure, counts.attempts)
-    return found
+    return players

@@ -63,58 +63,40 @@ class TaskSums:
         single return."""
         if not self.tasks:
             return None
-        return self._of_rates() if score == "success" else self._of_returns()
-
-    def _of_rates(self) -> Interval:
-        rate = min(1.0, self.total / self.tasks)
-        worth = float(self.tasks)
-        if 0 < rate < 1:
-            spread = self.variance / self.tasks
-            worth = min(self.attempts, rate * (1 - rate) / spread) if spread else self.attempts
-        return interval(rate * worth, worth)
-
-    def _of_returns(self) -> Interval | None:
+        if score == "success":
+            rate = min(1.0, self.total / self.tasks)
+            worth = float(self.tasks)
+            if 0 < rate < 1:
+                spread = self.variance / self.tasks
+                worth = min(self.attempts, rate * (1 - rate) / spread) if spread else self.attempts
+            return interval(rate * worth, worth)
         if self.tasks < 2 or self.largest > MAX_SQUARED:
             return None
-        mean, reach = self.total / self.tasks, Z_95 * math.sqrt(self.variance / (self.tasks - 1))
-        return Interval(mean - reach, mean + reach)
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteScore:
-    value: float
-    interval: Interval | None
-    """95 % interval; None if that of a member cannot be said."""
+        mean = self.total / self.tasks
+        half = Z_95 * math.sqrt(self.variance / (self.tasks - 1))
+        return Interval(mean - half, mean + half)
 
 
 def score_of(
     members: Sequence[TaskSums], weights: Sequence[float], score: Score
-) -> SuiteScore | None:
-    """Return the score over all members; None if there is no task of one of them."""
-    means = [member.mean for member in members]
-    values = [mean for mean in means if mean is not None]
-    if len(values) < len(means):
-        return None
+) -> tuple[float | None, Interval | None]:
+    """Return the score over all members and its 95 % interval. The score is None if there is no
+    task of one of them, the interval if that of one cannot be said."""
+    means = [member.mean for member in members if member.mean is not None]
+    if len(means) < len(members):
+        return None, None
     shares = shares_of(weights)
-    value = math.fsum(share * mean for share, mean in zip(shares, values, strict=True))
-    intervals = [member.interval(score) for member in members]
-    return SuiteScore(
-        value, _together(value, shares, values, [one for one in intervals if one is not None])
-    )
+    value = math.fsum(share * mean for share, mean in zip(shares, means, strict=True))
+    intervals = [interval for member in members if (interval := member.interval(score))]
+    if len(intervals) < len(members):
+        return value, None
+    parts = list(zip(shares, means, intervals, strict=True))
+    below = math.hypot(*(share * (mean - interval.low) for share, mean, interval in parts))
+    above = math.hypot(*(share * (interval.high - mean) for share, mean, interval in parts))
+    return value, Interval(value - below, value + above)
 
 
 def shares_of(weights: Sequence[float]) -> list[float]:
     """Return the weights divided by their sum."""
     whole = math.fsum(weights)
     return [weight / whole for weight in weights]
-
-
-def _together(
-    value: float, shares: Sequence[float], means: Sequence[float], intervals: Sequence[Interval]
-) -> Interval | None:
-    if len(intervals) < len(means):
-        return None
-    parts = list(zip(shares, means, intervals, strict=True))
-    below = math.hypot(*(share * (mean - one.low) for share, mean, one in parts))
-    above = math.hypot(*(share * (one.high - mean) for share, mean, one in parts))
-    return Interval(value - below, value + above)

@@ -8,7 +8,6 @@ from rest_framework import serializers as s
 
 from episodes.api.serializers import CoverageSerializer, LinkField
 from episodes.api.serializers_figures import DefinitionSerializer
-from episodes.suites.standings import SuiteStandings
 from episodes.suites.versions import SCORES
 
 
@@ -45,14 +44,18 @@ class SuiteMemberSerializer(s.Serializer[Any]):
 
 
 class MemberScoreSerializer(s.Serializer[Any]):
-    tasks = s.IntegerField(help_text="Tasks with an attempt")
+    tasks = s.IntegerField(source="sums.tasks", help_text="Tasks with an attempt")
     missing = s.IntegerField(help_text="Tasks without one")
-    attempts = s.IntegerField()
-    score = s.FloatField(allow_null=True, help_text="Mean over the tasks; null without any")
-    low = s.FloatField(
-        allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said"
+    attempts = s.IntegerField(source="sums.attempts")
+    score = s.FloatField(
+        source="sums.mean", allow_null=True, help_text="Mean over the tasks; null without any"
     )
-    high = s.FloatField(allow_null=True)
+    low = s.FloatField(
+        source="interval.low",
+        allow_null=True,
+        help_text="Lower end of the 95 % interval; null if it cannot be said",
+    )
+    high = s.FloatField(source="interval.high", allow_null=True)
     rollouts = CoverageSerializer(source="coverage")
     episodes = s.CharField(
         source="query", help_text="Query string of `/api/episodes` that lists the attempts"
@@ -62,26 +65,38 @@ class MemberScoreSerializer(s.Serializer[Any]):
 class SuiteRowSerializer(s.Serializer[Any]):
     key = s.CharField(help_text="Name of the model or run")
     rank = s.IntegerField(allow_null=True, help_text="Null unless every task was attempted")
-    score = s.FloatField(
-        source="value", allow_null=True, help_text="Null without an attempt at some member"
-    )
+    score = s.FloatField(allow_null=True, help_text="Null without an attempt at some member")
     low = s.FloatField(
-        allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said"
+        source="interval.low",
+        allow_null=True,
+        help_text="Lower end of the 95 % interval; null if it cannot be said",
     )
-    high = s.FloatField(allow_null=True)
+    high = s.FloatField(source="interval.high", allow_null=True)
     tasks = s.IntegerField(help_text="Tasks with an attempt")
     attempts = s.IntegerField()
     rollouts = CoverageSerializer(source="coverage")
     members = MemberScoreSerializer(many=True, help_text="In the order of the suite's members")
 
 
+class SaltField(s.CharField):
+    # the context says `sees_salt`
+    def get_attribute(self, instance: Any) -> Any:
+        return super().get_attribute(instance) if self.context["sees_salt"] else None
+
+
 class SuiteStandingsSerializer(s.Serializer[Any]):
-    name = s.CharField()
-    description = s.CharField()
+    name = s.CharField(source="version.suite.name")
+    description = s.CharField(source="version.suite.description")
     version = SuiteVersionSerializer()
-    versions = s.ListField(child=s.IntegerField(), help_text="Numbers of all versions")
-    document = s.CharField(help_text="JSON that the hash identifies, exactly as it was hashed")
-    salt = s.CharField(
+    versions = s.ListField(
+        source="numbers", child=s.IntegerField(), help_text="Numbers of all versions"
+    )
+    document = s.CharField(
+        source="version.document",
+        help_text="JSON that the hash identifies, exactly as it was hashed",
+    )
+    salt = SaltField(
+        source="version.salt",
         allow_null=True,
         help_text="Of the digests of tasks; null unless you see hidden fields of tasks",
     )
@@ -95,24 +110,3 @@ class SuiteStandingsSerializer(s.Serializer[Any]):
         help_text="Number of models or runs, of which there may be more than rows"
     )
     rows = SuiteRowSerializer(many=True, help_text="Ranked ones first")
-
-
-def standings_content(found: SuiteStandings, *, sees_salt: bool) -> dict[str, Any]:
-    """Return what SuiteStandingsSerializer serializes."""
-    version = found.version
-    return {
-        "name": version.suite.name,
-        "description": version.suite.description,
-        "version": version,
-        "versions": list(
-            version.suite.versions.order_by("number").values_list("number", flat=True)
-        ),
-        "document": version.document,
-        "salt": version.salt if sees_salt else None,
-        "tasks": found.tasks,
-        "members": found.members,
-        "by": found.by,
-        "notes": found.notes,
-        "known": found.known,
-        "rows": found.rows,
-    }

@@ -22,7 +22,7 @@ from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Study, Suite, SuiteMember
 from episodes.suites.leaks import leaks_of_list
-from episodes.suites.versions import MemberAsked, SuiteAsked, check_spelling, publish
+from episodes.suites.versions import NewMember, check_spelling, publish
 
 _TAKEN = ("new",)
 """Names that are addresses of other pages."""
@@ -117,12 +117,12 @@ def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:
         _save(study, tasks)
         return
     split = tasks.split
-    member = MemberAsked(split, definition_of(split.environment), only=tasks.tasks())
+    member = NewMember(split, definition_of(split.environment), only=tasks.tasks())
     suite = Suite(
         name=study.name, author=study.author, description=f"The tasks of the study {study.name}."
     )
     with transaction.atomic():
-        version = publish(suite, SuiteAsked("success", [member]), study.author)
+        version = publish(suite, "success", [member], study.author)
         study.suite = version.suite
         _save(study, version.members.get())
 

@@ -19,7 +19,7 @@ from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Suite
 from episodes.suites.leaks import leaks_of_list, leaks_of_members
-from episodes.suites.versions import MemberAsked, SuiteAsked, publish
+from episodes.suites.versions import NewMember, publish
 from tests.environments.curation.tasks import AUTHOR
 from tests.filters import select
 from tests.rows import each
@@ -162,7 +162,8 @@ def test_an_export_and_a_suite_quote_a_test_split(client: Client) -> None:
     test.refresh_from_db()
     publish(
         Suite(name="core"),
-        SuiteAsked("success", [MemberAsked(test, definition_of(test.environment))]),
+        "success",
+        [NewMember(test, definition_of(test.environment))],
         AUTHOR,
     )
     [warning] = split_warnings.warnings_of_plan(change.plan())
@@ -294,7 +295,7 @@ def test_copies_that_differ_in_what_no_agent_reads_are_found_wherever_tasks_are_
     test = with_copies(COPIES)
     copies = f"{len(COPIES)} tasks say the same as another in the train split 'train'"
     ids = frozenset(served(test).values_list("task", flat=True))
-    member = MemberAsked(test, definition_of(test.environment))
+    member = NewMember(test, definition_of(test.environment))
     for told in (
         sentences(FreezeSplit(test.pk).plan()),
         sentences(

@@ -23,7 +23,7 @@ from episodes.models import (
     Suite,
 )
 from episodes.search.index import index
-from episodes.suites.versions import MemberAsked, SuiteAsked, publish
+from episodes.suites.versions import NewMember, publish
 from tests.episodes.ended import end_episode
 from tests.episodes.reported import reported
 from tests.stored import (
@@ -57,8 +57,8 @@ def make_private_rows() -> dict[str, Ids]:
     environment = make_environment(CANARY, description=f"{CANARY} described")
     task = make_task({"question": f"{CANARY} question"}, environment)
     split = make_split(task, name=f"{CANARY}-split", environment=environment)
-    asked = SuiteAsked("success", [MemberAsked(split, definition_of(environment))])
-    publish(Suite(name=f"{CANARY}-suite"), asked, "ada")
+    members = [NewMember(split, definition_of(environment))]
+    publish(Suite(name=f"{CANARY}-suite"), "success", members, "ada")
     values: dict[str, Any] = {
         "environment": environment,
         "task": task,

@@ -8,7 +8,7 @@ from typing import Any
 from environments.models import Environment, Split, Task
 from environments.scoring.definition import Definition, definition_of
 from episodes.models import Suite, SuiteVersion
-from episodes.suites.versions import MemberAsked, Score, SuiteAsked, publish
+from episodes.suites.versions import NewMember, Score, publish
 from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import make_environment, make_run, make_split, make_task
 
@@ -18,14 +18,14 @@ def make_tasks(environment: str, count: int) -> list[Task]:
     return [make_task(environment=row) for _ in range(count)]
 
 
-def member(split: Split, weight: float = 1.0, definition: Definition | None = None) -> MemberAsked:
-    return MemberAsked(split, definition or definition_of(split.environment), weight)
+def member(split: Split, weight: float = 1.0, definition: Definition | None = None) -> NewMember:
+    return NewMember(split, definition or definition_of(split.environment), weight)
 
 
-def make_suite(*members: MemberAsked, name: str = "core", score: Score = "success") -> SuiteVersion:
+def make_suite(*members: NewMember, name: str = "core", score: Score = "success") -> SuiteVersion:
     """Publish the next version of a suite, which is new unless one has the name."""
     suite = Suite.objects.filter(name=name).first() or Suite(name=name)
-    return publish(suite, SuiteAsked(score, members), "ada")
+    return publish(suite, score, members, "ada")
 
 
 def split_of(environment: str, count: int, name: str = "test") -> Split:

@@ -9,7 +9,7 @@ import pytest
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED, Environment
 from episodes.analytics.paired_statistics import evidence_of, evidence_over
-from episodes.suites.comparison import compared
+from episodes.suites.comparison import compare
 from tests.episodes.ended import count_statistics
 from tests.episodes.suites.published import core
 
@@ -18,8 +18,11 @@ about: Any = pytest.approx
 
 
 def test_the_difference_is_that_of_the_scores() -> None:
-    found = compared(core(), "model", ("weak", "strong"), 9, UNRESTRICTED)
-    assert [(one.first, one.second) for one in found.members] == [(0.125, 0.75), (0.5, 1.0)]
+    found = compare(core(), "model", ("weak", "strong"), 9, UNRESTRICTED)
+    assert [(member.first, member.second) for member in found.members] == [
+        (0.125, 0.75),
+        (0.5, 1.0),
+    ]
     assert found.evidence and found.evidence.difference == about((0.625 + 2 * 0.5) / 3)
     assert (found.evidence.wins, found.evidence.losses, found.shared) == (4, 0, 6)
     assert [pair.difference for pair in found.tasks] == [1.0, 1.0, 1.0, 0.5]
@@ -27,22 +30,22 @@ def test_the_difference_is_that_of_the_scores() -> None:
 
 def test_members_read_from_episodes_give_the_same() -> None:
     version = core()
-    own = compared(version, "run", ("of weak", "of strong"), 9, UNRESTRICTED)
+    own = compare(version, "run", ("of weak", "of strong"), 9, UNRESTRICTED)
     Environment.objects.update(success_threshold=0.1)
     count_statistics()
-    read = compared(version, "run", ("of weak", "of strong"), 9, UNRESTRICTED)
+    read = compare(version, "run", ("of weak", "of strong"), 9, UNRESTRICTED)
     assert read.notes and own.evidence == read.evidence
 
 
 def test_a_member_that_only_one_has_played_leaves_no_difference_over_the_suite() -> None:
-    found = compared(core(), "model", ("partial", "strong"), 9, UNRESTRICTED)
+    found = compare(core(), "model", ("partial", "strong"), 9, UNRESTRICTED)
     assert found.evidence is None and found.lacking == ["maze/test"]
     assert found.members[0].evidence and found.members[0].evidence.difference == -0.25
 
 
 def test_who_has_not_played_is_named() -> None:
     with pytest.raises(BadFilter, match="second='nobody' cannot be used: no model of that name"):
-        compared(core(), "model", ("weak", "nobody"), 9, UNRESTRICTED)
+        compare(core(), "model", ("weak", "nobody"), 9, UNRESTRICTED)
 
 
 def test_strata_have_their_own_error() -> None:

@@ -22,7 +22,7 @@ from environments.database import jobs
 from environments.models import Environment, Split, Task, TaskFlag, TaskTag
 from environments.scoring.definition import definition_of
 from episodes.models import Episode, Invite, Note, Run, SavedView, Suite
-from episodes.suites.versions import MemberAsked, SuiteAsked, publish
+from episodes.suites.versions import NewMember, publish
 from orsweb.urls import urlpatterns
 from tests.episodes.ended import count_statistics
 from tests.people import client_of
@@ -172,7 +172,8 @@ def public() -> Episode:
     split = make_split(episode.task)
     publish(
         Suite(name="public"),
-        SuiteAsked("success", [MemberAsked(split, definition_of(split.environment))]),
+        "success",
+        [NewMember(split, definition_of(split.environment))],
         "ada",
     )
     make_step(episode, reward=1.0)
