@@ -34,7 +34,7 @@ from environments.authoring.source_files import sources_of
 from environments.cluster.leases import Leases
 from environments.cluster.membership import Membership
 from environments.cluster.messages import ServerMessages
-from environments.cluster.ownership import Ownership, starting_alone, take_left
+from environments.cluster.ownership import Ownership, starting_alone
 from environments.display.task_line import summary, summary_field
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
@@ -274,7 +274,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
         leases.start()
         # before RunningCalls replaces the notes, which others may read
         async for sids in record.running_sessions():
-            taken += await take_left(leases, sids)
+            taken += await leases.take_left(sids)
     elif directory is not None:
         sessions = await _left_sessions(record, registry, left, directory)
     host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))

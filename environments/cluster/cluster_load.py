@@ -1,5 +1,5 @@
-"""The servers that share a database, as operators see them: which live, which leads, and how many
-sessions each has."""
+"""The servers that share a database, for operators: which live, which leads, and how many sessions
+each has."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from datetime import datetime
 
 from django.db import InterfaceError, OperationalError
 
-from environments.cluster.membership import LEADING, LOCKS, Membership
+from environments.cluster.membership import LEADING, LOCKS
 from environments.cluster.ownership import Ownership
 
 MAX_DEAD = 10
-"""Servers that have ended which are listed: the latest ones, and before them those whose sessions
-wait."""
+"""Most ended servers in the list: first those whose sessions wait, then the latest."""
 _LIST = """
     WITH leader AS (
         SELECT own.objid::bigint AS id FROM pg_locks AS lead JOIN pg_locks AS own USING (pid)
@@ -36,11 +35,11 @@ _LIST = """
 
 @dataclass(frozen=True, slots=True)
 class ListedServer:
-    """One of the servers; a process that is started again is another one."""
+    """One of the servers; a restarted process is another one."""
 
     id: int
     address: str
-    """Where the others reach it."""
+    """Where other servers reach it."""
     machine: str
     """Name of its machine."""
     pid: int
@@ -48,7 +47,7 @@ class ListedServer:
     ended: datetime | None
     """When it stopped, or was found dead; None while it lives."""
     sessions: int
-    """Sessions that it has, or that a dead one has left and nobody has taken over."""
+    """Its sessions; those of a dead server wait to be taken over."""
     is_leader: bool
 
 
@@ -59,7 +58,7 @@ class ClusterLoad:
     own_id: int
     servers: Sequence[ListedServer]
     passed_on: Mapping[str, int]
-    """Requests by what came of them; see ClusterCounts."""
+    """Requests by result; see ClusterCounts."""
     taken_over: Mapping[str, int]
 
     @property
@@ -69,19 +68,12 @@ class ClusterLoad:
 
 async def cluster_load_of(ownership: Ownership) -> ClusterLoad:
     """Return the load. It names no servers while the database is away."""
+    membership, counts = ownership.membership, ownership.counts
     servers = list[ListedServer]()
     with contextlib.suppress(OperationalError, InterfaceError):
-        servers = await asyncio.to_thread(_list_servers, ownership.membership)
-    counts = ownership.counts
-    return ClusterLoad(
-        ownership.membership.id, servers, dict(counts.passed_on), dict(counts.taken_over)
-    )
-
-
-def _list_servers(membership: Membership) -> list[ListedServer]:
-    """Return the servers that live, and some that have ended in the last day. Blocks. Raises:
-    django.db.Error."""
-    rows = membership.ask(_LIST, {"locks": LOCKS, "leading": LEADING})
-    servers = [ListedServer(*row) for row in rows]
-    living = [server for server in servers if server.ended is None]
-    return living + servers[len(living) : len(living) + MAX_DEAD]
+        values = {"locks": LOCKS, "leading": LEADING}
+        rows = await asyncio.to_thread(membership.ask, _LIST, values)
+        servers = [ListedServer(*row) for row in rows]
+    living_count = sum(server.ended is None for server in servers)
+    del servers[living_count + MAX_DEAD :]  # the living ones come first
+    return ClusterLoad(membership.id, servers, counts.passed_on, counts.taken_over)

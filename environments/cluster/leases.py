@@ -1,9 +1,9 @@
-"""Which server has which session, as rows of SessionLease. One thread asks the database for all
-that wait, together.
+"""Which server has which session, as rows of SessionLease. One thread sends all waiting questions
+to the database together.
 
 A lease is made before its session is opened and deleted after the end of its episode is recorded,
-so a session that plays always has one. It is named by a digest, because an id that a client chose
-may contain a secret.
+so a session that plays always has one. It is stored under a digest, because an id that a client
+chose may contain a secret.
 """
 
 from __future__ import annotations
@@ -25,26 +25,19 @@ MAX_BATCH = 500
 RETRY_SECONDS = 0.2
 MAX_CLOSE_SECONDS = 2.0
 MAX_RELEASE_SECONDS = 0.2
-"""How long a lease that is given up waits for a question, in whose transaction it is deleted."""
+"""How long a released lease waits for a question, to be deleted in its transaction."""
 
 Owners = Mapping[str, Any]
-"""Ids of servers by the digests of sessions; or what opens the sessions, for the question about
-that."""
+"""Ids of servers by the digests of sessions; for `openings`, what opens the sessions."""
 
 _RELEASE = (
     "DELETE FROM environments_sessionlease WHERE server_id = %s AND session = ANY(%s::text[])"
 )
 _CLAIM = (
-    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, unnest(%s::text[]) "
-    "ON CONFLICT (session) DO UPDATE SET server_id = l.server_id RETURNING session, server_id"
-)
-_OPEN = (
     "INSERT INTO environments_sessionlease AS l (server_id, session, opening) "
     "SELECT %s, unnest(%s::text[]), unnest(%s::text[]) ON CONFLICT (session) DO UPDATE SET opening "
-    "= CASE "
-    "WHEN l.server_id = excluded.server_id THEN coalesce(l.opening, excluded.opening) ELSE "
-    "l.opening END "
-    "RETURNING session, server_id"
+    "= CASE WHEN l.server_id = excluded.server_id THEN coalesce(l.opening, excluded.opening) "
+    "ELSE l.opening END RETURNING session, server_id"
 )
 _OPENINGS = (
     "SELECT session, opening FROM environments_sessionlease WHERE session = ANY(%s::text[]) AND "
@@ -80,7 +73,7 @@ _TAKE_OR_MAKE = (
 class _Question(NamedTuple):
     kind: str
     digests: Collection[Any]
-    """Digests of sessions; pairs of them and what opens the sessions; or ids of servers."""
+    """Digests of sessions; pairs of a digest and what opens the session; or ids of servers."""
     answer: asyncio.Future[Owners] | None
 
 
@@ -89,7 +82,7 @@ class Leases(threading.Thread):
     the end."""
 
     def __init__(
-        self, server: int, rest: Callable[[int, float], float] = lambda _asked, _spent: 0.0
+        self, server: int, rest: Callable[[int, float], float] = lambda batch_size, seconds: 0.0
     ) -> None:
         """`rest(batch_size, seconds)`: pause after a transaction, in seconds."""
         super().__init__(name="leases", daemon=True)
@@ -97,50 +90,49 @@ class Leases(threading.Thread):
         self._queue: SimpleQueue[_Question | None] = SimpleQueue()
         self._given_up = threading.Event()
 
-    async def claim(self, digest: str) -> int:
-        """Return which server has the session: the one that had it before, or else this one from
-        now on."""
-        # none: this server ends
-        return int((await self._ask("claim", [digest])).get(digest, self._server))
+    async def claim(self, sid: str, opening: str = "") -> int:
+        """Return which server has the session: the one that had it, or else this one from now on.
 
-    async def open(self, digest: str, opening: str) -> int:
-        """Claim a session and keep what opens it again. Return which server has it, as `claim`
-        does."""
-        return int((await self._ask("open", [(digest, opening)])).get(digest, self._server))
+        `opening` is kept, to open the session again.
+        """
+        digest = lease_of(sid)
+        owners = await self._ask("claim", [(digest, opening)])
+        return int(owners.get(digest, self._server))  # no answer: this server ends
 
-    async def openings(self, digests: Collection[str]) -> Mapping[str, str]:
-        """Return what opens those of the sessions again for which that was kept."""
-        return await self._ask("openings", digests)
+    async def openings(self, sids: Collection[str]) -> Mapping[str, str]:
+        """Return what opens the sessions again, of those for which it is known."""
+        openings = await self._ask("openings", [*map(lease_of, sids)])
+        return {sid: openings[lease] for sid in sids if (lease := lease_of(sid)) in openings}
 
-    async def find(self, digest: str) -> int | None:
+    async def find(self, sid: str) -> int | None:
         """Return which server has the session; None if none has."""
+        digest = lease_of(sid)
         return (await self._ask("find", [digest])).get(digest)
 
-    async def take(self, digest: str) -> bool:
-        """Take the session from a server that has ended; return whether it was this server that
-        took it."""
-        return digest in await self._ask("take", [digest])
+    async def take(self, sid: str) -> bool:
+        """Take the session from a server that has ended; return whether this server got it."""
+        return bool(await self._ask("take", [lease_of(sid)]))
 
     async def left_by(self) -> Collection[int]:
-        """Return which servers that have ended had sessions that nobody has taken over."""
+        """Return the ended servers whose sessions nobody has taken over."""
         return [int(server) for server in await self._ask("left", ())]
 
     def drop(self, servers: Collection[int]) -> None:
-        """Delete, soon, the leases of servers that have ended and whose running sessions are taken
-        over.
+        """Soon delete the leases of ended servers whose running sessions are taken over.
 
         Those without an environment stay for an hour, in which their clients may go on with them.
         """
         self._queue.put(_Question("drop", servers, None))
 
-    async def take_left(self, digests: Collection[str]) -> Collection[str]:
-        """Take those sessions that a server that has ended had, or that no server has. Returns
-        which they are."""
-        return (await self._ask("take or make", digests)).keys()
+    async def take_left(self, sids: Collection[str]) -> list[str]:
+        """Take the sessions that ended servers have left, or that have no lease; return their
+        ids."""
+        by_lease = {lease_of(sid): sid for sid in sids}
+        return [by_lease[lease] for lease in await self._ask("take or make", by_lease)]
 
-    def release(self, digest: str) -> None:
-        """Give the session up, soon. It may be claimed again at once."""
-        self._queue.put(_Question("release", [digest], None))
+    def release(self, sid: str) -> None:
+        """Give the session up soon. It may be claimed again at once."""
+        self._queue.put(_Question("release", [lease_of(sid)], None))
 
     def close(self) -> None:
         """Release what has to be released, and end. Blocks."""
@@ -161,18 +153,16 @@ class Leases(threading.Thread):
             questions = self._gather()
             is_open = None not in questions
             began = time.monotonic()
-            self._answer([one for one in questions if one is not None])
+            self._answer([question for question in questions if question is not None])
             self._given_up.wait(self._rest(len(questions), time.monotonic() - began))
         connection.close()
 
     def _gather(self) -> list[_Question | None]:
         """Take all questions, at least one. Leases that are given up wait a little for others."""
         questions = list[_Question | None]()
-        question, until, is_patient = (
-            self._queue.get(),
-            time.monotonic() + MAX_RELEASE_SECONDS,
-            True,
-        )
+        question = self._queue.get()
+        until = time.monotonic() + MAX_RELEASE_SECONDS
+        is_patient = True
         with contextlib.suppress(Empty):
             while True:
                 questions.append(question)
@@ -184,57 +174,63 @@ class Leases(threading.Thread):
         return questions
 
     def _answer(self, questions: list[_Question]) -> None:
-        asked = {
+        digests = {
             kind: sorted(
-                {digest for one in questions if one.kind == kind for digest in one.digests}
+                {
+                    each
+                    for question in questions
+                    if question.kind == kind
+                    for each in question.digests
+                }
             )
             for kind in _STATEMENTS
-            if any(one.kind == kind for one in questions)
+            if any(question.kind == kind for question in questions)
         }
-        owners = self._until_there(asked)
-        waiting = [
-            (one.answer, owners.get(one.kind, {})) for one in questions if one.answer is not None
-        ]
-        if waiting:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
-                waiting[0][0].get_loop().call_soon_threadsafe(_settle, waiting)
-
-    def _until_there(self, asked: Mapping[str, list[Any]]) -> Mapping[str, Owners]:
-        """Ask the database as soon as it is there. Asking twice changes nothing."""
-        while asked:
+        owners: Mapping[str, Owners] = {}
+        while digests:  # until the database is there; asking twice changes nothing
             try:
-                return self._execute(asked)
+                owners = self._execute(digests)
+                break
             except (DatabaseError, InterfaceError):
                 with contextlib.suppress(DatabaseError, InterfaceError):
                     connection.close()
             if self._given_up.wait(RETRY_SECONDS):
                 break
-        return {}
+        answers = [
+            (question.answer, owners.get(question.kind, {}))
+            for question in questions
+            if question.answer is not None
+        ]
+        if answers:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
+                answers[0][0].get_loop().call_soon_threadsafe(_settle, answers)
 
-    def _execute(self, asked: Mapping[str, list[Any]]) -> Mapping[str, Owners]:
-        """Execute the statements of all kinds that are asked for, in one transaction and one round
-        trip."""
+    def _execute(self, digests: Mapping[str, list[Any]]) -> Mapping[str, Owners]:
+        """Execute the statements of all kinds in `digests`, in one transaction and round trip."""
         connect(connection)
         raw = connection.connection
+        cursors: dict[str, Any] = {}
         with connection.wrap_database_errors:
-            with raw.pipeline() if len(asked) > 1 else contextlib.nullcontext():
-                cursors = {kind: self._begun(kind, digests) for kind, digests in asked.items()}
+            with raw.pipeline() if len(digests) > 1 else contextlib.nullcontext():
+                for kind, values in digests.items():
+                    sql, *parameters = _STATEMENTS[kind](self._server, values)
+                    cursors[kind] = execute_prepared(raw, sql, parameters)
             return {
                 kind: dict(cursor.fetchall()) if cursor.description else {}
                 for kind, cursor in cursors.items()
             }
-
-    def _begun(self, kind: str, digests: list[Any]) -> Any:
-        sql, *values = _STATEMENTS[kind](self._server, digests)
-        return execute_prepared(connection.connection, sql, values)
 
 
 # first those that give sessions up, which the same client may have opened again already
 _STATEMENTS: Mapping[str, Callable[[int, list[Any]], tuple[Any, ...]]] = {
     "release": lambda server, digests: (_RELEASE, server, digests),
     "find": lambda server, digests: (_FIND, digests),
-    "claim": lambda server, digests: (_CLAIM, server, digests),
-    "open": lambda server, pairs: (_OPEN, server, [*dict(pairs)], [*dict(pairs).values()]),
+    "claim": lambda server, pairs: (
+        _CLAIM,
+        server,
+        [*dict(pairs)],
+        [opening or None for opening in dict(pairs).values()],
+    ),
     "openings": lambda server, digests: (_OPENINGS, digests),
     "take": lambda server, digests: (_TAKE, server, digests),
     "left": lambda server, digests: (_FIND_LEFT,),
@@ -243,8 +239,8 @@ _STATEMENTS: Mapping[str, Callable[[int, list[Any]], tuple[Any, ...]]] = {
 }
 
 
-def _settle(waiting: Iterable[tuple[asyncio.Future[Owners], Owners]]) -> None:
-    for answer, owners in waiting:
+def _settle(answers: Iterable[tuple[asyncio.Future[Owners], Owners]]) -> None:
+    for answer, owners in answers:
         if not answer.done():
             answer.set_result(owners)
 

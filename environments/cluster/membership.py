@@ -36,23 +36,21 @@ LOCKS = int.from_bytes(b"orsw")
 LEADING, ENDINGS, STARTING, NUMBERING = 0, -1, -2, -3
 
 _DESCRIBE_SESSION = (
-    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '2', "
-    "false), "
-    "set_config('tcp_keepalives_interval', '1', false), set_config('tcp_keepalives_count', '2', "
-    "false), "
-    "set_config('lock_timeout', '3s', false)"
+    "SELECT set_config('application_name', %s, false), "
+    "set_config('tcp_keepalives_idle', '2', false), "
+    "set_config('tcp_keepalives_interval', '1', false), "
+    "set_config('tcp_keepalives_count', '2', false), set_config('lock_timeout', '3s', false)"
 )
-"""Names the holder, and sets keepalives with which PostgreSQL notices within 4 s that the holder's
-machine is gone."""
+"""Names the holder, and sets keepalives: PostgreSQL notices within 4 s if its machine is gone."""
 _HOLDER = (
     "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) "
     "WHERE locktype = 'advisory' AND granted AND classid = %s AND objid = %s AND objsubid = 1 "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+_NEXT_ID = "SELECT nextval(pg_get_serial_sequence('environments_clusterserver', 'id'))"
 _JOIN = (
     "INSERT INTO environments_clusterserver (id, address, token, machine, pid, directory, started, "
-    "last_episode) "
-    "VALUES (%s, %s, %s, %s, %s, %s, now(), 0)"
+    "last_episode) VALUES (%s, %s, %s, %s, %s, %s, now(), 0)"
 )
 _DECLARE_DEAD = (
     "UPDATE environments_clusterserver SET ended = now() "
@@ -60,11 +58,10 @@ _DECLARE_DEAD = (
     "second' "
     "AND pg_try_advisory_xact_lock(%s, id::int) RETURNING id, pid, machine"
 )
-"""The lock is held to the end of the statement, so that a server that reconnects meanwhile finds
-itself dead."""
+"""Holds the lock to its end, so that a server that reconnects meanwhile finds itself dead."""
 RETURN_SECONDS = 5.0
-"""Time after a start of PostgreSQL in which the servers take their locks again, and nobody declares
-others dead."""
+"""Time after a start of PostgreSQL in which servers take their locks again and none is declared
+dead."""
 MAX_REST_SECONDS = 0.03
 """Longest rest of one of several servers between two transactions."""
 _LIVING = (
@@ -95,7 +92,7 @@ class Peer:
 
 
 class Membership:
-    """This server's row and locks, from `join` to `leave`."""
+    """This server's row and locks, from the first `renew` to `leave`."""
 
     def __init__(self, address: str, directory: Path) -> None:
         self.id = 0
@@ -109,46 +106,24 @@ class Membership:
         self._turn = threading.Lock()
         self._connection = fresh_connection("default")
 
-    def join(self) -> None:
-        """Become one of the servers. Raises: DatabaseTaken; django.db.Error when the database
-        cannot be reached."""
-        try:
-            with self._connection.cursor() as cursor:
-                self._share(cursor)
-                cursor.execute(
-                    "SELECT nextval(pg_get_serial_sequence('environments_clusterserver', 'id'))"
-                )
-                self.id = cursor.fetchone()[0]
-                cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCKS, self.id])
-                row = (
-                    self.id,
-                    self._address,
-                    self.token,
-                    self._machine,
-                    os.getpid(),
-                    str(self._directory),
-                )
-                cursor.execute(_JOIN, row)
-            self.renew()
-        except BaseException:
-            self._connection.close()
-            raise
-
     def renew(self) -> None:
-        """Connect again if necessary, declare servers dead whose lock is free, and see which live
-        and which one leads.
+        """Declare servers dead whose lock is free, and read which live and who leads. The first
+        call joins them; later ones connect again if necessary.
 
         Raises: DeclaredDead, DatabaseTaken; django.db.Error when the database cannot be reached.
         """
         with self._turn:
             if self._connection.connection is None or not self._connection.is_usable():
-                self._reconnect()
+                self._connect()
             with self._connection.cursor() as cursor:
                 cursor.execute(_DECLARE_DEAD, [self.id, RETURN_SECONDS, LOCKS])
                 for number, pid, machine in cursor.fetchall():
                     log.warning("a server is dead", server=number, pid=pid, machine=machine)
                 cursor.execute(_LIVING)
-                living = {row[0]: self._peer(*row) for row in cursor.fetchall()}
+                living: dict[int, Peer] = {}
+                for number, address, token, machine, directory in cursor.fetchall():
+                    path = Path(directory) if machine == self._machine else None
+                    living[number] = Peer(number, address, token, path)
                 if living.pop(self.id, None) is None:
                     raise DeclaredDead
                 if not self.is_leader:
@@ -158,10 +133,9 @@ class Membership:
             self._known |= living
 
     def directory_of(self, server: int) -> Path | None:
-        """Return where a server that lives, or has died, notes what it runs; None if that is not on
-        this machine."""
-        known = self._known.get(server)
-        return known.directory if known else None
+        """Return where a server, alive or dead, notes what it runs; None if on another machine."""
+        peer = self._known.get(server)
+        return peer.directory if peer else None
 
     def ask(self, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises: django.db.Error."""
@@ -169,16 +143,16 @@ class Membership:
             cursor.execute(sql, values)
             return list(cursor.fetchall())
 
-    def rest_seconds(self, answered: int, spent: float) -> float:
-        """Return how long to rest after a transaction for so many waiting calls, which took `spent`
-        seconds.
+    def rest_seconds(self, batch_size: int, seconds: float) -> float:
+        """Return how long to pause after a transaction for so many waiting calls, which took
+        `seconds`.
 
         A single server writes all the time: while it commits, calls of all its agents gather for
         the next transaction. Several, each with a part of the agents, would make many small ones,
         so each rests while the others may write. One call alone shows that there is no crowd to
         wait for.
         """
-        return min(spent * len(self.peers), MAX_REST_SECONDS) if answered > 1 else 0.0
+        return min(seconds * len(self.peers), MAX_REST_SECONDS) if batch_size > 1 else 0.0
 
     def leave(self) -> None:
         """Say that this server has ended, and release its locks. A second call does nothing."""
@@ -191,37 +165,35 @@ class Membership:
                     )
             self._connection.close()
 
-    def _reconnect(self) -> None:
+    def _connect(self) -> None:
+        """Take this server's locks, and store its row the first time. Raises: DatabaseTaken."""
         self.is_leader = False
         self._connection.close()
+        name = f"orsweb pid {os.getpid()} at {self._address} on {self._machine}"
         try:
             with self._connection.cursor() as cursor:
-                self._share(cursor)
+                cursor.execute(_DESCRIBE_SESSION, [name[:63]])
+                cursor.execute("SELECT pg_try_advisory_lock_shared(%s)", [DATABASE_KEY])
+                if not cursor.fetchone()[0]:
+                    raise DatabaseTaken(holder_in(cursor))
+                is_new = not self.id
+                if is_new:
+                    cursor.execute(_NEXT_ID)
+                    self.id = cursor.fetchone()[0]
                 cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCKS, self.id])
+                if is_new:
+                    row = (self.id, self._address, self.token, self._machine, os.getpid())
+                    cursor.execute(_JOIN, (*row, str(self._directory)))
         except BaseException:
             self._connection.close()
             raise
 
-    def _share(self, cursor: CursorWrapper) -> None:
-        """Raises: DatabaseTaken."""
-        cursor.execute(
-            _DESCRIBE_SESSION,
-            [f"orsweb pid {os.getpid()} at {self._address} on {self._machine}"[:63]],
-        )
-        cursor.execute("SELECT pg_try_advisory_lock_shared(%s)", [DATABASE_KEY])
-        if not cursor.fetchone()[0]:
-            raise DatabaseTaken(holder_in(cursor))
-
-    def _peer(self, number: int, address: str, token: str, machine: str, directory: str) -> Peer:
-        return Peer(number, address, token, Path(directory) if machine == self._machine else None)
-
 
 def stop_at_once() -> NoReturn:
-    """End this process, which others have declared dead, before it does anything else; its
-    supervisor starts another.
+    """End this process at once, because others have declared it dead; its supervisor starts another.
 
-    What it was doing is not answered, so its clients repeat that, and reach the servers that have
-    its sessions now.
+    Its requests get no answer, so clients repeat them and reach the servers that have its sessions
+    now.
     """
     log.critical(
         "stopping at once",
@@ -232,8 +204,7 @@ def stop_at_once() -> NoReturn:
 
 
 def fresh_connection(alias: str) -> BaseDatabaseWrapper:
-    """Return a connection that any thread may use and that, unlike Django's per-thread ones, is
-    never closed."""
+    """Return a connection that any thread may use and that Django never closes."""
     connection = connections.create_connection(alias)
     connection.inc_thread_sharing()
     return connection

@@ -1,5 +1,4 @@
-"""Which server has a session, as requests of any server ask, and how this one takes over the
-sessions of dead ones.
+"""Which server has a session, and how this server takes over the sessions of dead ones.
 
 A session that another server has left is opened again as after a restart of this one
 (`environments/runtime/session_return.py`), or its episode ends as interrupted. That happens at the
@@ -20,7 +19,7 @@ from typing import Any
 import structlog
 from django.db import Error
 
-from environments.cluster.leases import Leases, lease_of
+from environments.cluster.leases import Leases
 from environments.cluster.membership import (
     LOCKS,
     STARTING,
@@ -40,16 +39,15 @@ from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
 
 MAX_ROUTES = 100_000
-"""Sessions of other servers that are remembered; when there are more, all are forgotten."""
+"""Most remembered sessions of other servers; when there are more, all are forgotten."""
 REPORT_SECONDS = 0.4
 """How long to wait for a supervisor's report on a server that died while calls ran: one of them may
 have killed it."""
 REPORT_CHECK_SECONDS = 0.05
 LEFT_SECONDS = 15.0
-"""Time between two looks of the leader at whether dead servers have left sessions."""
+"""Interval at which the leader checks whether dead servers have left sessions."""
 LOOKS_PER_SEARCH = 40
-"""At one in so many looks, the leader also searches for running episodes whose sessions have no
-lease."""
+"""At every so many checks, the leader also searches for running episodes without a lease."""
 
 log = structlog.get_logger(__name__)
 
@@ -80,25 +78,20 @@ class Ownership:
         """`usage_of` returns what the key with a label uses."""
         self.membership = membership
         self.counts = ClusterCounts()
-        self._leases, self._service, self._record, self._usage_of = (
-            leases,
-            service,
-            record,
-            usage_of,
-        )
-        self._routes: dict[str, int] = {}  # servers of sessions that others have, by their leases
-        # leases that were made for requests which will open their sessions
+        self._leases, self._service = leases, service
+        self._record, self._usage_of = record, usage_of
+        self._routes: dict[str, int] = {}  # servers of sessions that others have
+        # sessions that have a lease, and will be opened by a request
         self._claimed: set[str] = set()
         self._taking: dict[str, asyncio.Task[None]] = {}
         self._checking: asyncio.Task[None] | None = None
         self._taking_left: asyncio.Task[None] | None = None
         self._sweep: asyncio.Task[None] | None = None
 
-    async def open(self, taken: Collection[str], left: LeftBehind) -> None:
-        """Go on with the sessions `taken` from servers before this one; `left` is what the process
-        before it left."""
+    async def open(self, sids: Collection[str], remains: LeftBehind) -> None:
+        """Go on with these sessions of earlier servers; `remains`: what the process before left."""
         self._service.share_sessions(self)
-        await self._go_on(taken, left, stores_reports=True)
+        await self._go_on(sids, remains, stores_reports=True)
         self._sweep = asyncio.get_running_loop().create_task(self._sweep_left())
 
     def close(self) -> None:
@@ -115,57 +108,53 @@ class Ownership:
         `is_new`: this server gets it unless another one has it. Waits until sessions of dead
         servers are taken over.
         """
-        lease = lease_of(sid)
         while True:
-            if lease in self._taking:
-                await asyncio.shield(self._taking[lease])
-            owner = self._routes.get(lease)
+            if sid in self._taking:
+                await asyncio.shield(self._taking[sid])
+            owner = self._routes.get(sid)
             if owner is None:
-                owner = await (self._leases.claim(lease) if is_new else self._leases.find(lease))
+                owner = await (self._leases.claim(sid) if is_new else self._leases.find(sid))
                 if owner is None or owner == self.membership.id:
                     if self._taking_left is not None:
                         await asyncio.shield(self._taking_left)
                     if is_new:
-                        self._claimed.add(lease)
+                        self._claimed.add(sid)
                     return None
-                self._remember(lease, owner)
+                if len(self._routes) >= MAX_ROUTES:
+                    self._routes.clear()
+                self._routes[sid] = owner
             if peer := self.membership.peers.get(owner):
                 return peer
             await self.check_peers()
             if owner not in self.membership.peers:
-                self._routes.pop(lease, None)
-                await self._take_over(sid, lease, owner)
+                self._routes.pop(sid, None)
+                await self._take_over(sid, owner)
 
     def forget_place(self, sid: str) -> None:
         """Ask the database where the session is when it is needed again."""
-        self._routes.pop(lease_of(sid), None)
+        self._routes.pop(sid, None)
 
     async def claim(self, sid: str, opening: str) -> None:
         """Take the session for this server. Raises: SessionExists if another server has it."""
-        lease = lease_of(sid)
-        if opening:
-            owner = await self._leases.open(lease, opening)
-        else:
-            owner = (
-                self.membership.id if lease in self._claimed else await self._leases.claim(lease)
-            )
-        if owner != self.membership.id:
+        if sid in self._claimed and not opening:
+            return
+        if await self._leases.claim(sid, opening) != self.membership.id:
             raise SessionExists
 
     def release(self, sid: str) -> None:
         """Give up a session of this server that has ended, or was not opened."""
-        lease = lease_of(sid)
-        self._claimed.discard(lease)
-        self._leases.release(lease)
+        self._claimed.discard(sid)
+        self._leases.release(sid)
 
     def settle_claim(self, sid: str) -> None:
         """Note that the request has been answered which was to open the session."""
-        self._claimed.discard(lease_of(sid))
+        self._claimed.discard(sid)
         if not self._service.is_live(sid):
             self.release(sid)
 
     async def check_peers(self) -> None:
-        """See which servers live; callers share one look. The database may be away."""
+        """Read which servers live; callers at the same time share the answer. The database may be
+        away."""
         if self._checking is None or self._checking.done():
             self._checking = asyncio.get_running_loop().create_task(self._renew())
         await asyncio.shield(self._checking)
@@ -178,92 +167,88 @@ class Ownership:
         except (DatabaseTaken, Error) as error:  # the lifespan's own look will say so
             log.debug("peers_not_read", error=type(error).__name__)
 
-    def _remember(self, lease: str, owner: int) -> None:
-        if len(self._routes) >= MAX_ROUTES:
-            self._routes.clear()
-        self._routes[lease] = owner
-
     # --- taking over ------------------------------------------------------------------------------
 
-    async def _take_over(self, sid: str, lease: str, dead: int) -> None:
+    async def _take_over(self, sid: str, dead: int) -> None:
         """Take over one session of a server that is dead; concurrent requests wait for the same."""
-        if lease not in self._taking:
-            task = self._taking[lease] = asyncio.get_running_loop().create_task(
-                self._take(sid, lease, dead)
-            )
-            task.add_done_callback(lambda _: self._taking.pop(lease, None))
-        await asyncio.shield(self._taking[lease])
+        if sid not in self._taking:
+            task = self._taking[sid] = asyncio.get_running_loop().create_task(self._take(sid, dead))
+            task.add_done_callback(lambda _: self._taking.pop(sid, None))
+        await asyncio.shield(self._taking[sid])
 
-    async def _take(self, sid: str, lease: str, dead: int) -> None:
+    async def _take(self, sid: str, dead: int) -> None:
         # before the lease is taken: afterwards, a successor may have overwritten it
-        left = await self._left_by(self.membership.directory_of(dead))
-        if await self._leases.take(lease):
-            await self._go_on([sid], left, stores_reports=False)
+        remains = await self._remains_of(self.membership.directory_of(dead))
+        if await self._leases.take(sid):
+            await self._go_on([sid], remains, stores_reports=False)
 
-    async def _left_by(self, directory: Path | None) -> LeftBehind:
+    async def _remains_of(self, directory: Path | None) -> LeftBehind:
         if directory is None:
             return LeftBehind()
-        left = await asyncio.to_thread(read_left_behind, directory)
-        waited = 0.0
-        while left.running and not left.reports and waited < REPORT_SECONDS:
+        remains = await asyncio.to_thread(read_left_behind, directory)
+        seconds = 0.0
+        while remains.running and not remains.reports and seconds < REPORT_SECONDS:
             await asyncio.sleep(REPORT_CHECK_SECONDS)
-            waited += REPORT_CHECK_SECONDS
-            left = await asyncio.to_thread(read_left_behind, directory)
-        return left
+            seconds += REPORT_CHECK_SECONDS
+            remains = await asyncio.to_thread(read_left_behind, directory)
+        return remains
 
     async def _go_on(
-        self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool
+        self, sids: Collection[str], remains: LeftBehind, *, stores_reports: bool
     ) -> None:
-        """Go on with those of the sessions, which are this server's now, that can, and end the
-        others' episodes."""
+        """Go on with the sessions, which are this server's now, or else end their episodes."""
         # nobody else has them now, so they wait for a database that is away
-        closed, going_on, unbound = await until_there(
-            lambda: self._recover(sids, left, stores_reports=stores_reports)
+        closed_count, episodes, requests = await until_there(
+            lambda: self._recover(sids, remains, stores_reports=stores_reports)
         )
-        self._service.take_over([*going_on, *unbound], self._usage_of)
-        for sid in {*sids} - {one.session_id for one in going_on} - {one.sid for one in unbound}:
+        self._service.take_over([*episodes, *requests], self._usage_of)
+        survivors = {episode.session_id for episode in episodes}
+        survivors |= {request.sid for request in requests}
+        for sid in {*sids} - survivors:
             self.release(sid)
-        count = len(going_on) + len(unbound)
-        self.counts.taken_over.update({"going on": count, "closed": closed})
-        if closed or count:
+        count = len(episodes) + len(requests)
+        self.counts.taken_over.update({"going on": count, "closed": closed_count})
+        if closed_count or count:
             log.warning(
-                "sessions were taken over", going_on=count, closed=closed, death=left.death or None
+                "sessions were taken over",
+                going_on=count,
+                closed=closed_count,
+                death=remains.death or None,
             )
 
     async def _recover(
-        self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool
+        self, sids: Collection[str], remains: LeftBehind, *, stores_reports: bool
     ) -> tuple[int, list[OpenEpisode], list[SessionRequest]]:
-        """Return how many episodes were closed, those that go on, and what opens the sessions
-        without an episode."""
-        names = [hosted.name for hosted in self._service.registry if hosted.comes_back]
-        closed, going_on = await self._record.recover(
-            left, names, sids, stores_reports=stores_reports
+        """Return the number of closed episodes, those that go on, and what opens the sessions
+        without an environment, of which nothing is on record."""
+        names = [each.name for each in self._service.registry if each.comes_back]
+        closed_count, episodes = await self._record.recover(
+            remains, names, sids, stores_reports=stores_reports
         )
-        others = {*sids} - {one.session_id for one in going_on}
-        return closed, going_on, await self._unbound(others) if others else []
-
-    async def _unbound(self, sids: Collection[str]) -> list[SessionRequest]:
-        """Return what opens those of the sessions again that had no environment yet, so that
-        nothing is on record."""
-        kept = await self._leases.openings([lease_of(sid) for sid in sids])
-        recorded = await self._record.recorded_sessions(sids) if kept else ()
-        found = [(sid, kept.get(lease_of(sid))) for sid in sids if sid not in recorded]
-        return [SessionRequest.from_opening(sid, opening) for sid, opening in found if opening]
+        others = {*sids} - {episode.session_id for episode in episodes}
+        openings = await self._leases.openings(others) if others else {}
+        recorded_sids = await self._record.recorded_sessions(openings) if openings else ()
+        requests = [
+            SessionRequest.from_opening(sid, opening)
+            for sid, opening in openings.items()
+            if sid not in recorded_sids
+        ]
+        return closed_count, episodes, requests
 
     async def _sweep_left(self) -> None:
-        """Take over, as the leader, what dead servers have left and no request has asked for; until
+        """As the leader, take over what dead servers left and no request asked for; until
         cancelled."""
-        searched: Collection[int] = ()  # servers of which only sessions without an episode are left
+        # servers of which only sessions without an episode are left
+        searched_servers: Collection[int] = ()
         for look in itertools.count(1):
             await asyncio.sleep(LEFT_SECONDS)
             if not self.membership.is_leader:
                 continue
             dead = await self._leases.left_by()
-            if (
-                look % LOOKS_PER_SEARCH == 0 or {*dead}.difference(searched)
-            ) and await self._take_all_left():
+            is_due = look % LOOKS_PER_SEARCH == 0 or {*dead}.difference(searched_servers)
+            if is_due and await self._take_all_left():
                 self._leases.drop(dead)
-                searched = dead
+                searched_servers = dead
 
     async def _take_all_left(self) -> bool:
         """Return whether all sessions were looked at."""
@@ -279,14 +264,9 @@ class Ownership:
         return True
 
     async def _take_left(self, sids: Collection[str]) -> None:
-        try:
-            taken = [
-                sid for sid in await take_left(self._leases, sids) if not self._service.is_live(sid)
-            ]
-            if taken:
-                await self._go_on(taken, LeftBehind(), stores_reports=False)
-        except Error as error:
-            log.debug("left_sessions_not_taken", error=type(error).__name__)
+        sids = await self._leases.take_left(sids)
+        if new_sids := [sid for sid in sids if not self._service.is_live(sid)]:
+            await self._go_on(new_sids, LeftBehind(), stores_reports=False)
 
 
 @asynccontextmanager
@@ -304,10 +284,3 @@ async def starting_alone(membership: Membership | None) -> AsyncIterator[None]:
         yield
     finally:
         await asyncio.to_thread(lock.close)
-
-
-async def take_left(leases: Leases, sids: Collection[str]) -> list[str]:
-    """Take those of the sessions that servers which have ended have left, or that have no lease;
-    return their ids."""
-    by_lease = {lease_of(sid): sid for sid in sids}
-    return [by_lease[lease] for lease in await leases.take_left(by_lease)]

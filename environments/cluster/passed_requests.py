@@ -1,5 +1,4 @@
-"""What passes with a page's request from one server of a database to another: who sent it, and that
-it was passed on.
+"""The headers of a page's request that one server of a database passes on to another.
 
 The receiver believes it if the request carries its own token, which only servers of the database
 can read.
@@ -18,45 +17,46 @@ Scope = dict[str, Any]
 TOKEN_HEADER = b"x-orsweb-peer"
 CLIENT_HEADER = b"x-orsweb-client"
 REQUEST_HEADER = b"x-orsweb-request"
-"""Names a request of a client, so that who sends it once more because nobody answered starts no
-second call."""
+"""Names a request of a client, so that a repetition without an answer starts no second call."""
 REQUEST_META = "HTTP_X_ORSWEB_REQUEST"
 SCHEME_HEADER = b"x-orsweb-scheme"
 PASSED_ON = "orsweb.passed_on"
 """Key of a scope that another server has passed on."""
-_MADE_ANEW = frozenset(
+_OF_CONNECTION = frozenset(
     (
-        *(
-            b"host",
-            b"connection",
-            b"upgrade",
-            b"keep-alive",
-            b"content-length",
-            b"transfer-encoding",
-            b"expect",
-        ),
-        *(b"accept-encoding", TOKEN_HEADER, CLIENT_HEADER, SCHEME_HEADER),
+        b"host",
+        b"connection",
+        b"upgrade",
+        b"keep-alive",
+        b"content-length",
+        b"transfer-encoding",
+        b"expect",
+        b"accept-encoding",
+        TOKEN_HEADER,
+        CLIENT_HEADER,
+        SCHEME_HEADER,
     )
 )
+"""Headers that are not passed on: each connection has its own."""
 
 
 def passed_headers(scope: Scope, peer: Peer) -> dict[str, str]:
-    """Return the headers with which a request is passed on to `peer`, without those of its
-    connection and `Host`."""
+    """Return the headers of a request passed on to `peer`, without those of its connection."""
     address, _ = scope.get("client") or ("", 0)
-    kept = [
-        one
-        for one in scope["headers"]
-        if one[0] not in _MADE_ANEW and not one[0].startswith(b"sec-websocket-")
-    ]
-    own = [(TOKEN_HEADER, peer.token.encode()), (CLIENT_HEADER, address.encode())]
-    own.append((SCHEME_HEADER, scope.get("scheme", "http").encode()))
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in (*kept, *own)}
+    headers = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name not in _OF_CONNECTION and not name.startswith(b"sec-websocket-")
+    }
+    return headers | {
+        TOKEN_HEADER.decode(): peer.token,
+        CLIENT_HEADER.decode(): address,
+        SCHEME_HEADER.decode(): scope.get("scheme", "http"),
+    }
 
 
 def sent_scope(scope: Scope, own_token: str) -> Scope:
-    """Return the scope as the server received it that has passed the request on; as it is if none
-    has."""
+    """Return the scope as the server that passed the request on received it, if one did."""
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
     token = headers.get(TOKEN_HEADER)
     if token is None or not hmac.compare_digest(token, own_token.encode()):
@@ -67,8 +67,7 @@ def sent_scope(scope: Scope, own_token: str) -> Scope:
 
 
 class FromPeers:
-    """ASGI middleware that lets `app` see requests which another server has passed on as if it had
-    received them."""
+    """ASGI middleware: `app` sees requests passed on by another server as if sent to this one."""
 
     def __init__(
         self, app: Callable[[Scope, Any, Any], Awaitable[None]], own_token: Callable[[], str | None]

@@ -1,10 +1,10 @@
-"""A page as another server of the database makes it, for views on the threads of pages. Everything
-here blocks."""
+"""Fetches a page from another server of the database, for views on the threads of pages. Blocks."""
 
 from __future__ import annotations
 
 import http.client
 import socket
+from contextlib import closing
 
 from django.http import HttpRequest, HttpResponse
 
@@ -12,16 +12,27 @@ from environments.cluster.membership import Peer
 from environments.cluster.passed_requests import Scope, passed_headers
 
 ANSWER_SECONDS = 30.0
-_RETURNED = ("Content-Type", "Location", "Cache-Control", "Vary", "HX-Redirect")
+_PASSED_HEADERS = ("Content-Type", "Location", "Cache-Control", "Vary", "HX-Redirect")
 """Headers of a page that are passed on; the middleware makes the others."""
 
 
 def page_of(peer: Peer, request: HttpRequest) -> HttpResponse | None:
     """Return the response of `peer` to the request; None if it does not answer."""
+    headers = passed_headers(scope_of(request), peer) | {"Host": request.get_host()}
+    method, path = request.method or "GET", request.get_full_path()
     try:
-        return _exchange(peer, request, scope_of(request))
+        with closing(_PeerConnection(peer.address)) as connection:
+            connection.request(method, path, request.body, headers)
+            answer = connection.getresponse()
+            response = HttpResponse(answer.read(), status=answer.status)
     except (OSError, http.client.HTTPException):
         return None
+    for name in _PASSED_HEADERS:
+        if (value := answer.getheader(name)) is not None:
+            response.headers[name] = value
+    for cookie in answer.headers.get_all("Set-Cookie", ()):
+        response.cookies.load(cookie)
+    return response
 
 
 def scope_of(request: HttpRequest) -> Scope:
@@ -30,27 +41,8 @@ def scope_of(request: HttpRequest) -> Scope:
     return scope
 
 
-def _exchange(peer: Peer, request: HttpRequest, scope: Scope) -> HttpResponse:
-    """Raises: OSError, http.client.HTTPException."""
-    connection = _PeerConnection(peer.address)
-    try:
-        headers = passed_headers(scope, peer) | {"Host": request.get_host()}
-        connection.request(request.method or "GET", request.get_full_path(), request.body, headers)
-        answer = connection.getresponse()
-        response = HttpResponse(answer.read(), status=answer.status)
-        for name in _RETURNED:
-            if (value := answer.getheader(name)) is not None:
-                response.headers[name] = value
-        for cookie in answer.headers.get_all("Set-Cookie", ()):
-            response.cookies.load(cookie)
-        return response
-    finally:
-        connection.close()
-
-
 class _PeerConnection(http.client.HTTPConnection):
-    """A connection to the address at which other servers reach one: host:port, or the path of a
-    Unix socket."""
+    """A connection to the address of a peer: host:port, or the path of a Unix socket."""
 
     def __init__(self, address: str) -> None:
         super().__init__(

@@ -16,11 +16,11 @@ import hmac
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from environments.errors import OrsError
 from environments.local_sandboxes.images import SandboxRefused, plan_of
@@ -34,7 +34,6 @@ is closed."""
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_CHUNK_BYTES = 4 * 1024 * 1024
 """The most that the client reads or writes of a file at once."""
-_STATUS: dict[type[OrsError], int] = {SandboxRefused: 400, CommandFailed: 400, SandboxClosed: 410}
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -86,13 +85,12 @@ class Door:
         self._authorization = b"Basic " + base64.b64encode(f"{USER}:{token}".encode())
         self._machines: dict[str, Machine] = {}
         self._runs: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        """What was asked for, by the client's `task_id`, with which it asks again after a lost
+        """Running requests by the `task_id` with which a client repeats one after a lost
         connection."""
-        self._answers: dict[str, Callable[[_Request], Awaitable[Any]]] = {
+        self._answers: dict[str, Callable[[_Request], Awaitable[dict[str, Any]]]] = {
             "/ping": self._ping,
             "/delete_session": self._delete,
             "/stat_file": self._stat,
-            "/read_file": self._read,
             "/write_file": self._write,
         }
 
@@ -105,17 +103,20 @@ class Door:
                 await self._stream(request, self._create, send)
             elif scope["path"] == "/run":
                 await self._stream(request, self._run, send)
+            elif scope["path"] == "/read_file":
+                size, data = await self._read(request)
+                kind = (b"content-type", b"application/octet-stream")
+                await _respond(send, 200, data, [kind, (b"x-file-size", b"%d" % size)])
             elif answer := self._answers.get(scope["path"]):
-                value = await answer(request)
-                if isinstance(value, tuple):
-                    await _respond(send, 200, value[1], [(b"x-file-size", b"%d" % value[0])])
-                else:
-                    await _respond(send, 200, json.dumps(value).encode())
+                await _respond(send, 200, json.dumps(await answer(request)).encode())
             else:
                 raise _Wrong(404, f"Sandboxes have nothing at {scope['path'][:100]!r}.")
-        except OrsError as error:
-            status = error.status if isinstance(error, _Wrong) else _STATUS[type(error)]
-            await _respond(send, status, json.dumps({"detail": str(error)}).encode())
+        except _Wrong as error:
+            await _refuse(send, error.status, error)
+        except SandboxClosed as error:
+            await _refuse(send, 410, error)
+        except (SandboxRefused, CommandFailed) as error:
+            await _refuse(send, 400, error)
 
     async def _request(self, scope: dict[str, Any], receive: Receive) -> _Request:
         headers = dict(scope["headers"])
@@ -128,14 +129,11 @@ class Door:
             more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
                 raise _Wrong(413, f"The body is larger than {MAX_BODY_BYTES >> 20} MB.")
-        query = {
-            name: values[-1]
-            for name, values in parse_qs(scope["query_string"].decode(errors="replace")).items()
-        }
+        query = dict(parse_qsl(scope["query_string"].decode(errors="replace")))
         return _Request(query, bytes(body), headers.get(b"x-session-id", b"").decode("latin-1"))
 
-    async def end_forgotten(self) -> None:
-        """End sandboxes of clients that are silent. Runs until it is cancelled."""
+    async def end_silent(self) -> None:
+        """End the sandboxes of silent clients, until cancelled."""
         while True:
             await asyncio.sleep(1.0)
             for sid, machine in list(self._machines.items()):
@@ -164,22 +162,18 @@ class Door:
                 raise _Wrong(404, "unknown task_id")
             task_id = secrets.token_hex(16)
             task = self._runs[task_id] = asyncio.ensure_future(function(request))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        done, _ = await asyncio.wait([task], timeout=0.05)
-        if done and (error := task.exception()) is not None:
+            # else asyncio logs it if nobody waits any more
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait([task], timeout=0.05)
+        if task.done() and (error := task.exception()) is not None:
             del self._runs[task_id]
             raise error
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [(b"content-type", b"text/event-stream")],
-            }
-        )
+        header = (b"content-type", b"text/event-stream")
+        await send({"type": "http.response.start", "status": 200, "headers": [header]})
         await _event(send, "task_id", task_id)
-        while not done:
-            done, _ = await asyncio.wait([task], timeout=COMMENT_SECONDS)
-            if not done:
+        while not task.done():
+            await asyncio.wait([task], timeout=COMMENT_SECONDS)
+            if not task.done():
                 await send({"type": "http.response.body", "body": b": wait\n\n", "more_body": True})
         try:
             await _event(send, "end", json.dumps(task.result()))
@@ -200,12 +194,10 @@ class Door:
         return {"sid": sid}
 
     async def _run(self, request: _Request) -> dict[str, Any]:
-        asked = request.json
-        command, seconds, max_bytes = (
-            asked.get("cmd"),
-            asked.get("timeout_s"),
-            asked.get("max_bytes"),
-        )
+        values = request.json
+        command = values.get("cmd")
+        seconds = values.get("timeout_s")
+        max_bytes = values.get("max_bytes")
         if not isinstance(command, str) or "\0" in command:
             raise _Wrong(400, "cmd has to be a text without NUL.")
         if not isinstance(seconds, int | float | None) or not isinstance(max_bytes, int | None):
@@ -213,19 +205,19 @@ class Door:
         machine = self._machine(request)
         return (await machine.run(command, seconds, max_bytes)).as_json()
 
-    async def _ping(self, request: _Request) -> Any:
-        """Also for a sandbox that has ended: the client logs failed pings with their address, and
-        so with the token."""
+    async def _ping(self, request: _Request) -> dict[str, Any]:
+        """Accept pings of ended sandboxes too: the client logs failed ones with their address, and
+        so the token."""
         if machine := self._machines.get(request.sid):
             machine.used = time.monotonic()
         return {}
 
-    async def _delete(self, request: _Request) -> Any:
+    async def _delete(self, request: _Request) -> dict[str, Any]:
         if machine := self._machines.get(request.sid):
             machine.close("its session has ended")
         return {}
 
-    async def _stat(self, request: _Request) -> Any:
+    async def _stat(self, request: _Request) -> dict[str, Any]:
         return await self._machine(request).stat(request.path, has_sum="sha256" in request.query)
 
     async def _read(self, request: _Request) -> tuple[int, bytes]:
@@ -235,17 +227,12 @@ class Door:
             raise _Wrong(416, f"{request.path} has {size} bytes.")
         return size, data
 
-    async def _write(self, request: _Request) -> Any:
+    async def _write(self, request: _Request) -> dict[str, Any]:
         machine = self._machine(request)
         if "commit" in request.query:
             return {"sha256": await machine.commit(request.path, request.number("size"))}
-        makes_directories = "mkdirs" in request.query
-        await machine.write(
-            request.path,
-            request.number("offset"),
-            request.body,
-            makes_directories=makes_directories,
-        )
+        offset, makes_directories = request.number("offset"), "mkdirs" in request.query
+        await machine.write(request.path, offset, request.body, makes_directories=makes_directories)
         return {}
 
     def _machine(self, request: _Request) -> Machine:
@@ -264,18 +251,15 @@ async def _event(send: Send, name: str, data: str) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
+async def _refuse(send: Send, status: int, error: OrsError) -> None:
+    await _respond(send, status, json.dumps({"detail": str(error)}).encode())
+
+
 async def _respond(
-    send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
+    send: Send,
+    status: int,
+    body: bytes,
+    headers: Sequence[tuple[bytes, bytes]] = ((b"content-type", b"application/json"),),
 ) -> None:
-    content_type = (
-        b"content-type",
-        b"application/octet-stream" if headers else b"application/json",
-    )
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [content_type, *(headers or [])],
-        }
-    )
+    await send({"type": "http.response.start", "status": status, "headers": [*headers]})
     await send({"type": "http.response.body", "body": body})

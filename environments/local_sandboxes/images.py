@@ -1,4 +1,4 @@
-"""What a sandbox consists of: an image and files, which are directories that the operator has made.
+"""What a sandbox consists of: an image and files, which are directories made by the operator.
 
 Below the directory of `ORSWEB_SANDBOXES`, `images/NAME` is the root of the image that environments
 call NAME, and `images/default` that of all others. It holds what `podman export` writes; without
@@ -23,7 +23,7 @@ from environments.errors import OrsError, shorten
 _NAME = re.compile(r"[\w][\w.:@-]*(/[\w][\w.:@-]*)*")
 """What an image or an environment can be called: nothing that leads out of its directory."""
 _MACHINE_SIZE = re.compile(r"(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)")
-_TAKEN = ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sys", "/usr")
+_NEEDED = ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sys", "/usr")
 """Places where no files can be mounted, because programs need what is there."""
 
 
@@ -101,9 +101,8 @@ def _image(name: str, images: Path) -> Path:
                 return path.resolve()
     raise SandboxRefused(
         f"The sandbox asks for the image {shorten(name, 100)!r}, and this server has no directory "
-        f"{images}/{name} or "
-        f"{images}/default. Make one with the image's files, or an empty one for this machine's "
-        "own programs."
+        f"{images}/{name} or {images}/default. Make one with the image's files, or an empty one "
+        "for this machine's own programs."
     )
 
 
@@ -112,8 +111,7 @@ def _memory_bytes(machine_size: str, max_gb: float) -> int:
     if match is None:
         raise SandboxRefused(
             f"The sandbox asks for the machine {shorten(machine_size, 40)!r}; this server has "
-            "machines such as '1:2' "
-            "only, of processors and GB of memory."
+            "machines such as '1:2' only, of processors and GB of memory."
         )
     if (gb := float(match[2])) > max_gb:
         raise SandboxRefused(
@@ -128,8 +126,7 @@ def _files(environment: str, only_dir: str, files: Path) -> Path:
     if not _NAME.fullmatch(environment) or not root.is_dir():
         raise SandboxRefused(
             f"The sandbox asks for the bucket of the environment {shorten(environment, 100)!r}, "
-            "and this server has no "
-            f"directory {root}. Make it, with the files of the bucket."
+            f"and this server has no directory {root}. Make it, with the files of the bucket."
         )
     path = (root / only_dir.lstrip("/")).resolve()
     if not path.is_relative_to(root.resolve()) or not path.is_dir():
@@ -144,7 +141,7 @@ def _mount_path(path: str) -> str:
     if (
         not normal.startswith("/")
         or normal.startswith("//")
-        or normal in _TAKEN
+        or normal in _NEEDED
         or normal.startswith("/run/")
     ):
         raise SandboxRefused(

@@ -34,7 +34,7 @@ from environments.sandbox import bubblewrap, processes
 _READ_ONLY = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix")
 """Entries of an image's root that are mounted. All others are copied, so that commands can write
 there."""
-_NOT_TAKEN = ("dev", "proc", "sys", "run", "tmp", "lost+found")
+_LEFT_OUT = ("dev", "proc", "sys", "run", "tmp", "lost+found")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_FILES = 200_000
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
@@ -86,7 +86,7 @@ class SandboxClosed(OrsError):
 
 
 class CommandFailed(OrsError):
-    """A command has no result that could be given back."""
+    """A command has no result to give back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +129,16 @@ class Machine:
             bubblewrap.system_call_filter(has_debuggers=True) as system_calls,
             os.fdopen(os.memfd_create("arguments"), "w+b") as file,
         ):
-            file.write(
-                b"".join(os.fsencode(word) + b"\0" for word in self._arguments(system_calls))
-            )
+            for word in self._arguments(system_calls):
+                file.write(os.fsencode(word) + b"\0")
             file.seek(0)
+            command = [*bubblewrap.outside(), *bubblewrap.namespaces(), "--args"]
+            command += [str(file.fileno()), "--", "/bin/bash", "--norc", "-c", _KEEPER, "sandbox"]
+            # entries of the image's root that are copied into the sandbox
+            names = {path.name for path in self._plan.image.iterdir()}
+            command += sorted(names - {*_READ_ONLY, *_LEFT_OUT})
             process = self._process = await asyncio.create_subprocess_exec(
-                *[*bubblewrap.outside(), *bubblewrap.namespaces(), "--args", str(file.fileno())],
-                *["--", "/bin/bash", "--norc", "-c", _KEEPER, "sandbox", *self._copied],
+                *command,
                 stdin=pipe,
                 stdout=pipe,
                 stderr=pipe,
@@ -150,8 +153,8 @@ class Machine:
                 line = await process.stdout.readline()
         if line.strip() != b"ready":
             self.close("it did not start")
-            printed = (line + await process.stderr.read()).decode(errors="replace").strip()
-            why = printed.partition("\n")[0] or "it was not ready in time"
+            output = (line + await process.stderr.read()).decode(errors="replace").strip()
+            why = output.partition("\n")[0] or "it was not ready in time"
             raise SandboxClosed(f"The sandbox did not start: {why.rstrip('.')}.")
         self._tasks = [
             asyncio.create_task(self._read_statuses()),
@@ -177,70 +180,31 @@ class Machine:
         if self.end:
             raise SandboxClosed(f"The sandbox has ended: {self.end}.")
 
-    @property
-    def _copied(self) -> list[str]:
-        """Return the entries of the image's root that are copied into the sandbox."""
-        return sorted(
-            {path.name for path in self._plan.image.iterdir()} - {*_READ_ONLY, *_NOT_TAKEN}
-        )
-
     def _arguments(self, system_calls: int) -> list[str]:
-        """Return what bubblewrap reads from a file, because its command line shows what may be
-        secret."""
+        """Return words for bubblewrap to read from a file: its command line would show secrets."""
         plan, image = self._plan, self._plan.image
-        words = [
-            "--uid",
-            "0",
-            "--gid",
-            "0",
-            "--size",
-            str(plan.memory_bytes),
-            "--perms",
-            "0755",
-            "--tmpfs",
-            "/",
-        ]
+        words = ["--uid", "0", "--gid", "0"]
+        words += ["--size", str(plan.memory_bytes), "--perms", "0755", "--tmpfs", "/"]
         if not (image / "usr").exists():
             words += bubblewrap.programs()
-        for entry in (image / name for name in _READ_ONLY):
+        for name in _READ_ONLY:
+            entry = image / name
             if entry.is_symlink():
-                words += ["--symlink", str(entry.readlink()), f"/{entry.name}"]
+                words += ["--symlink", str(entry.readlink()), f"/{name}"]
             elif entry.exists():
-                words += ["--ro-bind", str(entry), f"/{entry.name}"]
-        words += [
-            "--dev",
-            "/dev",
-            "--size",
-            str(_SHM_BYTES),
-            "--tmpfs",
-            "/dev/shm",
-            "--remount-ro",
-            "/dev",
-        ]  # nosec B108 # the sandbox's own
-        words += [
-            "--proc",
-            "/proc",
-            "--perms",
-            "1777",
-            "--dir",
-            "/tmp",
-            "--perms",
-            "0755",
-            "--dir",
-            "/run",
-        ]  # nosec B108 # the sandbox's own
-        words += [
-            "--ro-bind",
-            str(self._directory),
-            "/run/sandbox",
-            "--ro-bind",
-            str(image),
-            "/run/image",
-        ]
+                words += ["--ro-bind", str(entry), f"/{name}"]
+        words += ["--dev", "/dev"]
+        words += ["--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # nosec B108 # its own
+        words += ["--remount-ro", "/dev", "--proc", "/proc"]
+        words += ["--perms", "1777", "--dir", "/tmp"]  # nosec B108 # its own
+        words += ["--perms", "0755", "--dir", "/run"]
+        words += ["--ro-bind", str(self._directory), "/run/sandbox"]
+        words += ["--ro-bind", str(image), "/run/image"]
         if plan.files is not None:
             words += ["--ro-bind", str(plan.files), plan.mount_path]
         variables = {"PATH": _PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **plan.variables}
-        words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
+        for name, value in variables.items():
+            words += ["--setenv", name, value]
         return [*words, "--seccomp", str(system_calls)]
 
     # --- commands ---------------------------------------------------------------------------------
@@ -250,31 +214,30 @@ class Machine:
     ) -> CommandResult:
         """Run a command line of bash. Raises: SandboxClosed, CommandFailed."""
         self.check()
-        number, limit = next(self._numbers), MAX_OUTPUT_BYTES if max_bytes is None else max_bytes
-        text, pipe = (
-            self._put(f"{number}.command", command.encode()),
-            self._directory / f"{number}.output",
-        )
+        number = next(self._numbers)
+        limit = MAX_OUTPUT_BYTES if max_bytes is None else max_bytes
+        file = self._put(f"{number}.command", command.encode())
+        pipe = self._directory / f"{number}.output"
         os.mkfifo(pipe)
         pipe.chmod(0o666)
         output = _Output(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), limit)
         status = self._statuses[number] = asyncio.get_running_loop().create_future()
-        allowed = min(seconds or MAX_SECONDS, MAX_SECONDS)
+        timeout = min(seconds or MAX_SECONDS, MAX_SECONDS)
         try:
             self._tell(number)
-            done, _ = await asyncio.wait([status], timeout=allowed)
-            if not done:
+            await asyncio.wait([status], timeout=timeout)
+            has_timed_out = not status.done()
+            if has_timed_out:
                 await self._stop(number, status)
             output.read()
-            if max_bytes is None and output.is_cut and done:
+            if max_bytes is None and output.is_cut and not has_timed_out:
                 raise CommandFailed(f"The command wrote more than {MAX_OUTPUT_BYTES >> 20} MB.")
-            return CommandResult(
-                status.result() if done else TIMED_OUT, bytes(output.kept), not done
-            )
+            code = TIMED_OUT if has_timed_out else status.result()
+            return CommandResult(code, bytes(output.content), has_timed_out)
         finally:
             del self._statuses[number]
             output.close()
-            text.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
             pipe.unlink(missing_ok=True)
             if not status.done():  # nobody waits for it any longer
                 self._tell(-number)
@@ -332,19 +295,19 @@ class Machine:
     async def stat(self, path: str, *, has_sum: bool) -> dict[str, Any]:
         """Return the size of a file, and its SHA-256 on request. Raises: SandboxClosed,
         CommandFailed."""
-        asked = f"; sha256sum < {shlex.quote(path)}" if has_sum else ""
-        size, _, digest = (
-            (await self._file(path, f"stat -c %s -- {shlex.quote(path)}{asked}"))
-            .decode()
-            .partition("\n")
-        )
-        return {"size": int(size), **({"sha256": digest.split()[0]} if has_sum else {})}
+        word = shlex.quote(path)
+        shell = f"stat -c %s -- {word}" + (f"; sha256sum < {word}" if has_sum else "")
+        size, _, digest = (await self._file(path, shell)).decode().partition("\n")
+        values: dict[str, Any] = {"size": int(size)}
+        if has_sum:
+            values["sha256"] = digest.split()[0]
+        return values
 
     async def read(self, path: str, offset: int, length: int) -> tuple[int, bytes]:
         """Return the size of a file and a part of it. Raises: SandboxClosed, CommandFailed."""
-        quoted = shlex.quote(path)
-        part = f"stat -c %s -- {quoted}; tail -c +{offset + 1} -- {quoted} | head -c {length}"
-        size, _, data = (await self._file(path, part, length + 100)).partition(b"\n")
+        word = shlex.quote(path)
+        shell = f"stat -c %s -- {word}; tail -c +{offset + 1} -- {word} | head -c {length}"
+        size, _, data = (await self._file(path, shell, length + 100)).partition(b"\n")
         return int(size), data
 
     async def write(self, path: str, offset: int, data: bytes, *, makes_directories: bool) -> None:
@@ -353,10 +316,10 @@ class Machine:
         name = f"{next(self._numbers)}.data"
         file = self._put(name, data)
         part = shlex.quote(f"{path}.part")
-        make = (
-            f"mkdir -p -- {shlex.quote(posixpath.dirname(path))} && " if makes_directories else ""
-        )
-        start = f"rm -f -- {part}; " if not offset else ""
+        make = ""
+        if makes_directories:
+            make = f"mkdir -p -- {shlex.quote(posixpath.dirname(path))} && "
+        start = "" if offset else f"rm -f -- {part}; "
         copy = (
             f"dd if=/run/sandbox/{name} of={part} oflag=seek_bytes seek={offset} conv=notrunc "
             "bs=1M status=none"
@@ -369,23 +332,20 @@ class Machine:
     async def commit(self, path: str, size: int) -> str:
         """Put a written file in its place and return its SHA-256. Raises: SandboxClosed,
         CommandFailed."""
-        part, quoted = shlex.quote(f"{path}.part"), shlex.quote(path)
+        part, word = shlex.quote(f"{path}.part"), shlex.quote(path)
         shell = (
             f'[ "$(stat -c %s -- {part})" = {size} ] || {{ echo "it has another size"; exit 1; }}; '
         )
-        shell += f"mv -fT -- {part} {quoted} && sha256sum < {quoted}"
+        shell += f"mv -fT -- {part} {word} && sha256sum < {word}"
         return (await self._succeed(shell, path)).decode().split()[0]
 
     async def _file(self, path: str, shell: str, max_bytes: int = 4096) -> bytes:
-        quoted = shlex.quote(path)
-        checks = (
-            ("-L", "it is a symlink", 0),
-            ("-e", "no such file", 1),
-            ("-f", "it is not a regular file", 1),
-        )
-        tests = "".join(
-            f"[ {test} {quoted} ] {'||' if wanted else '&&'} {{ echo '{why}'; exit 1; }}; "
-            for test, why, wanted in checks
+        """Run `shell` on a regular file."""
+        word = shlex.quote(path)
+        tests = (
+            f"[ -L {word} ] && {{ echo 'it is a symlink'; exit 1; }}; "
+            f"[ -e {word} ] || {{ echo 'no such file'; exit 1; }}; "
+            f"[ -f {word} ] || {{ echo 'it is not a regular file'; exit 1; }}; "
         )
         return await self._succeed(tests + shell, path, max_bytes)
 
@@ -397,11 +357,10 @@ class Machine:
 
 
 class _Output:
-    """What a command prints, of which the beginning is kept; the rest is read and forgotten, so
-    that it can go on."""
+    """The beginning of what a command prints. The rest is read and dropped, so that it can go on."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
-        self.kept = bytearray()
+        self.content = bytearray()
         self.is_cut = False
         self._descriptor, self._limit = descriptor, limit
         asyncio.get_running_loop().add_reader(descriptor, self.read, 1)
@@ -416,8 +375,8 @@ class _Output:
             if not data:  # nobody has it open for writing
                 asyncio.get_running_loop().remove_reader(self._descriptor)
                 return
-            room = self._limit - len(self.kept)
-            self.kept += data[:room]
+            room = self._limit - len(self.content)
+            self.content += data[:room]
             self.is_cut = self.is_cut or len(data) > room
 
     def close(self) -> None:

@@ -42,11 +42,11 @@ async def _serve(settings: dict[str, Any]) -> None:
     loop.add_signal_handler(signal.SIGHUP, end.set)
     loop.add_reader(sys.stdin, end.set)  # nothing else comes there
     serving = loop.create_task(server.serve([socket.socket(fileno=settings["listener"])]))
-    forgetting, ending = loop.create_task(door.end_forgotten()), loop.create_task(end.wait())
+    cleaning, ending = loop.create_task(door.end_silent()), loop.create_task(end.wait())
     await asyncio.wait([ending, serving], return_when=asyncio.FIRST_COMPLETED)
     door.close()
     server.should_exit = server.force_exit = True
-    for task in (forgetting, ending):
+    for task in (cleaning, ending):
         task.cancel()
     await serving
 

@@ -20,7 +20,7 @@ END_SECONDS = 5.0
 USER = "sandboxes"
 """Name before the token in the address that hosted code gets."""
 KEY_SECRETS = ("api_key", "OPENREWARD_API_KEY")
-"""Secrets in which environments look for a key of openreward.ai, without which they open no
+"""Secrets in which environments look for a key of openreward.ai; without one they open no
 session."""
 
 _token = ""  # nosec B105 # none yet
@@ -46,10 +46,10 @@ def local_secrets() -> dict[str, str]:
 
 @contextlib.contextmanager
 def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
-    """Have sandboxes for hosted code, until the end of the block. None: it has none.
+    """Run sandboxes for hosted code until the end of the block; None: run none.
 
-    Code finds them by an environment variable, so that classes are imported and processes are
-    started in the block. Raises: Unhostable.
+    Code finds them by an environment variable, so import classes and start processes in the block.
+    Raises: Unhostable.
     """
     global _token
     if settings is None:
@@ -70,7 +70,7 @@ def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,
         )
-        described = {
+        values = {
             "listener": listener.fileno(),
             "directory": str(settings.directory.resolve()),
             "max_gb": settings.max_gb,
@@ -78,7 +78,7 @@ def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
             "token": token,
         }
         assert process.stdin is not None
-        process.stdin.write(json.dumps(described).encode() + b"\n")
+        process.stdin.write(json.dumps(values).encode() + b"\n")
         process.stdin.flush()
         _token = token
         others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")

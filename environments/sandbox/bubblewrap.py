@@ -3,12 +3,10 @@ status.
 
 Bundled environments (`builtin/code`, `builtin/shell`) call this from threads of the server's pool,
 because it blocks. The program sees the read-only directories of `TREES` and nothing else of this
-machine: no /etc, no
-/home, no /proc, no /usr/local, no network, no other process, no socket but AF_UNIX,
-no debugger (`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory, limited in
-size and
-discarded at its end; all its processes end with the first one. It runs as nobody when the server
-runs as root.
+machine: no /etc, no /home, no /proc, no /usr/local, no network, no other process, no socket but
+AF_UNIX, no debugger (`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory,
+limited in size and discarded at its end; all its processes end with the first one. It runs as
+nobody when the server runs as root.
 
 It is limited by the kernel (CPU, memory and open files of each process, number of processes), by a
 check every 50 ms of the memory and files of all processes and of whether the program still runs, by
@@ -48,19 +46,17 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 NOBODY = 65534
 _CHECK_SECONDS = 0.05
 """Interval at which the clock and the memory of all processes are checked."""
-_SUSPENDED = "it suspended the process that runs it"
 _MAX_SUSPENDED = 20
 """Checks in a row, a second or more, that may find the program suspended. A program that watches
 over others, such as `builtin/code/runner.py`, no longer does so then, and its slot would stay
 occupied for the time of a whole run."""
 _OPEN_FILES = 256
 MAX_RUNNING = 2 + 2 * len(os.sched_getaffinity(0))
-"""Maximum number of programs of all sessions that run at the same time; others wait, in turns by
-API key."""
+"""Most programs of all sessions that run at the same time; others wait, in turns by API key."""
 MAX_COMPUTING = max(1, len(os.sched_getaffinity(0)) - 1)
-"""Maximum number of programs that run and don't sleep; others wait, in turns by API key. One core
-is left to the server: on two cores, calls of other agents took 2.8 times as long while six programs
-span, 2 to 3 times at any niceness, and 1.4 times while one did."""
+"""Most programs that run and don't sleep; others wait, in turns by API key. One core is left to the
+server: on two cores, calls of other agents took 2.8 times as long while six programs span, 2 to 3
+times at any niceness, and 1.4 times while one did."""
 _MAX_IDLE = 2
 """Checks in a row that may find a program asleep before another one gets its turn."""
 _NICE = 12
@@ -90,8 +86,7 @@ class SandboxLimits:
     stdout_bytes: int = 1024 * 1024
     stderr_bytes: int = 64 * 1024
     """Bytes of each output that are kept. A program that writes more to stdout is stopped; more of
-    stderr is
-    discarded, up to 16 MB."""
+    stderr is discarded, up to 16 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ class Ran:
     stopped."""
     stdout: bytes
     stderr: bytes
-    stopped: str = ""
+    stop_reason: str = ""
     """Why it was stopped, as the end of a sentence ("it used more than 256 MB of memory"), or
     empty."""
     is_cut: bool = False
@@ -122,11 +117,9 @@ class Sandbox:
     and is killed."""
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Ran:
-        """Run a program of /usr/bin in an empty /work; wait before if too many run already, or
-        compute.
+        """Run a program of /usr/bin in an empty /work; wait first while too many run or compute.
 
-        Raises: SandboxError; ValueError when an argument contains a NUL character, which no program
-        can be given.
+        Raises: SandboxError; ValueError for a NUL character, which no argument can contain.
         """
         if any("\0" in word for word in argv):
             raise ValueError("An argument contains a NUL character.")
@@ -156,8 +149,19 @@ class Sandbox:
             with self._lock, system_call_filter() as filter_fd:
                 if self._is_closed:
                     raise SandboxError("The session has ended.")
-                passed = status_write, filter_fd
-                process = _start([*_command(self.limits, *passed), *argv], passed)
+                pipe = subprocess.PIPE
+                try:
+                    process = subprocess.Popen(  # nosec B603 # the sandbox itself
+                        [*_command(self.limits, status_write, filter_fd), *argv],
+                        stdin=pipe,
+                        stdout=pipe,
+                        stderr=pipe,
+                        pass_fds=(status_write, filter_fd),
+                        env={},
+                        start_new_session=True,
+                    )
+                except OSError as error:
+                    raise SandboxError(f"The sandbox did not start: {error}") from error
                 self._running.add(process)
         except BaseException:
             os.close(status_read)
@@ -175,33 +179,39 @@ class Sandbox:
     def _watch(
         self, process: subprocess.Popen[bytes], stdin: bytes, status_fd: int, core: Place
     ) -> Ran:
-        """Pass input and output until the process has ended or has to be stopped. If it sleeps,
+        """Pass input and output until the process ends or has to be stopped. While it sleeps,
         another may compute."""
         limits = self.limits
         pipes = Pipes(process, stdin, (limits.stdout_bytes, limits.stderr_bytes))
-        next_look, stopped, suspended, idle = time.monotonic() + _CHECK_SECONDS, "", 0, 0
+        reason = ""  # why the program has to be stopped
+        idle_checks = suspended_checks = 0
+        next_check = time.monotonic() + _CHECK_SECONDS
         deadline = time.monotonic() + limits.wall_seconds
-        while not stopped and not pipes.pass_on(_CHECK_SECONDS):
+        while not reason and not pipes.pass_on(_CHECK_SECONDS):
             now = time.monotonic()
             if now > deadline:
-                stopped = f"it took longer than {limits.wall_seconds:g} s"
+                reason = f"it took longer than {limits.wall_seconds:g} s"
             elif pipes.has_too_much:
-                stopped = "it wrote too much"
-            elif now > next_look:
-                inside, next_look = processes.with_descendants(process.pid), now + _CHECK_SECONDS
+                reason = "it wrote too much"
+            elif now > next_check:
+                next_check = now + _CHECK_SECONDS
+                inside = processes.with_descendants(process.pid)
                 processes.be_nice(inside)
-                idle = 0 if processes.is_computing(inside) else idle + 1
-                if idle >= _MAX_IDLE:
+                idle_checks = 0 if processes.is_computing(inside) else idle_checks + 1
+                if idle_checks >= _MAX_IDLE:
                     core.give_back()
-                suspended = suspended + 1 if processes.is_suspended(inside) else 0
-                stopped = _SUSPENDED if suspended > _MAX_SUSPENDED else _excess(limits, inside)
-        if stopped:
+                suspended_checks = suspended_checks + 1 if processes.is_suspended(inside) else 0
+                if suspended_checks > _MAX_SUSPENDED:
+                    reason = "it suspended the process that runs it"
+                else:
+                    reason = _excess(limits, inside)
+        if reason:
             process.kill()
         stdout, stderr = pipes.close()
         process.wait()
         is_cut = len(stderr) > limits.stderr_bytes
-        status = -1 if stopped else self._status(status_fd, stderr)
-        return Ran(status, stdout, stderr[: limits.stderr_bytes], stopped, is_cut)
+        status = -1 if reason else self._status(status_fd, stderr)
+        return Ran(status, stdout, stderr[: limits.stderr_bytes], reason, is_cut)
 
     def _status(self, status_fd: int, stderr: bytes) -> int:
         """Return the program's exit status, which bubblewrap reports only if it could start the
@@ -220,28 +230,12 @@ class Sandbox:
         raise SandboxError(f"The sandbox did not start: {_first_line(stderr) or 'it was killed'}")
 
 
-def _start(command: list[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE
-    try:
-        return subprocess.Popen(  # nosec B603 # the sandbox itself
-            command,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            pass_fds=passed,
-            env={},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise SandboxError(f"The sandbox did not start: {error}") from error
-
-
 def _command(limits: SandboxLimits, status_fd: int, filter_fd: int) -> list[str]:
     """Return the command line without the program's own arguments.
 
     The number of processes is limited inside the sandbox, where the kernel counts only its own.
     """
-    within = {
+    resources = {
         "as": limits.memory_bytes,
         "core": 0,
         "cpu": limits.cpu_seconds,
@@ -250,20 +244,14 @@ def _command(limits: SandboxLimits, status_fd: int, filter_fd: int) -> list[str]
         "nofile": _OPEN_FILES,
         "nproc": limits.processes,
     }
-    sizes = [
-        "--size",
-        str(limits.disk_bytes),
-        "--tmpfs",
-        "/work",
-        "--size",
-        str(limits.disk_bytes),
-        "--tmpfs",
-        "/tmp",
-    ]  # nosec B108 # the sandbox's own
-    prlimit = [f"--{name}={value}:{value}" for name, value in within.items()]
-    passed = ["--json-status-fd", str(status_fd), "--seccomp", str(filter_fd)]
-    bwrap = [*_bwrap(), *sizes, "--chdir", "/work", "--remount-ro", "/", *passed]
-    return [*outside(), *bwrap, "--", "/usr/bin/prlimit", *prlimit, "--"]
+    words = [*outside(), *_bwrap()]
+    for directory in ("/work", "/tmp"):  # nosec B108 # the sandbox's own
+        words += ["--size", str(limits.disk_bytes), "--tmpfs", directory]
+    words += ["--chdir", "/work", "--remount-ro", "/"]
+    words += ["--json-status-fd", str(status_fd), "--seccomp", str(filter_fd)]
+    words += ["--", "/usr/bin/prlimit"]
+    words += [f"--{name}={value}:{value}" for name, value in resources.items()]
+    return [*words, "--"]
 
 
 @contextmanager
@@ -278,12 +266,10 @@ def system_call_filter(*, has_debuggers: bool = False) -> Iterator[int]:
 def outside() -> list[str]:
     """Return the commands before bubblewrap: low priority, first to be killed when memory is short,
     never root."""
-    nobody = (
-        ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        if os.geteuid() == 0
-        else []
-    )
-    return ["choom", "-n", "1000", "--", "nice", "-n", str(_NICE), *nobody]
+    words = ["choom", "-n", "1000", "--", "nice", "-n", str(_NICE)]
+    if os.geteuid() == 0:
+        words += ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    return words
 
 
 @cache
@@ -297,7 +283,9 @@ def _bwrap() -> list[str]:
         "LC_ALL": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return words + [word for name, value in variables.items() for word in ("--setenv", name, value)]
+    for name, value in variables.items():
+        words += ["--setenv", name, value]
+    return words
 
 
 def namespaces() -> list[str]:
@@ -310,7 +298,9 @@ def namespaces() -> list[str]:
 def programs() -> list[str]:
     """Return bubblewrap's words for this machine's programs, read-only."""
     trees = [tree for tree in TREES if Path(tree).is_dir()]
-    words = [word for tree in trees for word in ("--ro-bind", tree, tree)]
+    words = []
+    for tree in trees:
+        words += ["--ro-bind", tree, tree]
     for name in ("bin", "sbin", "lib", "lib64"):
         words += ["--symlink", "usr/bin" if name == "sbin" else f"usr/{name}", f"/{name}"]
     for name in _ALTERNATIVES:
@@ -326,8 +316,7 @@ def _path_of_bwrap() -> str:
 
 
 def _excess(limits: SandboxLimits, inside: list[int]) -> str:
-    """Return the resource that the sandbox uses too much of, as the end of a sentence, or an empty
-    text."""
+    """Return what the sandbox uses too much of, as the end of a sentence; empty if nothing."""
     if sum(map(processes.resident_bytes, inside)) > limits.memory_bytes:
         return f"it used more than {limits.memory_bytes >> 20} MB of memory"
     if any(processes.count_files(inside[-1], folder) > limits.files for folder in ("work", "tmp")):
@@ -343,8 +332,7 @@ def _first_line(stderr: bytes) -> str:
 
 
 def unavailable(programs: Mapping[str, str]) -> str:
-    """Return why programs cannot be run here and what to install, as one sentence, or an empty text
-    if they can.
+    """Return why programs cannot run here and what to install, as a sentence; empty if they can.
 
     `programs` maps the names in /usr/bin of what the caller needs to Debian packages.
     """
@@ -355,10 +343,8 @@ def unavailable(programs: Mapping[str, str]) -> str:
     }
     if not missing:
         return ""
-    paths, packages = (
-        ", ".join(f"/usr/bin/{name}" for name in missing),
-        " ".join(sorted(set(missing.values()))),
-    )
+    paths = ", ".join(f"/usr/bin/{name}" for name in missing)
+    packages = " ".join(sorted(set(missing.values())))
     return (
         f"{paths} is missing, which its sandbox needs; install it (on Debian: apt-get install "
         f"{packages})."
@@ -367,8 +353,7 @@ def unavailable(programs: Mapping[str, str]) -> str:
 
 @cache
 def _why_no_sandbox() -> str:
-    """Return why there is no sandbox, or an empty text; found out once by running a trivial
-    program."""
+    """Return why there is no sandbox; empty if there is one, as one trivial program has shown."""
     if not _path_of_bwrap():
         return (
             "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install "
@@ -384,14 +369,13 @@ def _why_no_sandbox() -> str:
     except SandboxError as error:
         return (
             f"It needs a sandbox, and bubblewrap cannot make one here. {str(error).rstrip('.')}. "
-            "Allow user namespaces "
-            "(sysctl kernel.unprivileged_userns_clone=1; in a container, its security profile), or "
-            "install "
-            "bubblewrap 0.8 or newer (on Debian: apt-get install bubblewrap)."
+            "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; in a container, its "
+            "security profile), or install bubblewrap 0.8 or newer (on Debian: apt-get install "
+            "bubblewrap)."
         )
     if ran.status != 0:
         return (
             "It needs a sandbox, and a trivial program failed in it: "
-            f"{_first_line(ran.stderr) or ran.stopped}."
+            f"{_first_line(ran.stderr) or ran.stop_reason}."
         )
     return ""

@@ -1,5 +1,5 @@
-"""Turns at something bounded that go round by key: when several keys wait, each gets its turn after
-the others.
+"""Turns at a limited resource that go round by key: of several waiting keys, each gets its turn
+after the others.
 
 With first come, first served, a key that asks a thousand times would make every other key wait for
 all of that. The sandbox gives its places in such turns, and so does the pool of threads
@@ -69,7 +69,7 @@ class FairTurns:
         """Invariant: if anyone waits, no place is free."""
 
     def acquire(self, key: str, gives_up: Callable[[], bool]) -> bool:
-        """Wait for a place and take it. Returns False if `gives_up` returned True before."""
+        """Wait for a place and take it. Return False if `gives_up` returned True before."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -78,7 +78,9 @@ class FairTurns:
             self._waiting.put(key, turn)
         while not turn.wait(CHECK_SECONDS):
             if gives_up():
-                return self._leave(key, turn)
+                with self._lock:
+                    self._waiting.discard(key, turn)
+                    return turn.is_set()  # it got a place meanwhile
         return True
 
     def release(self) -> None:
@@ -88,12 +90,6 @@ class FairTurns:
                 self._waiting.take().set()
             else:
                 self._free += 1
-
-    def _leave(self, key: str, turn: threading.Event) -> bool:
-        """Stop waiting; return whether the thread has got a place in the meantime."""
-        with self._lock:
-            self._waiting.discard(key, turn)
-            return turn.is_set()
 
 
 @dataclass(slots=True)

@@ -32,15 +32,11 @@ def be_nice(inside: list[int]) -> None:
 
 def is_computing(inside: list[int]) -> bool:
     """Return whether a thread of the processes computes, or waits for a core to do so."""
-    return any("R" in map(_state, threads) for threads in map(_threads, inside))
-
-
-def _threads(pid: int) -> list[Path]:
-    """Return the `stat` files of the threads; none if the process ends meanwhile, even between two
-    looks of `glob`."""
-    with suppress(OSError):
-        return list(Path(f"/proc/{pid}/task").glob("*/stat"))
-    return []
+    for pid in inside:
+        with suppress(OSError):  # the process ended, perhaps between two looks of `glob`
+            if "R" in map(_state, list(Path(f"/proc/{pid}/task").glob("*/stat"))):
+                return True
+    return False
 
 
 def _state(stat: Path) -> str:
@@ -51,24 +47,22 @@ def _state(stat: Path) -> str:
 
 
 def is_suspended(inside: list[int]) -> bool:
-    """Return whether the program, which is the child of bubblewrap's two processes, was suspended
-    by a signal."""
+    """Return whether a signal suspended the program, the child of bubblewrap's two processes."""
     return len(inside) > 2 and _state(Path(f"/proc/{inside[2]}/stat")) == "T"
 
 
 def with_descendants(pid: int) -> list[int]:
     """Return `pid` and all its descendants, children after their parents."""
-    found = [pid]
-    for one in found:
+    pids = [pid]
+    for parent in pids:  # which grows meanwhile
         with suppress(OSError, ValueError):  # it has ended in the meantime
-            for children in Path(f"/proc/{one}/task").glob("*/children"):
-                found += map(int, children.read_text().split())
-    return found
+            for children in Path(f"/proc/{parent}/task").glob("*/children"):
+                pids += map(int, children.read_text().split())
+    return pids
 
 
 def end_descendants(keep: Collection[int] = ()) -> None:
-    """End the processes that this one has started, directly or not, with SIGKILL, but for those in
-    `keep`."""
+    """Kill the processes that this one has started, directly or not, except those in `keep`."""
     for pid in with_descendants(os.getpid())[1:]:
         if pid not in keep:
             with suppress(ProcessLookupError, PermissionError):
@@ -82,14 +76,13 @@ def resident_bytes(pid: int) -> int:
 
 
 def count_files(pid: int, folder: str) -> int:
-    """Return the number of files that `pid` sees in /work or /tmp. Each takes at least 1 KB of
-    kernel memory.
+    """Return the number of files that `pid` sees in a directory such as /work. Each takes at least
+    1 KB of kernel memory.
 
-    It is 0 while the sandbox is being set up, because bubblewrap still sees the directories of this
-    machine.
+    0 while the sandbox starts, because bubblewrap still sees this machine's directories.
     """
     with suppress(OSError):
         if not Path(f"/proc/{pid}/root").samefile("/"):
-            known = os.statvfs(f"/proc/{pid}/root/{folder}")
-            return known.f_files - known.f_ffree
+            status = os.statvfs(f"/proc/{pid}/root/{folder}")
+            return status.f_files - status.f_ffree
     return 0

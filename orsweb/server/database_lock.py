@@ -153,7 +153,7 @@ class SharedLock(Lock):
             conf.cluster_address(), conf.process_directory()
         )
         try:
-            self._membership.join()
+            self._membership.renew()
         except DatabaseTaken as error:
             raise DatabaseInUse(_refusal(str(error)) + _SHARING) from None
 

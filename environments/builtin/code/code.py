@@ -156,8 +156,8 @@ class Code(Environment):
         cases = self._cases(is_public=True)
         ran, answers = self._ask(params.code, cases, has_free_run=True)
         parts = [_output_text(ran)]
-        if ran.stopped:
-            parts.append(f"The program was stopped: {ran.stopped}.")
+        if ran.stop_reason:
+            parts.append(f"The program was stopped: {ran.stop_reason}.")
         elif not answers:
             parts.append("The program ended the process that runs it.")
         elif answers[0].how in ("timeout", "died"):
@@ -223,7 +223,7 @@ class Code(Environment):
         ran = self.sandbox.run(
             ["python3", "-I", "-S", "-c", _RUNNER], b"%08d" % len(body) + body + nonce
         )
-        if ran.stopped or not ran.stdout.startswith(nonce):
+        if ran.stop_reason or not ran.stdout.startswith(nonce):
             return ran, []
         try:
             return ran, _ANSWERS.validate_json(ran.stdout.removeprefix(nonce))
@@ -308,8 +308,8 @@ def _what_happened(answer: Answer) -> str:
 def _failures(cases: list[Case], answers: list[Answer], ran: Ran) -> str:
     """Return a sentence about what failed, without inputs and expected results; empty if nothing
     did."""
-    if ran.stopped:
-        return f"The program was stopped: {ran.stopped}."
+    if ran.stop_reason:
+        return f"The program was stopped: {ran.stop_reason}."
     if not answers:
         return "The program ended the process that runs the tests."
     failures = [

@@ -272,9 +272,9 @@ class Shell(Environment):
         output = _cut(ran.stderr.decode(errors="replace"), is_cut=ran.is_cut)
         try:
             files = directory.read(ran.stdout)
-            reason = ran.stopped or ("" if ran.stdout else "it ended the shell around it")
+            reason = ran.stop_reason or ("" if ran.stdout else "it ended the shell around it")
         except directory.BadArchive as error:
-            reason = ran.stopped or f"its directory cannot be read: {error}"
+            reason = ran.stop_reason or f"its directory cannot be read: {error}"
         if reason:
             return f"{output}\n(Stopped and undone: {reason}.)".lstrip("\n"), BLOCKED
         self.archive, self.directory = ran.stdout, files

@@ -44,7 +44,7 @@ if connection.vendor == "postgresql":
             await own.claim("second")
             return await asyncio.to_thread(sessions)
 
-        assert asyncio.run(play()) == {"second"}
+        assert asyncio.run(play()) == {lease_of("second")}
 
     def test_what_is_given_up_does_not_wait_for_long(own: Leases) -> None:
         asyncio.run(own.claim("only"))

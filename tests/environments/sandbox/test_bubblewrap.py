@@ -59,7 +59,7 @@ def test_it_tells_a_signal_as_a_shell_does() -> None:
 
 
 def test_a_program_that_suspends_itself_does_not_hold_its_turn() -> None:
-    assert shell("kill -STOP $$").stopped == "it suspended the process that runs it"
+    assert shell("kill -STOP $$").stop_reason == "it suspended the process that runs it"
 
 
 def test_programs_write_to_their_directory_and_to_tmp() -> None:
@@ -270,7 +270,7 @@ def test_it_makes_no_sandbox_of_its_own() -> None:
 
 def test_a_fork_bomb_stays_small() -> None:
     ran = shell(":(){ :|:& };: ; sleep 100", wall_seconds=3)
-    assert ran.stopped == "it took longer than 3 s"
+    assert ran.stop_reason == "it took longer than 3 s"
     assert b"Resource temporarily unavailable" in ran.stderr
     assert shell("echo fine").stdout == b"fine\n"
 
@@ -281,7 +281,7 @@ def test_a_process_has_limited_memory() -> None:
 
 def test_all_processes_together_have_limited_memory() -> None:
     hog = "import os, time\nfor _ in range(3): os.fork()\nx = b'x' * 10**8\ntime.sleep(100)"
-    assert python(hog).stopped == "it used more than 256 MB of memory"
+    assert python(hog).stop_reason == "it used more than 256 MB of memory"
 
 
 def test_an_endless_loop_ends() -> None:
@@ -290,17 +290,21 @@ def test_an_endless_loop_ends() -> None:
 
 def test_waiting_for_ever_ends() -> None:
     ran = shell("echo begun >&2; sleep 100", wall_seconds=2.5)
-    assert (ran.status, ran.stopped, ran.stderr) == (-1, "it took longer than 2.5 s", b"begun\n")
+    assert (ran.status, ran.stop_reason, ran.stderr) == (
+        -1,
+        "it took longer than 2.5 s",
+        b"begun\n",
+    )
 
 
 def test_endless_output_ends() -> None:
     ran = shell("yes", stdout_bytes=1000)
-    assert (ran.stopped, len(ran.stdout)) == ("it wrote too much", 1001)
+    assert (ran.stop_reason, len(ran.stdout)) == ("it wrote too much", 1001)
 
 
 def test_endless_errors_end() -> None:
     ran = shell("yes >&2", stderr_bytes=1000)
-    assert (ran.stopped, len(ran.stderr), ran.is_cut) == ("it wrote too much", 1000, True)
+    assert (ran.stop_reason, len(ran.stderr), ran.is_cut) == ("it wrote too much", 1000, True)
 
 
 def test_long_errors_are_cut_and_the_program_goes_on() -> None:
@@ -317,7 +321,7 @@ def test_files_together_have_limited_size(where: str) -> None:
 @pytest.mark.parametrize("where", ["/work", "/tmp"])
 def test_files_have_a_limited_number(where: str) -> None:
     ran = python(f"import os\nn = 0\nwhile True:\n os.mknod(f'{where}/{{n}}')\n n += 1", files=1000)
-    assert ran.stopped == "it made more than 1000 files"
+    assert ran.stop_reason == "it made more than 1000 files"
 
 
 def test_no_process_outlives_the_run() -> None:
@@ -329,7 +333,7 @@ def test_no_process_outlives_the_run() -> None:
 
 
 def test_no_process_outlives_a_run_that_was_stopped() -> None:
-    assert shell("sleep 98765.5 & sleep 98765.5", wall_seconds=0.5).stopped
+    assert shell("sleep 98765.5 & sleep 98765.5", wall_seconds=0.5).stop_reason
     eventually(lambda: not processes_with("98765.5"))
 
 

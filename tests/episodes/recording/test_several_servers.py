@@ -82,7 +82,7 @@ if connection.vendor == "postgresql":
         others."""
         one = membership.Membership("one", tmp_path)
         monkeypatch.setattr(membership, "RETURN_SECONDS", 1e9)
-        one.join()
+        one.renew()
         assert [*one.peers] == [server.pk]
         monkeypatch.setattr(membership, "RETURN_SECONDS", 0.0)
         one.renew()
