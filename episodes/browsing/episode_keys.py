@@ -227,8 +227,9 @@ class _Beyond(Func):
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> Any:  # type: ignore[override]
         parts = [compiler.compile(part) for part in self.get_source_expressions()]
-        texts, values = [sql for sql, _ in parts], [value for _, given in parts for value in given]
-        return f"({texts[0]}, {texts[1]}) {self.sign} ({texts[2]}, {texts[3]})", values
+        column, pk, value, number = [sql for sql, _ in parts]
+        values = [parameter for _, parameters in parts for parameter in parameters]
+        return f"({column}, {pk}) {self.sign} ({value}, {number})", values
 
 
 def has_index(parts: frozenset[str]) -> bool:
@@ -305,20 +306,20 @@ def _among_first(rows: QuerySet[Episode], direction: Direction, size: int) -> li
 
 def _few(rows: QuerySet[Episode], order: EpisodeOrder) -> list[EpisodeKey] | None:
     """Return the keys of all `rows`, in no order; None if there are more than MAX_SORTED."""
-    found = list(rows.values_list(order.column, "status", "pk")[: MAX_SORTED + 1])
-    if len(found) > MAX_SORTED:
+    values = list(rows.values_list(order.column, "status", "pk")[: MAX_SORTED + 1])
+    if len(values) > MAX_SORTED:
         return None
-    return [_key(*row) if order.is_figure else EpisodeKey("known", row[0], row[2]) for row in found]
-
-
-def _key(value: Any, status: str, pk: int) -> EpisodeKey:
-    if status == "running":
-        return EpisodeKey("running", None, pk)
-    return EpisodeKey("null" if value is None else "known", value, pk)
+    keys = []
+    for value, status, pk in values:
+        if order.is_figure and status == "running":
+            keys.append(EpisodeKey("running", None, pk))
+        else:
+            keys.append(EpisodeKey("null" if value is None else "known", value, pk))
+    return keys
 
 
 def _sorted(keys: list[EpisodeKey], direction: Direction, size: int) -> list[EpisodeKey]:
-    found = list[EpisodeKey]()
+    page = list[EpisodeKey]()
     for segment in direction.segments:
         part = [key for key in keys if key.segment == segment]
         if direction.start and direction.start.segment == segment:
@@ -326,8 +327,8 @@ def _sorted(keys: list[EpisodeKey], direction: Direction, size: int) -> list[Epi
             part = [
                 key for key in part if (key[1:] < start if direction.is_down else key[1:] > start)
             ]
-        found += (heapq.nlargest if direction.is_down else heapq.nsmallest)(size - len(found), part)
-    return found
+        page += (heapq.nlargest if direction.is_down else heapq.nsmallest)(size - len(page), part)
+    return page
 
 
 # --- queries --------------------------------------------------------------------------------------
@@ -349,10 +350,9 @@ def _plain(
         if segment == "known":
             if is_sorted:
                 part = part.alias(figure=F(column) + Value(0.0, output_field=FloatField()))
-            found = _ordered(part, direction, "figure" if is_sorted else column).values_list(
-                column, "pk"
-            )
-            keys += [EpisodeKey(segment, *row) for row in found[: size - len(keys)]]
+            part = _ordered(part, direction, "figure" if is_sorted else column)
+            values = part.values_list(column, "pk")[: size - len(keys)]
+            keys += [EpisodeKey(segment, *row) for row in values]
         else:
             ids = part.order_by("-pk" if direction.is_down else "pk").values_list("pk", flat=True)
             keys += [EpisodeKey(segment, None, pk) for pk in ids[: size - len(keys)]]

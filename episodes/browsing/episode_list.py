@@ -24,13 +24,7 @@ from environments.scoring.definition import definition_of
 from environments.scoring.returns import Return
 from environments.service import hidden_fields
 from episodes.attempts.rule import kind_of
-from episodes.browsing.episode_keys import (
-    COUNTED,
-    Direction,
-    EpisodeOrder,
-    has_index,
-    read,
-)
+from episodes.browsing.episode_keys import COUNTED, Direction, EpisodeOrder, has_index, read
 from episodes.browsing.running_episodes import SoFar, so_far
 from episodes.filtering.columns import cells_of, with_columns
 from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
@@ -87,7 +81,7 @@ class EpisodeList:
     rows: Sequence[EpisodeRow]
     definition: Return
     """Definition of the return that rows show and are sorted by."""
-    named: NamedRows
+    subject: NamedRows
     """The rows that the filter names. Without rows for all of its names, there are no episodes."""
     note: str
     """What a search for text leaves out, in sentences; empty if that is nothing."""
@@ -103,7 +97,7 @@ class EpisodeList:
     @property
     def unknown(self) -> str:
         """Sentences about names in the filter that do not exist; empty when all exist."""
-        return self.named.unknown
+        return self.subject.unknown
 
     @property
     def has_running(self) -> bool:
@@ -168,18 +162,20 @@ class EpisodeListQuery:
         `blind`: ids of running episodes whose return is not shown, while rows of others have their
         figures so far, which takes two queries; None: no row has any.
         """
-        named = NamedRows.of(self.filter)
-        definition, parts = named.definition(self.filter), parts_of(self.filter)
+        subject = NamedRows.of(self.filter)
+        definition, parts = subject.definition(self.filter), parts_of(self.filter)
         order = EpisodeOrder.parse(self.sort, definition)
         if len(parts) == 1 and not order.is_figure:
             order = replace(order, column=_AXES.get(next(iter(parts)), order.column))
-        episodes = episodes_of(self.filter, named)
-        if order.is_return and (conventions := named.conventions(self.filter)).zeros is not None:
+        episodes = episodes_of(self.filter, subject)
+        if order.is_return and (conventions := subject.conventions(self.filter)).zeros is not None:
             order = replace(order, column=f"{COUNTED}{order.column}")
             episodes = episodes.annotate(**{order.column: conventions.return_of(definition)})
-        direction = Direction.parse(self.after, order)
-        if named.unknown:
-            return EpisodeList((), definition, named, self._note(), matches=0)
+        direction, note = Direction.parse(self.after, order), ""
+        if self.filter.text is not None:
+            note = search_note(self.filter.text, visible_episodes(self.filter.viewer))
+        if subject.unknown:
+            return EpisodeList((), definition, subject, note, matches=0)
         search = read(episodes, parts, direction, self.size + 1)
         keys, has_more = search.keys[: self.size], len(search.keys) > self.size
         start, is_backward = direction.start, direction.is_backward
@@ -193,8 +189,8 @@ class EpisodeListQuery:
         return EpisodeList(
             rows=self._rows(ids, definition, blind),
             definition=definition,
-            named=named,
-            note=self._note(),
+            subject=subject,
+            note=note,
             next=back if is_backward else onward,
             previous=onward if is_backward else back,
             is_bounded=search.edge is not None,
@@ -211,8 +207,12 @@ class EpisodeListQuery:
         episodes = [by_id[pk] for pk in ids if pk in by_id]
         running = [episode.pk for episode in episodes if episode.status == "running"]
         figures = so_far(running, list(blind)) if running and blind is not None else {}
-        text, lines, labels = self.filter.text, summaries(episodes), self._labels(ids)
+        text, lines = self.filter.text, summaries(episodes)
         snippets = snippets_of(episodes, text) if text and episodes else {}
+        labels = dict[int, dict[str, str]]()
+        if self.labels:
+            with_labels = Episode.objects.filter(pk__in=ids).only("labels")
+            labels = {episode.pk: episode.labels_object for episode in with_labels}
         rows = []
         for episode in episodes:
             value, latest = episode.returns[definition], figures.get(episode.pk)
@@ -227,35 +227,26 @@ class EpisodeListQuery:
                     is_zero,
                     latest,
                     snippets.get(episode.pk),
-                    labels.get(episode.pk, ()),
+                    [labels.get(episode.pk, {}).get(name) for name in self.labels],
                 )
             )
         return rows
-
-    def _labels(self, ids: Sequence[int]) -> dict[int, list[str | None]]:
-        if not self.labels:
-            return {}
-        episodes = Episode.objects.filter(pk__in=ids).only("labels")
-        objects = {episode.pk: episode.labels_object for episode in episodes}
-        return {pk: [values.get(name) for name in self.labels] for pk, values in objects.items()}
-
-    def _note(self) -> str:
-        if self.filter.text is None:
-            return ""
-        return search_note(self.filter.text, visible_episodes(self.filter.viewer))
 
     def match_count(self, result: EpisodeList) -> MatchCount:
         """Return how many episodes match the filter of the page `result`: exactly if that is known
         or cheap, up to a maximum."""
         if result.matches is not None:
             return MatchCount(result.matches)
-        rows, is_least = episodes_of(self.filter, result.named), False
+        rows, is_least = episodes_of(self.filter, result.subject), False
         if not has_index(parts_of(self.filter)):
             last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
             is_least = last > LOOKED_AT_FOR_COUNT
             rows = rows.filter(pk__gt=last - LOOKED_AT_FOR_COUNT) if is_least else rows
-        sealed, environment = self.filter.viewer.sealed_splits.values(), result.named.environment
-        is_plain = not sealed or (environment is not None and environment.pk not in sealed)
+        with_seals, environment = (
+            self.filter.viewer.sealed_splits.values(),
+            result.subject.environment,
+        )
+        is_plain = not with_seals or (environment is not None and environment.pk not in with_seals)
         most = MAX_COUNTED if is_plain else MAX_COUNTED_UNSEALED
         count = rows[: most + 1].count()
         if count > most:
@@ -266,11 +257,10 @@ class EpisodeListQuery:
 def for_rows(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     """Return `episodes` with what a row needs. `head` is the start of the task's spec, which may
     have megabytes."""
-    related = with_columns(episodes).select_related(
+    rows = with_columns(episodes).select_related(
         "environment", "split", "task", "run", "play__guest__invite__study"
     )
-    related = related.annotate(head=Left("task__spec", MAX_READ_CHARACTERS))
-    return related.defer(
+    return rows.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
         "task__spec", "task__folded", "environment__description", "environment__card", "labels"
     )
 

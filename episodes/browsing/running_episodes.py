@@ -65,13 +65,12 @@ def running(
     `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose
     return is not shown.
     """
-    episodes = list(
-        _listed(Episode.objects.seen_by(viewer).filter(status="running")).order_by("-pk")[:limit]
-    )
-    reached = so_far([episode.pk for episode in episodes], blind)
+    rows = _for_lines(Episode.objects.seen_by(viewer).filter(status="running"))
+    episodes = list(rows.order_by("-pk")[:limit])
+    figures = so_far([episode.pk for episode in episodes], blind)
     return [
-        _playing(one, reached[one.pk].steps, reached[one.pk].returns, definition)
-        for one in episodes
+        _playing(episode, figures[episode.pk].steps, figures[episode.pk].returns, definition)
+        for episode in episodes
     ]
 
 
@@ -81,9 +80,7 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
     steps = Step.objects.filter(episode__in=ids).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
     few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in blind]
-    rewarded = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False).order_by(
-        "-index"
-    )
+    with_reward = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False)
     rows = (
         steps.filter(episode__in=few)
         .values_list("episode")
@@ -91,7 +88,7 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
             shares=Sum(F("reward") / _SHARES),
             count=Count("reward"),
             most=Max("reward"),
-            latest=Subquery(rewarded.values("reward")[:1]),
+            latest=Subquery(with_reward.order_by("-index").values("reward")[:1]),
         )
     )
     returns = {pk: _returns(*sums) for pk, *sums in rows}
@@ -102,10 +99,10 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
 def ended(limit: int, viewer: Viewer, definition: str | None = None) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition`: as for `running`."""
     # the bound leads to the index
-    found = Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO)
-    episodes = _listed(found).order_by("-created", "-pk")[:limit]
+    rows = _for_lines(Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO))
     return [
-        _playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes
+        _playing(episode, episode.steps_count, episode.returns, definition)
+        for episode in rows.order_by("-created", "-pk")[:limit]
     ]
 
 
@@ -113,9 +110,9 @@ def running_count(viewer: Viewer) -> int:
     return Episode.objects.seen_by(viewer).filter(status="running").count()
 
 
-def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    related = episodes.select_related("environment", "split", "task", "run")
-    return related.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
+def _for_lines(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    rows = episodes.select_related("environment", "split", "task", "run")
+    return rows.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
         "task__spec", "task__folded", "labels", "environment__description", "environment__card"
     )
 

@@ -91,7 +91,7 @@ def _table(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
         "columns": query.labels,
         "width": 1 + len(heads) + len(query.labels),
         "total": str(query.match_count(page)),
-        "seal_note": _seal_note(page.named, query.filter.viewer),
+        "seal_note": _seal_note(page.subject, query.filter.viewer),
         "next": query.to_query(after=page.next) if page.next else "",
         "previous": query.to_query(after=page.previous) if page.previous else "",
         "first": query.to_query(),
@@ -115,20 +115,18 @@ def _heads(query: EpisodeListQuery) -> list[ColumnHead]:
     return heads
 
 
-def _seal_note(named: NamedRows, viewer: Viewer) -> str:
+def _seal_note(subject: NamedRows, viewer: Viewer) -> str:
     """Return what the list of a split or an environment lacks for somebody from whom it is sealed;
     may be empty."""
-    sealed = viewer.sealed_splits
-    if named.split is not None and named.split.pk in sealed:
+    if subject.split is not None:
+        if subject.split.pk not in viewer.sealed_splits:
+            return ""
         return (
-            f"The split {named.split.name} is sealed. You can see its figures, but neither its "
+            f"The split {subject.split.name} is sealed. You can see its figures, but neither its "
             "tasks nor its episodes."
         )
-    if (
-        named.split is None
-        and named.environment is not None
-        and named.environment.pk in sealed.values()
-    ):
+    environment = subject.environment
+    if environment is not None and environment.pk in viewer.sealed_splits.values():
         return "Episodes of sealed splits are left out. Figures count them."
     return ""
 

@@ -14,8 +14,7 @@ from environments.filtering.parameters import BadFilter, given, words
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked, Definitions, definition_of
 from episodes.attempts.conventions import parts_in_address
-from episodes.filtering.names import revisions
-from episodes.filtering.narrowing import revision_ids, unknown
+from episodes.filtering.names import revision_ids, revisions, unknown
 
 
 def definition_context(

@@ -1,42 +1,32 @@
 """What a filter means in the database: the rows that it names, and the episodes that it finds, as
-plain conditions.
+plain conditions. Used by lists, counts, curves and exports.
 
-Used by lists, counts, curves and exports. `narrowing.py` has the conditions of parameters that
-depend on no other. SQLite prefers the index of an equality to all others. It gets no statistics
-(`ANALYZE`), because with them it takes worse indexes (docs/decisions/0017-plain-filters.md).
+SQLite prefers the index of an equality to all others. It gets no statistics (`ANALYZE`), because
+with them it takes worse indexes (docs/decisions/0017-plain-filters.md).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Func, Q
 from django.db.models.lookups import Exact
 from django.db.models.sql.compiler import SQLCompiler
-from django.utils import timezone
 
 from environments.errors import OrsError
 from environments.models import Environment, Split
 from environments.models.viewer import visible_environments
-from environments.scoring.returns import RETURNS, Return
+from environments.scoring.returns import Return
 from environments.tasks.task_places import places
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_UNCOUNTED_PLAY, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import runs
-from episodes.filtering.narrowing import unknown
-from episodes.models import (
-    Episode,
-    Run,
-)
-from episodes.models.privacy import (
-    outside_open_studies,
-    outside_seals,
-    own_records,
-)
+from episodes.filtering.names import runs, unknown
+from episodes.models import Episode, Run
+from episodes.models.privacy import outside_open_studies, outside_seals, own_records
 from episodes.search.index import MAX_MATCHES, transcript_contains
 
 COUNTED_CAUSES = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
@@ -103,15 +93,12 @@ class NamedRows:
         sum."""
         if filters.definition or self.environment is None:
             return filters.definition or "sum"
-        own: Return | None = next(
-            (known for known in RETURNS if known == self.environment.default_return), None
-        )
-        return own or "sum"
+        return cast(Return, self.environment.default_return)
 
 
 def episodes_of(
     filters: EpisodeFilter,
-    named: NamedRows | None = None,
+    subject: NamedRows | None = None,
     most_texts: int | None = MAX_MATCHES,
     *,
     for_figures: bool = False,
@@ -119,24 +106,23 @@ def episodes_of(
     """Return every episode that the filter finds, in no order; none if it names something that does
     not exist.
 
-    `named`: the rows that the filter names, if the caller has them already; otherwise queries read
+    `subject`: the rows that the filter names, if the caller has them already; otherwise queries read
     them. `most_texts`: number of the newest transcripts with the filter's text that are considered;
     None: all, however long that takes. `for_figures`: also those of splits that are sealed for the
     reader, unless their number would tell what was said.
     """
-    named = named or NamedRows.of(filters)
-    if named.unknown:
+    subject = subject or NamedRows.of(filters)
+    if subject.unknown:
         return Episode.objects.none()
-    condition = (
-        _place(filters, named) & named.condition & _player(filters) & _ending(filters, named)
-    )
+    condition = _place(filters, subject) & subject.condition
+    condition &= _player(filters) & _ending(filters, subject)
     if filters.text is not None:
         condition &= transcript_contains(filters.text, most_texts)
-    condition &= _returns(filters, named) & _time(filters)
+    condition &= _returns(filters, subject)
     condition &= own_records(filters.viewer) & outside_open_studies(filters.viewer)
     if not for_figures or filters.text is not None:
         condition &= outside_seals(filters.viewer)
-    if named.environment is None:  # a filter by an environment finds no episodes of others
+    if subject.environment is None:  # a filter by an environment finds no episodes of others
         condition &= visible_environments(filters.viewer)
     return Episode.objects.filter(condition).order_by()
 
@@ -154,8 +140,8 @@ def refuse_all(filters: EpisodeFilter, advice: str) -> None:
     bounds = {name: text for name, text in filters.values().items() if parameters[name].is_bound}
     if not bounds.keys() >= set(filters.conditions):
         return
-    ended = episodes_of(EpisodeFilter(viewer=filters.viewer)).ended()
-    if not ended.exclude(pk__in=episodes_of(filters).values("pk")).exists():
+    episodes = episodes_of(EpisodeFilter(viewer=filters.viewer)).ended()
+    if not episodes.exclude(pk__in=episodes_of(filters).values("pk")).exists():
         words = " and ".join(f"{name}={text}" for name, text in bounds.items())
         raise OrsError(f"No ended episode is outside of {words}. {advice}")
 
@@ -171,36 +157,30 @@ def parts_of(filters: EpisodeFilter) -> frozenset[str]:
         "time" if name in ("since", "until") else name.partition("_")[0]
         for name in filters.conditions
     }
-    implied = {"environment"} if "split" in names else set()
-    if (
-        filters.run is not None
-        and filters.step is not None
-        and filters.step.low == filters.step.high
-    ):
-        implied.add("step")
-    return frozenset(names - implied)
+    if "split" in names:
+        names.discard("environment")
+    if filters.run is not None and filters.step and filters.step.low == filters.step.high:
+        names.discard("step")
+    return frozenset(names)
 
 
-def _place(filters: EpisodeFilter, named: NamedRows) -> Q:
-    """Return the condition on environment, split and run."""
-    condition = Q()
-    if named.run:
-        condition &= _of_place("run_id", named.run.pk, filters)
-    # it belongs to one environment, so that is not checked
-    if named.split and not named.split.is_curated:
-        return condition & _of_place("split_id", named.split.pk, filters)
-    if named.split:  # clients do not name the splits that people make, so what they hold now counts
-        condition &= Q(task__in=places(named.split.pk).values("task"))
-    if not named.environment:
-        return condition
-    return condition & _of_place("environment_id", named.environment.pk, filters)
-
-
-def _of_place(column: str, pk: int, filters: EpisodeFilter) -> Q:
-    """Return the condition on a column that may have the same value in very many episodes."""
-    if filters.is_of_people:  # SQLite would use the column's index, but people are few
-        return Q(Exact(Unindexed(F(column)), pk))
-    return Q(**{column: pk})
+def _place(filters: EpisodeFilter, subject: NamedRows) -> Q:
+    """Return the condition on environment, split and run, whose columns may have the same value in
+    very many episodes."""
+    condition, columns = Q(), dict[str, int]()
+    if subject.run:
+        columns["run_id"] = subject.run.pk
+    if subject.split and not subject.split.is_curated:
+        columns["split_id"] = subject.split.pk  # of one environment, so that is not checked
+    elif subject.environment:
+        columns["environment_id"] = subject.environment.pk
+        if subject.split:  # clients do not name a split that people made: what it holds now counts
+            condition = Q(task__in=places(subject.split.pk).values("task"))
+    if not filters.is_of_people:
+        return condition & Q(**columns)
+    for column, pk in columns.items():  # SQLite would use the column's index, but people are few
+        condition &= Q(Exact(Unindexed(F(column)), pk))
+    return condition
 
 
 def _player(filters: EpisodeFilter) -> Q:
@@ -212,7 +192,7 @@ def _player(filters: EpisodeFilter) -> Q:
     return Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
 
 
-def _ending(filters: EpisodeFilter, named: NamedRows) -> Q:
+def _ending(filters: EpisodeFilter, subject: NamedRows) -> Q:
     ending = filters.ending
     # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which
     # SQLite does not look up
@@ -225,7 +205,7 @@ def _ending(filters: EpisodeFilter, named: NamedRows) -> Q:
     if ending == "probe":
         return ENDED & Q(cause__in=COUNTED_CAUSES, is_probe__in=[True])
     if ending == "attempt":
-        return named.conventions(filters).attempts
+        return subject.conventions(filters).attempts
     if ending == "continued":
         return (
             ENDED
@@ -237,22 +217,16 @@ def _ending(filters: EpisodeFilter, named: NamedRows) -> Q:
     return condition if ending in FAILURES else condition & ~IS_UNCOUNTED_PLAY
 
 
-def _returns(filters: EpisodeFilter, named: NamedRows) -> Q:
+def _returns(filters: EpisodeFilter, subject: NamedRows) -> Q:
     """Return the condition on the return that counts, which is 0 for rollouts that the convention
     counts as 0."""
     low, high = filters.return_from, filters.return_to
-    column, condition = f"return_{named.definition(filters)}", Q()
+    column, condition = f"return_{subject.definition(filters)}", Q()
     if low is not None:
         condition &= ENDED & Q(**{f"{column}__gte": low})
     if high is not None:
         condition &= ENDED & Q(**{f"{column}__lte": high})
-    if not condition or (zeros := named.conventions(filters).zeros) is None:
+    if not condition or (zeros := subject.conventions(filters).zeros) is None:
         return condition
     is_zero_within = (low is None or low <= 0) and (high is None or high >= 0)
     return (condition & ~zeros) | zeros if is_zero_within else condition & ~zeros
-
-
-def _time(filters: EpisodeFilter) -> Q:
-    since, until = filters.span(timezone.now())
-    condition = Q() if since is None else Q(created__gte=since)
-    return condition if until is None else condition & Q(created__lt=until)

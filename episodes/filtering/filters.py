@@ -1,12 +1,24 @@
 """EpisodeFilter: the filter of episodes that the addresses of pages, of the API and of exports have
-in common."""
+in common. Each parameter is declared with the condition on episodes that it means; `conditions.py`
+has those that depend on several parameters.
+
+Most indexes of episodes are partial, and a database takes one only where the query repeats what the
+index is limited to, so a condition repeats that too (`~Q(model="")`, `ENDED`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any, Self
+
+from django.db.models import Q, Value
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
+from django.utils import timezone
 
 from environments import features
 from environments.filtering.filters import Filters, Parameter, choice, parameter
@@ -25,33 +37,31 @@ from environments.filtering.parameters import (
     stretches,
     words,
 )
-from environments.models import Viewer
+from environments.models import Task, Viewer
+from environments.models.viewer import visible_environments
 from environments.scoring.convention import CONVENTION_PARTS, Treatment
 from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import RETURNS, Return
-from episodes.filtering.narrowing import (
-    by_bound,
-    by_endings,
-    by_error,
-    by_labels,
-    by_model,
-    by_person,
-    by_revision,
-    by_step,
-    by_study,
-    by_task,
-)
-from episodes.models import Episode
+from environments.wire import value_json
+from episodes.attempts.rule import ENDED
+from episodes.filtering.names import models, people, revision_ids, revisions, studies, unknown
+from episodes.models import Episode, Play, Study
+from episodes.models.privacy import played_with
 
 _CAUSES = dict(Episode.CAUSES)
 ENDINGS: Mapping[str, str] = {
-    **{
-        cause: _CAUSES.get(cause, cause)
-        for cause in ("running", "finished", "abandoned", "expired")
-    },
-    **{cause: _CAUSES[cause] for cause in ("no_call", "setup_failed", "env_error", "interrupted")},
+    "running": "running",
+    "finished": _CAUSES["finished"],
+    "abandoned": _CAUSES["abandoned"],
+    "expired": _CAUSES["expired"],
+    "no_call": _CAUSES["no_call"],
+    "setup_failed": _CAUSES["setup_failed"],
+    "env_error": _CAUSES["env_error"],
+    "interrupted": _CAUSES["interrupted"],
     "failure": "infrastructure failure",
-    **{name: name for name in ("probe", "continued", "attempt")},
+    "probe": "probe",
+    "continued": "continued",
+    "attempt": "attempt",
 }
 """Labels of the values of `ending`. Each cause finds the endings that figures count under it:
 without probes and, unless the infrastructure failed, without plays of people that no figure counts.
@@ -75,6 +85,98 @@ def _treatment(part: str, rollouts: str, usual: str) -> Any:
         label=f"{_CAUSES[part]} counts",
         is_condition=False,
     )
+
+
+def by_task(pk: int, viewer: Viewer) -> Q | str:
+    if Task.objects.seen_by(viewer).filter(pk=pk).exists():
+        return Q(task=pk)
+    return f"There is no task {pk}; a task's number is in the address of its page."
+
+
+def by_step(steps: WholeRange, viewer: Viewer) -> Q:
+    if steps.low == steps.high:
+        return Q(run_step=steps.low)
+    return Q(run_step__gte=steps.low, run_step__lte=steps.high)
+
+
+def by_model(name: str, viewer: Viewer) -> Q | str:
+    condition = Q(model=name) & ~Q(model="")
+    if Episode.objects.filter(visible_environments(viewer), condition).exists():
+        return condition
+    return unknown("model", name, models(viewer))
+
+
+def by_revision(code: str, viewer: Viewer) -> Q | str:
+    rows = revision_ids(code, viewer)
+    if not rows:
+        return unknown("revision", code, revisions(viewer))
+    # an index gives the episodes of one row in order
+    return Q(revision=rows[0]) if len(rows) == 1 else Q(revision__in=rows)
+
+
+def by_labels(labels: LabelValues, viewer: Viewer) -> Q:
+    """Return the condition on labels, which are stored as compact JSON: a pair of name and value is
+    a part of it."""
+    condition = Q()
+    for label in labels:
+        pairs = [value_json({label.name: value})[1:-1] for value in label.values]
+        condition &= reduce(
+            or_, (Q(GreaterThan(StrIndex("labels", Value(pair)), 0)) for pair in pairs)
+        )
+    return condition
+
+
+def by_person(label: str, viewer: Viewer) -> Q | str:
+    if Episode.objects.by_people().seen_by(viewer).filter(key_label=label).exists():
+        return played_with(label)
+    return unknown("player", label, people(viewer))
+
+
+def by_study(name: str, viewer: Viewer) -> Q | str:
+    if Study.objects.seen_by(viewer).filter(name=name).exists():
+        return Q(pk__in=Play.objects.filter(guest__invite__study__name=name).values("pk"))
+    return unknown("study", name, studies(viewer))
+
+
+def by_error(has_error: bool, viewer: Viewer) -> Q:
+    if has_error:
+        return Q(refused_count__gt=0) | Q(failed_count__gt=0)
+    return ENDED & Q(refused_count=0, failed_count=0)
+
+
+def by_bound(lookup: str) -> Callable[[float, Viewer], Q]:
+    """Return what narrows by a figure, which only ended episodes have, such as
+    `steps_count__gte`."""
+    return lambda bound, viewer: ENDED & Q(**{lookup: bound})
+
+
+def by_endings(ranges: WholeRanges, viewer: Viewer) -> Q:
+    # the range around all of them is what leads to the index
+    around = min(part.low for part in ranges), max(part.high for part in ranges)
+    parts = reduce(or_, (Q(end_number__range=part) for part in ranges))
+    return ENDED & Q(end_number__range=around) & parts
+
+
+def moment_of(text: str, now: datetime, *, is_end: bool = False) -> datetime:
+    """Return the moment that a value of `since` or `until` names. The end of a day is that of the
+    whole day."""
+    if (span := _span_of(text)) is not None:
+        return now - span
+    time = datetime.fromisoformat(text)
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    is_day = len(text) <= len("2026-01-31")
+    try:
+        return time.astimezone(UTC) + timedelta(days=1 if is_end and is_day else 0)
+    except OverflowError:  # beyond the first or last moment that a database and Python can name
+        return (datetime.min if time.year == 1 else datetime.max).replace(tzinfo=UTC)
+
+
+def _span_of(text: str) -> timedelta | None:
+    """Return the span that `text` names, such as 24h; None for a date or time."""
+    if text[-1] not in "mhdw" or not text[:-1].isdecimal():
+        return None
+    unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[text[-1]]
+    return timedelta(**{unit: int(text[:-1])})
 
 
 @dataclass(frozen=True)
@@ -161,10 +263,15 @@ class EpisodeFilter(Filters):
         moment,
         "Started at this time or later: an ISO date or time, or a span before now such as `24h` or "
         "`7d`",
+        narrow=lambda text, viewer: Q(created__gte=moment_of(text, timezone.now())),
         is_bound=True,
     )
     """ISO date or time, UTC unless it says otherwise; or a span before now, such as 24h."""
-    until: str | None = parameter(moment, "Started before this time, in the same format as `since`")
+    until: str | None = parameter(
+        moment,
+        "Started before this time, in the same format as `since`",
+        narrow=lambda text, viewer: Q(created__lt=moment_of(text, timezone.now(), is_end=True)),
+    )
     """Exclusive end, in the same format as `since`; a date includes its day. No bound: that every
     episode is older is reason to remove them, and `refuse_future` knows an end that leaves nothing
     out."""
@@ -215,8 +322,8 @@ class EpisodeFilter(Filters):
         if self.player not in (None, "human"):
             for name, what in (("who", "have names"), ("study", "play studies")):
                 if (value := self.value(name)) is not None:
-                    allowed = f"only people {what}; remove player={self.player}"
-                    raise BadFilter(name, value, allowed)
+                    reason = f"only people {what}; remove player={self.player}"
+                    raise BadFilter(name, value, reason)
         super().check()
 
     def without(self, name: str) -> Self:
@@ -251,45 +358,17 @@ class EpisodeFilter(Filters):
     def is_of_tasks(self) -> bool:
         """Whether the filter names tasks."""
         return any(
-            known.is_of_tasks and self.is_set(name) for name, known in self.parameters().items()
+            parameter.is_of_tasks and self.is_set(name)
+            for name, parameter in self.parameters().items()
         )
 
     def refuse_future(self) -> None:
         """Refuse an end in the future, by which everything would be deleted or played again.
         Raises: BadFilter."""
         now = datetime.now(UTC)
-        _, end = self.span(now)
-        if end is not None and end > now:
+        if self.until is not None and moment_of(self.until, now, is_end=True) > now:
             raise BadFilter(
                 "until",
                 self.until,
                 f"it is after now ({now:%Y-%m-%dT%H:%M} UTC), so it leaves nothing out",
             )
-
-    def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """Return `since` and the exclusive `until` as datetimes, relative to `now`."""
-        return _moment(self.since, now), _moment(self.until, now, is_end=True)
-
-
-def _span_of(text: str) -> timedelta | None:
-    """Return the span that `text` names, such as 24h; None for a date or time."""
-    if text[-1] not in "mhdw" or not text[:-1].isdecimal():
-        return None
-    unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[text[-1]]
-    return timedelta(**{unit: int(text[:-1])})
-
-
-def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:
-    """Return the moment that `text` names, which `parameters.moment` has accepted; None for
-    None."""
-    if text is None:
-        return None
-    if (span := _span_of(text)) is not None:
-        return now - span
-    time = datetime.fromisoformat(text)
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    is_day = len(text) <= len("2026-01-31")
-    try:
-        return time.astimezone(UTC) + timedelta(days=1 if is_end and is_day else 0)
-    except OverflowError:  # beyond the first or last moment that a database and Python can name
-        return (datetime.min if time.year == 1 else datetime.max).replace(tzinfo=UTC)

@@ -1,9 +1,6 @@
-"""Names that forms of filters offer, and of which the nearest are named where a filter has an
-unknown name.
+"""Names that forms of filters offer, and the sentence about a name that does not exist.
 
-Models and runs are read in steps along an index. People are named by the key label of their
-episodes: `@` and an account's name, or `Guest.label`.
-
+People are named by the key label of their episodes: `@` and an account's name, or `Guest.label`.
 A name that only hidden environments have is left out.
 """
 
@@ -12,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from environments.database.json_rows import distinct_values
+from environments.errors import nearest
 from environments.models import Viewer
 from environments.models.viewer import visible_environments
 from environments.tasks.task_facts import task_names
@@ -22,6 +20,18 @@ REVISION_DIGITS = 8
 """Digits of a revision's code that pages show, and fewest that a filter takes."""
 MAX_EPISODES_OF_PEOPLE = 50_000
 """Number of newest episodes of people that are read for their names and results."""
+MAX_NEAREST = 5
+"""Number of names in the sentence about an unknown one."""
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return the sentence that nothing of a kind has the name, with the nearest `names` or the
+    first."""
+    names = list(names)
+    first = " There is none yet."
+    if names:
+        first = f" There are {', '.join(map(repr, names[:MAX_NEAREST]))}."
+    return f"No {kind} is named {name!r}.{nearest(name, names, MAX_NEAREST) or first}"
 
 
 def models(viewer: Viewer) -> list[str]:
@@ -29,8 +39,8 @@ def models(viewer: Viewer) -> list[str]:
     names = distinct_values(Episode, "model", MAX_NAMES)
     if not (condition := visible_environments(viewer)):
         return names
-    played = Episode.objects.filter(condition).exclude(model="")
-    return [name for name in names if played.filter(model=name).exists()]
+    episodes = Episode.objects.filter(condition).exclude(model="")
+    return [name for name in names if episodes.filter(model=name).exists()]
 
 
 def models_of_rollouts(viewer: Viewer) -> list[str]:
@@ -38,8 +48,8 @@ def models_of_rollouts(viewer: Viewer) -> list[str]:
     names = distinct_values(Rollout, "model", MAX_NAMES)
     if not visible_environments(viewer):
         return names
-    uploaded = Rollout.objects.seen_by(viewer)
-    return [name for name in names if uploaded.filter(model=name).exists()]
+    rollouts = Rollout.objects.seen_by(viewer)
+    return [name for name in names if rollouts.filter(model=name).exists()]
 
 
 def runs(viewer: Viewer) -> list[str]:
@@ -51,8 +61,8 @@ def runs(viewer: Viewer) -> list[str]:
 def people(viewer: Viewer) -> list[str]:
     """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical
     order."""
-    played = Episode.objects.by_people().seen_by(viewer)
-    newest = played.order_by("-pk").values_list("key_label", flat=True)
+    episodes = Episode.objects.by_people().seen_by(viewer)
+    newest = episodes.order_by("-pk").values_list("key_label", flat=True)
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
 
 
@@ -69,6 +79,15 @@ def revisions(viewer: Viewer) -> list[str]:
     return list(dict.fromkeys(code[:REVISION_DIGITS] for code in codes))
 
 
+def revision_ids(code: str, viewer: Viewer) -> list[int]:
+    """Return the ids of the rows whose code begins with `code`; none if it is shorter than pages
+    show."""
+    if len(code) < REVISION_DIGITS:
+        return []
+    rows = EnvironmentRevision.objects.filter(visible_environments(viewer), code__startswith=code)
+    return list(rows.values_list("pk", flat=True)[:MAX_NAMES])
+
+
 def name_tasks(episodes: Iterable[Episode]) -> None:
     """Set `task_place` of episodes whose clients sent the content of a task, as `ors-sdk` does, and
     no place.
@@ -76,21 +95,19 @@ def name_tasks(episodes: Iterable[Episode]) -> None:
     A few hundred episodes at most. No query if all of them have a place, otherwise as many as
     `task_names` takes.
     """
-    unnamed = [
+    nameless = [
         episode for episode in episodes if episode.split_id is None or episode.task_index is None
     ]
-    names = task_names(sorted({one.task_id for one in unnamed})) if unnamed else {}
-    for one in unnamed:
-        one.task_place = names[one.task_id]
+    names = task_names(sorted({episode.task_id for episode in nameless})) if nameless else {}
+    for episode in nameless:
+        episode.task_place = names[episode.task_id]
 
 
 def name_tasks_of_rollouts(rollouts: Iterable[Rollout]) -> None:
     """Set `task_place` of the episodes of rollouts whose clients named no index, as `name_tasks`
     does."""
     name_tasks(
-        [
-            rollout.certain_episode
-            for rollout in rollouts
-            if rollout.task_index is None and rollout.certain_episode
-        ]
+        rollout.certain_episode
+        for rollout in rollouts
+        if rollout.task_index is None and rollout.certain_episode
     )

@@ -11,8 +11,7 @@ from django.db.models import Q
 from environments.filtering.filters import Parameter
 from environments.filtering.parameters import BadFilter, words
 from environments.models import Viewer
-from episodes.filtering.names import MAX_NAMES
-from episodes.filtering.narrowing import unknown
+from episodes.filtering.names import MAX_NAMES, unknown
 from episodes.models import Suite, SuiteMember, SuiteTask, SuiteVersion
 
 _SUITE = re.compile(r"([^/]{1,200})/v([1-9][0-9]{0,8})(?:/([1-9][0-9]{0,3}))?")

@@ -12,7 +12,7 @@ from django.utils import timezone
 from environments.filtering.parameters import BadFilter
 from environments.models import UNRESTRICTED
 from episodes.filtering.conditions import episodes_of
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import EpisodeFilter, moment_of
 from episodes.models import Episode, TranscriptText
 from episodes.search.index import index
 from tests.rows import each
@@ -160,8 +160,8 @@ def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
     ],
 )
 def test_until_is_a_day_a_moment_or_a_span(text: str, moment: datetime) -> None:
-    asked = EpisodeFilter.parse({"until": text}, UNRESTRICTED)
-    assert asked.span(datetime(2026, 1, 31, tzinfo=UTC)) == (None, moment)
+    filters = EpisodeFilter.parse({"until": text}, UNRESTRICTED)
+    assert moment_of(str(filters.until), datetime(2026, 1, 31, tzinfo=UTC), is_end=True) == moment
 
 
 @pytest.mark.django_db
