@@ -15,7 +15,7 @@ from episodes.api.serializers_figures import definition_content
 from episodes.doctor.report import examine
 from episodes.doctor.scope import DoctorScope
 from episodes.doctor.serializers import DoctorSerializer
-from episodes.doctor.thresholds import MEANINGS, THRESHOLDS
+from episodes.doctor.thresholds import THRESHOLDS
 
 
 class DoctorView(ApiView):
@@ -36,8 +36,8 @@ class DoctorView(ApiView):
             kind=float,
         ),
         *(
-            parameter(name, f"Threshold: {meaning.words}", kind=float)
-            for name, meaning in MEANINGS.items()
+            parameter(name, f"Threshold: {threshold.words}", kind=float)
+            for name, threshold in THRESHOLDS.items()
         ),
         *CONVENTION_PARTS,
         may_miss=True,
@@ -54,8 +54,8 @@ class DoctorView(ApiView):
             "run": scope.run.name if scope.run else None,
             "definition": definition_content(definition),
             "summary": report.sentence,
-            "attempts": report.attempts,
-            "is_bounded": report.is_bounded,
+            "attempts": len(scope.attempts),
+            "is_bounded": scope.is_bounded,
             "findings": report.findings,
         }
         return Response(DoctorSerializer(content).data)

@@ -1,23 +1,20 @@
-"""What a check says: a problem, that all is well, or that there is too little data to tell; with
+"""What a check says: a problem, that there is none, or that there is too little data to tell; with
 evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import wraps
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
 
 from django.urls import reverse
-
-from episodes.doctor.thresholds import DoctorThresholds
 
 MAX_EVIDENCE = 5
 """Tasks, episodes or steps that a finding names; its sentence says how many there are."""
 
 Result = Literal["problem", "too_little_data", "fine"]
-RESULTS: tuple[Result, ...] = ("problem", "too_little_data", "fine")
-"""In the order of the page."""
+RESULTS: tuple[Result, ...] = get_args(Result)
+"""In the order of the report."""
 
 
 class Evidence(NamedTuple):
@@ -28,79 +25,42 @@ class Evidence(NamedTuple):
     """Path and query string."""
 
 
-def episode_link(episode: int) -> Evidence:
-    return Evidence(f"Episode {episode}", reverse("episode", args=[episode]))
-
-
 def step_link(episode: int, index: int, words: str) -> Evidence:
     """Return a link to a step in the replay of its episode."""
-    return Evidence(
-        f"{words}: episode {episode}, step {index}",
-        f"{reverse('episode', args=[episode])}#step-{index}",
-    )
+    page = reverse("episode", args=[episode])
+    return Evidence(f"{words}: episode {episode}, step {index}", f"{page}#step-{index}")
 
 
-class DoctorVerdict(NamedTuple):
-    """What a check found, before it has the check's name."""
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """What one check says about a scope. The decorator `check` sets the last three fields."""
 
     result: Result
     sentence: str
     """One sentence or two with the numbers."""
     evidence: Sequence[Evidence] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DoctorFinding:
-    """What one check says about a scope."""
-
-    check: str
+    check: str = ""
     """Name of the check, as the API has it."""
-    title: str
+    title: str = ""
     """What the check looks for, as the page has it."""
-    thresholds: Mapping[str, float]
+    thresholds: Mapping[str, float] = field(default_factory=dict)
     """The thresholds that decided it, by name."""
-    result: Result
-    sentence: str
-    evidence: Sequence[Evidence]
 
 
-def problem(sentence: str, *evidence: Evidence) -> DoctorVerdict:
-    return DoctorVerdict("problem", sentence, evidence)
+def problem(sentence: str, *evidence: Evidence) -> DoctorFinding:
+    return DoctorFinding("problem", sentence, evidence)
 
 
-def fine(sentence: str) -> DoctorVerdict:
-    return DoctorVerdict("fine", sentence)
+def no_problem(sentence: str) -> DoctorFinding:
+    return DoctorFinding("fine", sentence)
 
 
-def too_little(sentence: str, *evidence: Evidence) -> DoctorVerdict:
-    return DoctorVerdict("too_little_data", sentence, evidence)
+def too_little(sentence: str, *evidence: Evidence) -> DoctorFinding:
+    return DoctorFinding("too_little_data", sentence, evidence)
 
 
-class _HasThresholds(Protocol):
-    @property
-    def thresholds(self) -> DoctorThresholds: ...
-
-
-ExaminedT = TypeVar("ExaminedT", bound=_HasThresholds)
-
-
-def check(
-    title: str, *thresholds: str
-) -> Callable[[Callable[[ExaminedT], DoctorVerdict]], Callable[[ExaminedT], DoctorFinding]]:
-    """Return a decorator that makes a finding of a verdict; the check has the name of the
-    function."""
-
-    def decorate(
-        look: Callable[[ExaminedT], DoctorVerdict],
-    ) -> Callable[[ExaminedT], DoctorFinding]:
-        @wraps(look)
-        def found(scope: ExaminedT) -> DoctorFinding:
-            verdict = look(scope)
-            used = {name: getattr(scope.thresholds, name) for name in thresholds}
-            return DoctorFinding(
-                look.__name__, title, used, verdict.result, verdict.sentence, verdict.evidence
-            )
-
-        return found
-
-    return decorate
+def too_few(what: str, count: int, minimum: float) -> DoctorFinding | None:
+    """Return the finding where there are fewer than the minimum; None where there are enough."""
+    if count >= minimum:
+        return None
+    return too_little(f"This needs {minimum:,} {what} and has {count:,}.")

@@ -17,10 +17,10 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.view_parameters import definition_context
 from episodes.doctor.report import examine
-from episodes.doctor.scope import MAX_EPISODES, MAX_STEPS, DoctorScope
-from episodes.doctor.thresholds import MEANINGS, THRESHOLDS, DoctorThresholds
+from episodes.doctor.scope import MAX_EPISODES, DoctorScope
+from episodes.doctor.thresholds import THRESHOLDS
 
-TITLES = {"problem": "Problems", "fine": "Fine", "too_little_data": "Too little data"}
+TITLES = {"problem": "Problems", "fine": "Passed", "too_little_data": "Too little data"}
 
 
 @require_safe
@@ -36,32 +36,25 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
     except BadFilter as error:
         links = [(request.path, f"The reward doctor of {environment.name}")]
         return refused(request, "This address cannot be used", str(error), links)
-    report = examine(scope)
     others = {key: text for key, text in request.GET.items() if key not in THRESHOLDS and text}
-    defaults = DoctorThresholds()
+    report = examine(scope)
     context = {
         "environment": environment,
         "scope": scope,
         "report": report,
         "parts": [
-            (title, result, shown)
+            (title, result, findings)
             for result, title in TITLES.items()
-            if (shown := [finding for finding in report.findings if finding.result == result])
+            if (findings := [finding for finding in report.findings if finding.result == result])
         ],
         "splits": environment.splits.order_by("position", "name"),
         "thresholds": [
-            (
-                name,
-                digits_of(getattr(scope.thresholds, name)),
-                digits_of(getattr(defaults, name)),
-                MEANINGS[name],
-            )
-            for name in THRESHOLDS
+            (threshold, digits_of(scope.thresholds[name]), digits_of(threshold.default))
+            for name, threshold in THRESHOLDS.items()
         ],
         "others": others,
         "defaults_query": urlencode(others),
-        "most_episodes": MAX_EPISODES,
-        "most_steps": MAX_STEPS,
+        "max_episodes": MAX_EPISODES,
         **definition_context(definition, environment),
     }
     return render(request, "doctor/doctor.html", context)

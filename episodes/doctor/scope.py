@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.urls import reverse
 
+from environments.display.numbers import digits_of
 from environments.filtering.parameters import BadFilter, given, words
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import Definition
@@ -26,10 +28,10 @@ from episodes.analytics.scopes import Scope, floor_of, scope_of_filter
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.rule import KIND
 from episodes.doctor.findings import Evidence
-from episodes.doctor.thresholds import DoctorThresholds
+from episodes.doctor.thresholds import THRESHOLDS, parse_thresholds
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Episode, Run, Step
+from episodes.models import Run, Step
 from episodes.models.privacy import outside_seals
 
 MAX_EPISODES = 10_000
@@ -75,7 +77,8 @@ class DoctorScope:
     filter: EpisodeFilter
     """Filter of the episodes."""
     definition: Definition
-    thresholds: DoctorThresholds
+    thresholds: Mapping[str, float]
+    """By name."""
 
     @classmethod
     def of(
@@ -87,19 +90,16 @@ class DoctorScope:
     ) -> Self:
         """Return the scope that an address names by `split`, `run` and thresholds.
 
-
-
         Raises: BadFilter, also for a split or a run that does not exist.
         """
         split, run = (given(query, name, words) for name in ("split", "run"))
-        asked = EpisodeFilter(environment=environment.name, split=split, run=run, viewer=viewer)
-        named = NamedRows.of(asked)
-        if named.unknown:
-            name, text = ("run", run) if run is not None and named.run is None else ("split", split)
-            raise BadFilter(name, text, named.unknown.rstrip("."))
-        return cls(
-            environment, named.split, named.run, asked, definition, DoctorThresholds.parse(query)
-        )
+        filters = EpisodeFilter(environment=environment.name, split=split, run=run, viewer=viewer)
+        rows = NamedRows.of(filters)
+        if rows.unknown:
+            name, text = ("run", run) if run is not None and rows.run is None else ("split", split)
+            raise BadFilter(name, text, rows.unknown.rstrip("."))
+        thresholds = parse_thresholds(query)
+        return cls(environment, rows.split, rows.run, filters, definition, thresholds)
 
     @property
     def is_whole_environment(self) -> bool:
@@ -112,8 +112,8 @@ class DoctorScope:
 
     def part(self, **changes: Any) -> Scope:
         """Return these episodes with a changed filter as a scope of figures."""
-        asked = replace(self.filter, **changes)
-        return scope_of_filter(asked, NamedRows.of(asked))
+        filters = replace(self.filter, **changes)
+        return scope_of_filter(filters, NamedRows.of(filters))
 
     @cached_property
     def thirds(self) -> Sequence[CurvePoint]:
@@ -130,25 +130,27 @@ class DoctorScope:
     def attempts(self) -> list[SampledAttempt]:
         """The attempts among the newest MAX_EPISODES ended episodes, newest first."""
         treatments = self.definition.convention.treatments
-        found = list[SampledAttempt]()
-        for pk, task, split, run, kind, ran, refused, *returns in self._newest:
-            if (treatment := treatments.get(kind, "keep")) != "out":
-                value, total, last, most = (0.0, 0.0, 0.0, 0.0) if treatment == "zero" else returns
-                found.append(
-                    SampledAttempt(pk, task, split, run, ran + refused, value, total, last, most)
-                )
-        return found
+        attempts = []
+        for pk, task, split, run, kind, steps, refusals, *returns in self._newest:
+            treatment = treatments.get(kind, "keep")
+            if treatment != "out":
+                values = [0.0] * 4 if treatment == "zero" else returns
+                attempts.append(SampledAttempt(pk, task, split, run, steps + refusals, *values))
+        return attempts
 
     @cached_property
     def _newest(self) -> list[tuple[Any, ...]]:
         """The newest MAX_EPISODES ended episodes, newest first. Two queries at most."""
         scope = self.episodes
-        rows: QuerySet[Episode] = scope.episodes.filter(
-            outside_seals(self.filter.viewer), status="ended"
-        )
+        rows = scope.episodes.filter(outside_seals(self.filter.viewer), status="ended")
         if not scope.has_blocks:
             rows = rows.filter(pk__gt=floor_of(scope))
         columns = (
+            "pk",
+            "task_id",
+            "split_id",
+            "run_id",
+            KIND,
             "steps_count",
             "refused_count",
             self.definition.column,
@@ -156,52 +158,52 @@ class DoctorScope:
             "return_last",
             "return_max",
         )
-        return list(
-            rows.order_by("-pk").values_list("pk", "task_id", "split_id", "run_id", KIND, *columns)[
-                :MAX_EPISODES
-            ]
-        )
+        return list(rows.order_by("-pk").values_list(*columns)[:MAX_EPISODES])
 
     @cached_property
-    def steps_read(self) -> list[SampledAttempt]:
-        """The newest attempts that have MAX_STEPS steps together."""
-        found, left = list[SampledAttempt](), MAX_STEPS
-        for attempt in self.attempts:
-            left -= attempt.steps
-            if left < 0:
-                break
-            found.append(attempt)
-        return found
+    def attempts_with_steps(self) -> list[SampledAttempt]:
+        """The newest attempts that have MAX_STEPS steps together, whose steps are read."""
+        totals = accumulate(attempt.steps for attempt in self.attempts)
+        count = sum(total <= MAX_STEPS for total in totals)
+        return self.attempts[:count]
+
+    @property
+    def steps(self) -> QuerySet[Step]:
+        episodes = [attempt.id for attempt in self.attempts_with_steps]
+        return Step.objects.filter(episode__in=episodes).order_by()
 
     @cached_property
     def recent_runs(self) -> list[str]:
         """Names of the runs of the newest attempts, MAX_RUNS at most, newest first."""
-        recent = list(
-            dict.fromkeys(attempt.run for attempt in self.attempts if attempt.run is not None)
-        )[:MAX_RUNS]
-        names = (
-            Run.objects.seen_by(self.filter.viewer).filter(pk__in=recent).values_list("pk", "name")
-        )
-        return [name for _, name in sorted(names, key=lambda row: recent.index(row[0]))]
+        runs = dict.fromkeys(attempt.run for attempt in self.attempts if attempt.run is not None)
+        ids = list(runs)[:MAX_RUNS]
+        names = Run.objects.seen_by(self.filter.viewer).in_bulk(ids)
+        return [names[pk].name for pk in ids if pk in names]
 
     def address(self, **changes: str) -> str:
         """Return the address of the doctor's page for these episodes with changed parameters."""
-        kept = {name: text for name, text in self.filter.values().items() if name != "environment"}
+        filters = {
+            name: text for name, text in self.filter.values().items() if name != "environment"
+        }
         page = reverse("doctor", args=[self.environment.name])
-        return f"{page}?{urlencode({**kept, **self.thresholds.values(), **changes})}"
+        return f"{page}?{urlencode({**filters, **self.own_thresholds, **changes})}"
 
     @property
-    def steps(self) -> QuerySet[Step]:
-        return Step.objects.filter(episode__in=[one.id for one in self.steps_read]).order_by()
+    def own_thresholds(self) -> dict[str, str]:
+        """The thresholds that are not the defaults, as parameters of an address."""
+        return {
+            name: digits_of(value)
+            for name, value in self.thresholds.items()
+            if value != THRESHOLDS[name].default
+        }
 
-    def listed(self, label: str, **changes: Any) -> Evidence:
-        """Return the list of those attempts that a changed filter finds."""
-        asked = replace(
-            self.filter, **{"ending": "attempt", "definition": self.definition.return_, **changes}
-        )
+    def link_to(self, label: str, **changes: Any) -> Evidence:
+        """Return a link to the list of those attempts that a changed filter finds."""
+        values = {"ending": "attempt", "definition": self.definition.return_, **changes}
         parts = parts_in_address(self.definition.convention, self.environment)
-        return Evidence(label, f"{reverse('episodes')}?{asked.to_query(**parts)}")
+        query = replace(self.filter, **values).to_query(**parts)
+        return Evidence(label, f"{reverse('episodes')}?{query}")
 
-    def of_third(self, label: str, third: CurvePoint, **changes: Any) -> Evidence:
-        """Return the list of the attempts of one third."""
-        return self.listed(label, ends_from=third.first_end, ends_to=third.last_end, **changes)
+    def link_to_third(self, label: str, third: CurvePoint, **changes: Any) -> Evidence:
+        """Return a link to the list of the attempts of one third."""
+        return self.link_to(label, ends_from=third.first_end, ends_to=third.last_end, **changes)

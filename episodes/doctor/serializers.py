@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers as s
 
 from episodes.api.serializers_figures import DefinitionSerializer
+from episodes.doctor.findings import RESULTS
 
 
 class EvidenceSerializer(s.Serializer[Any]):
@@ -17,7 +18,7 @@ class EvidenceSerializer(s.Serializer[Any]):
 class FindingSerializer(s.Serializer[Any]):
     check = s.CharField(help_text="Name of the check")
     title = s.CharField(help_text="What it looks for")
-    result = s.ChoiceField(["problem", "too_little_data", "fine"])
+    result = s.ChoiceField(RESULTS)
     sentence = s.CharField()
     thresholds = s.DictField(
         child=s.FloatField(), help_text="The thresholds that decided it, by name"

@@ -9,17 +9,17 @@ from django.urls import reverse
 
 from environments.filtering.parameters import WholeRange
 from episodes.analytics.curve import CurvePoint, curve
+from episodes.doctor.checks import check
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
-    DoctorVerdict,
+    DoctorFinding,
     Evidence,
-    check,
-    fine,
+    no_problem,
     problem,
+    too_few,
     too_little,
 )
 from episodes.doctor.scope import DoctorScope
-from episodes.models import Run
 
 MAX_POINTS = 120
 """Parts of the training whose groups are counted; a part is a training step unless there are
@@ -27,55 +27,47 @@ more."""
 
 
 @check("Groups without variance", "flat", "flat_rise", "groups")
-def flat_groups(scope: DoctorScope) -> DoctorVerdict:
+def flat_groups(scope: DoctorScope) -> DoctorFinding:
     if scope.run is None:
-        runs = [Evidence(name, scope.address(run=name)) for name in scope.recent_runs]
         return too_little(
             "Groups are the rollouts of a run at one task in one training step; choose a run.",
-            *runs,
+            *(Evidence(name, scope.address(run=name)) for name in scope.recent_runs),
         )
     points = curve(scope.episodes, scope.definition, "step", points=MAX_POINTS).points
-    judged = [point for point in points if point.groups]
-    groups, flat = _counts(judged)
-    if groups < scope.thresholds.groups:
-        needed = scope.thresholds.groups
-        return too_little(
-            f"This needs {needed:,} groups of two returns or more and has {groups:,}."
-        )
-    sentence = f"In {flat:,} of {groups:,} groups ({flat / groups:.0%}) all returns are equal"
-    third, is_rising = len(judged) // 3, False
+    points = [point for point in points if point.groups]
+    groups, flat = sum(point.groups or 0 for point in points), _flat(points)
+    what = "groups of two returns or more"
+    if finding := too_few(what, groups, scope.thresholds["groups"]):
+        return finding
+    share = flat / groups
+    sentence = f"In {flat:,} of {groups:,} groups ({share:.0%}) all returns are equal"
+    third, rise = len(points) // 3, 0.0
     if third:
-        early, late = (
-            part[1] / part[0] for part in (_counts(judged[:third]), _counts(judged[-third:]))
-        )
+        early, late = _share(points[:third]), _share(points[-third:])
+        rise = late - early
         sentence += (
             f"; the share goes from {early:.0%} in the first third of training to {late:.0%} in "
             "the last"
         )
-        is_rising = late > early and late - early >= scope.thresholds.flat_rise
-    if flat / groups < scope.thresholds.flat and not is_rising:
-        return fine(f"{sentence}.")
-    return problem(
-        f"{sentence}. An update that compares them learns nothing.",
-        *_flattest(scope, scope.run, judged),
-    )
-
-
-def _counts(points: Sequence[CurvePoint]) -> tuple[int, int]:
-    """Return the number of groups, and of flat ones."""
-    return sum(one.groups or 0 for one in points), sum(one.flat_groups or 0 for one in points)
-
-
-def _flattest(scope: DoctorScope, run: Run, points: Sequence[CurvePoint]) -> list[Evidence]:
-    """Return the training steps with most flat groups; the episodes of those that share a point."""
-    found = list[Evidence]()
-    for point in sorted(points, key=lambda one: (-(one.flat_groups or 0), -one.x))[:MAX_EVIDENCE]:
+    is_rising = 0 < rise >= scope.thresholds["flat_rise"]
+    if share < scope.thresholds["flat"] and not is_rising:
+        return no_problem(f"{sentence}.")
+    evidence = []
+    flattest = sorted(points, key=lambda point: (-(point.flat_groups or 0), -point.x))
+    for point in flattest[:MAX_EVIDENCE]:
         low, high = int(point.x), int(point.x_to)
         if low == high:
-            address = f"{reverse('run_groups', args=[run.pk])}?step={low}"
-            found.append(Evidence(f"Groups of step {low}", address))
+            page = reverse("run_groups", args=[scope.run.pk])
+            evidence.append(Evidence(f"Groups of step {low}", f"{page}?step={low}"))
         else:
-            found.append(
-                scope.listed(f"Attempts of steps {low} to {high}", step=WholeRange(low, high))
-            )
-    return found
+            label = f"Attempts of steps {low} to {high}"
+            evidence.append(scope.link_to(label, step=WholeRange(low, high)))
+    return problem(f"{sentence}. An update that compares them learns nothing.", *evidence)
+
+
+def _flat(points: Sequence[CurvePoint]) -> int:
+    return sum(point.flat_groups or 0 for point in points)
+
+
+def _share(points: Sequence[CurvePoint]) -> float:
+    return _flat(points) / sum(point.groups or 0 for point in points)

@@ -3,85 +3,59 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from environments.display.numbers import plain
-from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
-from episodes.doctor.scope import DoctorScope, SampledAttempt
+from episodes.doctor.checks import check
+from episodes.doctor.findings import DoctorFinding, no_problem, problem, too_few, too_little
+from episodes.doctor.scope import DoctorScope
 
 TOLERANCE = 1e-6
 """By how much a return may be outside of the range, because sums of floats are rounded."""
 
 
-def lacking(
-    scope: DoctorScope, least: int | None = None, *, among: Sequence[SampledAttempt] | None = None
-) -> DoctorVerdict | None:
-    """Return the verdict on a scope with too few attempts; None if there are enough.
-
-    `least`: how many are needed; None: the threshold's. `among`: the attempts that count; None: all
-    that were read.
-    """
-    needed = scope.thresholds.attempts if least is None else least
-    there = len(scope.attempts if among is None else among)
-    return (
-        too_little(f"This needs {needed:,} attempts and has {there:,}.") if there < needed else None
-    )
-
-
-@check("Sparse rewards", "sparse", "attempts")
-def sparse_rewards(scope: DoctorScope) -> DoctorVerdict:
-    if verdict := lacking(scope):
-        return verdict
-    attempts = scope.attempts
-    count = sum(attempt.is_unrewarded for attempt in attempts)
-    said = (
-        f"{count:,} of {len(attempts):,} attempts ({count / len(attempts):.0%}) have no reward "
-        "other than 0."
-    )
-    if count / len(attempts) < scope.thresholds.sparse:
-        return fine(said)
-    unrewarded = scope.listed(
-        "Attempts without a reward", definition="sum", return_from=0.0, return_to=0.0
-    )
-    return problem(f"{said} An agent learns little from them.", unrewarded)
-
-
 @check("Returns outside of the declared range")
-def outside_range(scope: DoctorScope) -> DoctorVerdict:
+def outside_range(scope: DoctorScope) -> DoctorFinding:
     if not scope.attempts:
         return too_little("This needs an attempt and has none.")
     environment = scope.environment
-    low, high = environment.reward_low - TOLERANCE, environment.reward_high + TOLERANCE
     if scope.definition.return_ != environment.default_return:
         return too_little(
             f"The range is declared for the return {environment.default_return}; choose that."
         )
+    low, high = environment.reward_low - TOLERANCE, environment.reward_high + TOLERANCE
+    first, last = plain(environment.reward_low), plain(environment.reward_high)
     values = [attempt.value for attempt in scope.attempts if attempt.value is not None]
-    below, above = (
-        [value for value in values if value < low],
-        [value for value in values if value > high],
-    )
-    span = f"{plain(environment.reward_low)} to {plain(environment.reward_high)}"
+    below = sum(value < low for value in values)
+    above = sum(value > high for value in values)
     if not below and not above:
-        return fine(f"None of {len(values):,} returns is outside of {span}.")
+        return no_problem(f"None of {len(values):,} returns is outside of {first} to {last}.")
     evidence = []
     if above:
-        evidence.append(
-            scope.listed(
-                f"Returns above {plain(environment.reward_high)}",
-                return_from=math.nextafter(high, math.inf),
-            )
-        )
+        lowest = math.nextafter(high, math.inf)
+        evidence.append(scope.link_to(f"Returns above {last}", return_from=lowest))
     if below:
-        evidence.append(
-            scope.listed(
-                f"Returns below {plain(environment.reward_low)}",
-                return_to=math.nextafter(low, -math.inf),
-            )
-        )
-    seen = f"from {plain(min(values))} to {plain(max(values))}"
-    sentence = (
-        f"{len(below) + len(above):,} of {len(values):,} returns are outside of {span}; they reach "
-        f"{seen}."
+        highest = math.nextafter(low, -math.inf)
+        evidence.append(scope.link_to(f"Returns below {first}", return_to=highest))
+    return problem(
+        f"{below + above:,} of {len(values):,} returns are outside of {first} to {last}; they "
+        f"reach from {plain(min(values))} to {plain(max(values))}. Correct the rewards or the "
+        "declared range.",
+        *evidence,
     )
-    return problem(f"{sentence} Correct the rewards or the declared range.", *evidence)
+
+
+@check("Sparse rewards", "sparse", "attempts")
+def sparse_rewards(scope: DoctorScope) -> DoctorFinding:
+    total = len(scope.attempts)
+    if finding := too_few("attempts", total, scope.thresholds["attempts"]):
+        return finding
+    count = sum(attempt.is_unrewarded for attempt in scope.attempts)
+    sentence = f"{count:,} of {total:,} attempts ({count / total:.0%}) have no reward other than 0."
+    if count / total < scope.thresholds["sparse"]:
+        return no_problem(sentence)
+    return problem(
+        f"{sentence} An agent learns little from them.",
+        scope.link_to(
+            "Attempts without a reward", definition="sum", return_from=0.0, return_to=0.0
+        ),
+    )

@@ -15,14 +15,14 @@ from environments.models.viewer import visible_tasks
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import bucket_of
 from environments.tasks.task_facts import task_names
+from episodes.doctor.checks import check
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
-    DoctorVerdict,
+    DoctorFinding,
     Evidence,
-    check,
-    fine,
+    no_problem,
     problem,
-    too_little,
+    too_few,
 )
 from episodes.doctor.scope import DoctorScope
 
@@ -47,26 +47,73 @@ class TaskAttempts(NamedTuple):
         return max(abs(self.low or 0.0), abs(self.high or 0.0))
 
 
-def results_of(scope: DoctorScope) -> list[TaskAttempts]:
-    """Return the results of the tasks: of a whole environment from its statistics, else from the
-    newest attempts."""
-    if scope.is_whole_environment and scope.definition == definition_of(scope.environment):
-        seen = visible_tasks(scope.filter.viewer, "task__")
+@check("Scales that differ between tasks", "scale", "tasks")
+def differing_scales(scope: DoctorScope) -> DoctorFinding:
+    tasks = [task for task in tasks_of(scope) if task.scale > 0]
+    tasks.sort(key=lambda task: (task.scale, task.task))
+    if finding := _too_few_tasks(scope, tasks):
+        return finding
+    tenth = len(tasks) // 10
+    small, large = tasks[tenth].scale, tasks[-1 - tenth].scale
+    sentence = (
+        f"The largest return of a task is {plain(small, 3)} at the 10th percentile of "
+        f"{len(tasks):,} tasks and {plain(large, 3)} at the 90th"
+    )
+    if large / small < scope.thresholds["scale"]:
+        return no_problem(f"{sentence}.")
+    return problem(
+        f"{sentence}. The large ones decide what is learned.",
+        *_links([*tasks[:-3:-1], *tasks[:2]]),
+    )
+
+
+@check("Tasks that nobody solves", "unsolved", "tasks")
+def unsolved_tasks(scope: DoctorScope) -> DoctorFinding:
+    return _bucket(scope, "hopeless", "Solved by nobody", scope.thresholds["unsolved"])
+
+
+@check("Tasks that everybody solves", "solved", "tasks")
+def solved_tasks(scope: DoctorScope) -> DoctorFinding:
+    return _bucket(scope, "saturated", "Solved in every attempt", scope.thresholds["solved"])
+
+
+def _bucket(scope: DoctorScope, bucket: str, words: str, threshold: float) -> DoctorFinding:
+    """Return the finding about the share of tasks in a bucket, whose limits are settings of the
+    server."""
+    limits, tasks = conf.thresholds(), tasks_of(scope)
+    if finding := _too_few_tasks(scope, tasks):
+        return finding
+    inside = [task for task in tasks if bucket_of(task.attempts, task.rate, limits) == bucket]
+    inside.sort(key=lambda task: (-task.attempts, task.task))
+    share = len(inside) / len(tasks)
+    sentence = (
+        f"{words}: {len(inside):,} of {len(tasks):,} tasks with {limits.attempts} attempts or "
+        f"more ({share:.0%})"
+    )
+    if share < threshold or not inside:
+        return no_problem(f"{sentence}.")
+    return problem(f"{sentence}. There is nothing to learn from them.", *_links(inside))
+
+
+def tasks_of(scope: DoctorScope) -> list[TaskAttempts]:
+    """Return the tasks with enough attempts by the server's setting: of a whole environment from
+    its statistics, else from the newest attempts."""
+    if not scope.is_whole_environment or scope.definition != definition_of(scope.environment):
+        returns: dict[int, list[float | None]] = defaultdict(list)
+        for attempt in scope.attempts:
+            returns[attempt.task].append(attempt.value)
+        tasks = [_attempts(task, values, scope.definition.bar) for task, values in returns.items()]
+    else:
+        visible = visible_tasks(scope.filter.viewer, "task__")
         rows = TaskStatistics.objects.filter(
-            seen, environment=scope.environment, by="all", attempts__gt=0
-        )
+            visible, environment=scope.environment, by="all", attempts__gt=0
+        ).order_by("-task_id")
         columns = ("task_id", "attempts", "rate", "return_low", "return_high")
-        return [
-            TaskAttempts(*row)
-            for row in rows.order_by("-task_id").values_list(*columns)[:MAX_TASKS]
-        ]
-    found: dict[int, list[float | None]] = defaultdict(list)
-    for attempt in scope.attempts:
-        found[attempt.task].append(attempt.value)
-    return [_counted(task, values, scope.definition.bar) for task, values in found.items()]
+        tasks = [TaskAttempts(*row) for row in rows.values_list(*columns)[:MAX_TASKS]]
+    return [task for task in tasks if task.attempts >= conf.thresholds().attempts]
 
 
-def _counted(task: int, values: Sequence[float | None], bar: float) -> TaskAttempts:
+def _attempts(task: int, values: Sequence[float | None], bar: float) -> TaskAttempts:
     returns = [value for value in values if value is not None]
     rate = sum(value > bar for value in returns) / len(values)
     return TaskAttempts(
@@ -74,74 +121,12 @@ def _counted(task: int, values: Sequence[float | None], bar: float) -> TaskAttem
     )
 
 
-def task_links(tasks: Sequence[int]) -> list[Evidence]:
+def _too_few_tasks(scope: DoctorScope, tasks: Sequence[TaskAttempts]) -> DoctorFinding | None:
+    what = f"tasks with {conf.thresholds().attempts} attempts or more"
+    return too_few(what, len(tasks), scope.thresholds["tasks"])
+
+
+def _links(tasks: Sequence[TaskAttempts]) -> list[Evidence]:
     """Return the pages of the first MAX_EVIDENCE tasks."""
-    names = task_names(list(tasks[:MAX_EVIDENCE]))
-    return [Evidence(names[task], reverse("task", args=[task])) for task in names]
-
-
-def _judged(scope: DoctorScope) -> list[TaskAttempts]:
-    """Return the tasks with enough attempts, by the server's setting."""
-    return [one for one in results_of(scope) if one.attempts >= conf.thresholds().attempts]
-
-
-def _lacking(scope: DoctorScope, judged: Sequence[TaskAttempts]) -> DoctorVerdict | None:
-    needed, attempts = scope.thresholds.tasks, conf.thresholds().attempts
-    if len(judged) >= needed:
-        return None
-    return too_little(
-        f"This needs {needed:,} tasks with {attempts} attempts or more and has {len(judged):,}."
-    )
-
-
-def _share(scope: DoctorScope, bucket: str, words: str, most: float) -> DoctorVerdict:
-    """Return the verdict on the share of tasks in a bucket, whose limits are settings of the
-    server."""
-    limits, judged = conf.thresholds(), _judged(scope)
-    if verdict := _lacking(scope, judged):
-        return verdict
-    inside = sorted(
-        (one for one in judged if bucket_of(one.attempts, one.rate, limits) == bucket),
-        key=lambda one: (-one.attempts, one.task),
-    )
-    share = len(inside) / len(judged)
-    sentence = (
-        f"{words}: {len(inside):,} of {len(judged):,} tasks with {limits.attempts} attempts or "
-        f"more ({share:.0%})"
-    )
-    if share < most or not inside:
-        return fine(f"{sentence}.")
-    return problem(
-        f"{sentence}. There is nothing to learn from them.",
-        *task_links([one.task for one in inside]),
-    )
-
-
-@check("Tasks that nobody solves", "unsolved", "tasks")
-def unsolved_tasks(scope: DoctorScope) -> DoctorVerdict:
-    return _share(scope, "hopeless", "Solved by nobody", scope.thresholds.unsolved)
-
-
-@check("Tasks that everybody solves", "solved", "tasks")
-def solved_tasks(scope: DoctorScope) -> DoctorVerdict:
-    return _share(scope, "saturated", "Solved in every attempt", scope.thresholds.solved)
-
-
-@check("Scales that differ between tasks", "scale", "tasks")
-def differing_scales(scope: DoctorScope) -> DoctorVerdict:
-    judged = sorted(
-        (one for one in _judged(scope) if one.scale > 0), key=lambda one: (one.scale, one.task)
-    )
-    if verdict := _lacking(scope, judged):
-        return verdict
-    tenth = len(judged) // 10
-    small, large = judged[tenth].scale, judged[-1 - tenth].scale
-    percentiles = (
-        f"{plain(small, 3)} at the 10th percentile of {len(judged):,} tasks and {plain(large, 3)} "
-        "at the 90th"
-    )
-    sentence = f"The largest return of a task is {percentiles}"
-    if large / small < scope.thresholds.scale:
-        return fine(f"{sentence}.")
-    ends = [one.task for one in (*judged[-1:-3:-1], *judged[:2])]
-    return problem(f"{sentence}. The large ones decide what is learned.", *task_links(ends))
+    names = task_names([task.task for task in tasks[:MAX_EVIDENCE]])
+    return [Evidence(name, reverse("task", args=[task])) for task, name in names.items()]
