@@ -24,7 +24,7 @@ from environments.access.permissions import CHANGE_KEYS
 from environments.access.privacy import hidden_names, viewer_of
 from environments.admin.api_key_forms import ChangedKeyForm, NewKeyForm, QuotasForm, scopes_that
 from environments.admin.base import ReadOnlyAdmin, author_of, note
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.keys.keyring import ring
 from environments.keys.quota_lines import quota_lines
 from environments.keys.stored_keys import change_key, facts_of, make_key, revoke_key, status_of

@@ -17,7 +17,7 @@ from unfold.admin import ModelAdmin
 from environments.access.local_operator import OPERATOR
 from environments.access.privacy import viewer_of
 from environments.admin.strict_list import StrictList
-from environments.display.addresses import cannot_be_used
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment
 from environments.models.viewer import visible_environments
 
@@ -130,7 +130,7 @@ class ChipFilter(admin.SimpleListFilter):
     ) -> None:
         super().__init__(request, params, model, model_admin)
         if (value := self.value()) and value not in dict(self.lookup_choices):
-            raise cannot_be_used(str(self.parameter_name), value, self.allowed())
+            raise BadFilter(str(self.parameter_name), value, self.allowed())
 
     def allowed(self) -> str:
         """Return which values are allowed."""

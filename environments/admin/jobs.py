@@ -21,7 +21,7 @@ from environments.cluster.passed_requests import PASSED_ON
 from environments.cluster.remote_page import page_of, scope_of
 from environments.database import jobs
 from environments.database.storable import id_in
-from environments.display.addresses import flag_asked
+from environments.filtering.addresses import flag_asked
 from environments.service import ownership_or_none
 
 SERVER = "server"

@@ -15,8 +15,9 @@ from unfold.views import ChangeList
 
 from environments.database.folding import holding
 from environments.database.storable import id_in
-from environments.display.addresses import cannot_be_used, id_asked, no_such, refuse_doubles
 from environments.errors import shorten
+from environments.filtering.addresses import id_asked, refuse_doubles
+from environments.filtering.parameters import BadFilter, unknown_name
 
 BOOLEANS = ("1", "0", "True", "False")
 """What Django's filters write for yes and no."""
@@ -94,13 +95,13 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
         ]
         for name in request.GET:
             if name not in names and _field_of(self.model, name)[0] is None:
-                raise cannot_be_used(name, request.GET[name], no_such(name, names, "filter"))
+                raise unknown_name(name, request.GET[name], names, "filter")
         refuse_doubles(request)
         for name, value in request.GET.dict().items():
             if name == PAGE_VAR and value and not id_in(value):
-                raise cannot_be_used(name, value, "it has to be the number of a page, such as 2")
+                raise BadFilter(name, value, "it has to be the number of a page, such as 2")
             elif name in (ALL_VAR, IS_FACETS_VAR) and value not in ("", "1", "True"):
-                raise cannot_be_used(name, value, "allowed are 1, True")
+                raise BadFilter(name, value, "allowed are 1, True")
             elif name == ORDER_VAR and value:
                 self._check_order(value)
             elif name not in (*chips, *self._parts_of_lists()):
@@ -116,7 +117,7 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
         except IncorrectLookupParameters:
             is_past = True
         if is_past:
-            raise cannot_be_used(PAGE_VAR, str(self.page_num), "the list ends before this page")
+            raise BadFilter(PAGE_VAR, str(self.page_num), "the list ends before this page")
 
     def sortable_columns(self) -> list[str]:
         """Return the numbers of the columns by which the list can be sorted, as the parameter `o`
@@ -144,14 +145,14 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
                 f"allowed are {', '.join(sortable)}, with - before it for the reverse and . "
                 "between several"
             )
-            raise cannot_be_used(ORDER_VAR, text, choices)
+            raise BadFilter(ORDER_VAR, text, choices)
 
     def _check_lookup(self, request: HttpRequest, name: str, value: str) -> None:
         """Refuse a value that no row can have in the field of a lookup, such as `state__exact` or
         `groups__id__in`."""
         field, lookup = _field_of(self.model, name)
         if lookup.endswith("regex"):
-            raise cannot_be_used(
+            raise BadFilter(
                 name, value, "lists are not searched by regular expressions; q searches by words"
             )
         values = value.split(",") if lookup == "in" else [value]
@@ -163,21 +164,17 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
             and choices
             and not {str(key) for key, _ in choices}.issuperset(values)
         ):
-            raise cannot_be_used(
-                name, value, f"allowed are {', '.join(str(key) for key, _ in choices)}"
-            )
+            raise BadFilter(name, value, f"allowed are {', '.join(str(key) for key, _ in choices)}")
         is_number = (isinstance(field, IntegerField) or field.is_relation) and lookup != "isnull"
         if is_number and value and None in map(id_in, values):
-            raise cannot_be_used(name, value, "it has to be a number, such as 12")
+            raise BadFilter(name, value, "it has to be a number, such as 12")
         of = self.model_admin.admin_site._registry.get(
             field.related_model if field.is_relation else field.model
         )
         if value and is_number and is_same and of and of is not self.model_admin:
             rows = of.get_queryset(request).filter(pk__in=values)
             if (field.is_relation or field.primary_key) and rows.count() < len(set(values)):
-                raise cannot_be_used(
-                    name, value, f"there is no {of.opts.verbose_name} of that number"
-                )
+                raise BadFilter(name, value, f"there is no {of.opts.verbose_name} of that number")
 
 
 def _field_of(model: type[Model], name: str) -> tuple[Any, str]:

@@ -26,7 +26,7 @@ from environments.display.numbers import digits_of
 from environments.filtering.parameters import (
     BadFilter,
     chosen,
-    refuse_doubles,
+    refuse_double,
     trimmed,
     unknown_name,
 )
@@ -147,7 +147,7 @@ class Filters:
         values = dict[str, Any]()
         for name, value in query.items():
             if known := cls.parameters().get(name):
-                refuse_doubles(query, name)
+                refuse_double(query, name)
                 if text := trimmed(value):
                     values[name] = known.parse(name, text)
             elif name not in also:

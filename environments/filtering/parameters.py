@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.core.exceptions import BadRequest
 
 from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in, whole_in
-from environments.display.addresses import no_such
-from environments.errors import OrsError, shorten
+from environments.errors import OrsError, nearest, shorten
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import RETURNS
@@ -41,11 +40,14 @@ class BadFilter(OrsError, BadRequest):
 
 
 def unknown_name(
-    name: str, value: object, known: Collection[str], what: str = "parameter", plural: str = ""
+    name: str, value: object, names: Collection[str], what: str = "parameter", plural: str = ""
 ) -> BadFilter:
-    """Return the error for an unknown parameter, with the nearest name. `what`, `plural`: as of
-    `no_such`."""
-    return BadFilter(name, value, no_such(name, known, what, plural))
+    """Return the error for a name that is not in `names`, with the nearest. `plural`: of `what`, if
+    it is not formed by an s."""
+    if not names:
+        return BadFilter(name, value, f"no {what} has that name; there are none here")
+    every = f"The {plural or f'{what}s'} are {', '.join(names)}"
+    return BadFilter(name, value, f"no {what} has that name.{nearest(name, names)} {every}")
 
 
 def given(
@@ -76,7 +78,7 @@ def refuse_blanks(query: Mapping[str, str], names: Collection[str] | None = None
             raise BadFilter(name, value, "it is blank; give it a value or leave it out")
 
 
-def refuse_doubles(query: Mapping[str, str], name: str) -> None:
+def refuse_double(query: Mapping[str, str], name: str) -> None:
     """Refuse a parameter that the address has twice, which only a QueryDict can show. Raises:
     BadFilter."""
     values = query.getlist(name) if hasattr(query, "getlist") else []

@@ -23,8 +23,8 @@ from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, Row
 from environments.database.folding import holding
 from environments.database.storable import MAX_INDEX, id_in
 from environments.display import formats, parts
-from environments.display.addresses import id_asked, refuse_others, takes
 from environments.display.number_fields import RowField, WholeNumberField
+from environments.filtering.addresses import id_asked, refuse_others, takes
 from environments.models import Environment
 from environments.models.viewer import visible_environments
 from episodes.admin.redaction import RedactionAdmin

@@ -16,7 +16,7 @@ from environments.access.privacy import viewer_of
 from environments.admin import ReadOnlyAdmin
 from environments.admin.jobs import job_url
 from environments.database import jobs
-from environments.display.addresses import id_asked, takes
+from environments.filtering.addresses import id_asked, takes
 from episodes.models import Redaction
 from episodes.redaction.replacement import RedactionRefused, check_text, redact
 

@@ -22,7 +22,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from environments import conf
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.filters import Parameter
 from environments.scoring.convention import CONVENTION_PARTS
 from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.access.privacy import viewer_of
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
 from episodes.browsing.episode_keys import SORTS

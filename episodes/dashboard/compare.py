@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.database.storable import id_in
-from environments.display.addresses import refuse_others, takes
+from environments.filtering.addresses import refuse_others, takes
 from environments.filtering.parameters import BadFilter, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS

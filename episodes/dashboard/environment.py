@@ -20,10 +20,10 @@ from environments.access.privacy import viewer_of
 from environments.curation.splits import existing_splits
 from environments.curation.task_states import is_in_state
 from environments.display import parts
-from environments.display.addresses import takes
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, definition_in
 from environments.models import Environment, Split, Task, TaskStatistics, Viewer
 from environments.models.tasks import EnvironmentQuerySet

@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import WholeRange, definition_in
 from environments.scoring.definition import DEFINITION_PARAMETERS

@@ -23,7 +23,7 @@ from django.views.decorators.http import require_safe
 from environments import conf
 from environments.access.privacy import viewer_of
 from environments.display import parts
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import definition_in
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (

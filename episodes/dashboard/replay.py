@@ -17,8 +17,8 @@ from django.views.decorators.http import require_safe
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.access.privacy import viewer_of
 from environments.display import parts
-from environments.display.addresses import takes
 from environments.display.visible import visible_html
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS

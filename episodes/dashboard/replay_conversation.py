@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from episodes.dashboard.replay import find, number
 from episodes.models import Episode
 from episodes.transcript.first_load_budget import window_html

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.display import parts
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from episodes.dashboard.replay import find
 from episodes.models import Step
 from episodes.transcript.cards import image_response

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.database.storable import storable
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import given, whole
 from environments.models import Environment, Viewer
 from environments.models.viewer import visible_environments

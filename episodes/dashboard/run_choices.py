@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.database.folding import holding
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import given, words
 from episodes.analytics.curve_query import run_ids
 from episodes.models import Run

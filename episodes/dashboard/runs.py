@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
 from environments.display import parts
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import chosen, given, trimmed
 from environments.scoring.definition import DEFINITION_PARAMETERS

@@ -16,7 +16,7 @@ from environments import conf
 from environments.access.privacy import viewer_of
 from environments.curation.flags import flags_of
 from environments.display import parts
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.filtering.filters import query_string
 from environments.filtering.parameters import BadFilter, definition_in, given, whole
 from environments.models import Task, Viewer

@@ -10,8 +10,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import viewer_of
-from environments.display.addresses import takes
 from environments.display.numbers import digits_of
+from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, definition_in
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused

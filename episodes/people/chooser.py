@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.database.storable import id_in
-from environments.display.addresses import flag_asked, takes
+from environments.filtering.addresses import flag_asked, takes
 from environments.models import Environment, Split, Task, Viewer
 from episodes.filtering.names import name_tasks
 from episodes.models import Play

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from environments.curation.action import ActionRefused
 from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.models import Task, TaskFlag
 from episodes.models import Episode
 from episodes.people.player_identity import PlayerSeat, seated

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from environments.service import hand_controls
 from episodes.filtering.names import name_tasks
 from episodes.people.agent_view import agent_view_of

@@ -15,7 +15,7 @@ from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 from episodes.models import Step
 from episodes.people.play_facts import PlayFacts, facts_of
 from episodes.people.play_steps import cards, step_context

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from environments.database.storable import id_in
-from environments.display.addresses import FLAG
 from environments.errors import OrsError, shorten
+from environments.filtering.addresses import FLAG
 from environments.models import Environment, Split, Task, Viewer
 from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service, hidden_fields

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
 from environments.curation.leaks import mark_of
-from environments.display.addresses import takes
 from environments.display.number_fields import NumberField, RowField
 from environments.display.numbers import digits_of
+from environments.filtering.addresses import takes
 from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked, definition_of

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import viewer_of
-from environments.display.addresses import cannot_be_used, takes
-from environments.filtering.parameters import chosen, given, words
+from environments.filtering.addresses import takes
+from environments.filtering.parameters import BadFilter, chosen, given, words
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import tasks_shown
@@ -70,7 +70,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     results = standings(version, viewer_of(request.user), by)
     cited = next((row for row in results.ranked if cite in (row.key, None)), None)
     if cite is not None and cited is None:
-        raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
+        raise BadFilter("cite", cite, f"no {by} of this name has a rank here")
     if file_format == "csv":
         file = f"{version.suite.name}-v{version.number}.csv"
         headers = {

@@ -14,7 +14,8 @@ from django.utils.functional import SimpleLazyObject
 from unfold.sites import UnfoldAdminSite
 
 from environments.access.permissions import may_open_admin
-from environments.display.addresses import PARSED, cannot_be_used, takes
+from environments.filtering.addresses import PARSED, takes
+from environments.filtering.parameters import BadFilter
 
 _LIST = "_changelist_filters"
 """The list from which a person came to a page of the admin."""
@@ -54,7 +55,7 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
             answer: TemplateResponse = super().search(request, extra_context)
             return answer
         except (ValueError, InvalidPage) as error:
-            raise cannot_be_used(
+            raise BadFilter(
                 "page", request.GET["page"], "there is no such page of results"
             ) from error
 

@@ -20,7 +20,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include, path, reverse_lazy
 
-from environments.display.addresses import takes
+from environments.filtering.addresses import takes
 
 INVALID_LOGIN = (
     "Wrong user name or password. Both are case-sensitive. A superuser can set a new password, or "

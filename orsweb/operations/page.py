@@ -20,8 +20,9 @@ from django.views.decorators.http import require_safe
 from environments import conf
 from environments.access.privacy import hidden_names, viewer_of
 from environments.display import formats
-from environments.display.addresses import cannot_be_used, takes
 from environments.errors import Draining, NotPlaying
+from environments.filtering.addresses import takes
+from environments.filtering.parameters import BadFilter
 from environments.runtime.bucket_counts import CountedValues
 from environments.runtime.play_counts import PlayedOfEnvironment
 from environments.runtime.service import SessionService
@@ -92,7 +93,7 @@ class EnvironmentRow:
 def operations(request: HttpRequest) -> HttpResponse:
     """Return the page, or with `?part=state` what is fetched again."""
     if (part := request.GET.get("part", "")) not in ("", "state"):
-        raise cannot_be_used("part", part, "allowed is state")
+        raise BadFilter("part", part, "allowed is state")
     template = "orsweb/operations_state.html" if part else "orsweb/operations.html"
     return render(request, template, _state(hidden_names(viewer_of(request.user))))
 

@@ -25,7 +25,7 @@ from environments.curation.admin.forms import ReasonForm
 from environments.curation.history_rows import object_of
 from environments.curation.undo import ChangedSince, Undo, first_changed_since, left_alone
 from environments.display import formats
-from environments.display.addresses import id_asked
+from environments.filtering.addresses import id_asked
 from environments.models import CurationAction, TaskRevision
 from environments.tasks.task_facts import task_names
 

@@ -26,8 +26,8 @@ from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
 from environments.database.storable import id_in
-from environments.display.addresses import cannot_be_used, refuse_doubles
-from environments.filtering.parameters import refuse_blanks
+from environments.filtering.addresses import refuse_doubles
+from environments.filtering.parameters import BadFilter, refuse_blanks
 from environments.models import Environment, Split, Task
 from environments.models.viewer import visible_environments
 
@@ -208,7 +208,7 @@ def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
     fields = {name for bulk in BULKS.values() for name in bulk.form.base_fields}
     selection = selection_of(request, values, also={*_OF_FORMS, *fields}, may_be_blank=False)
     if (scope := values.get("scope", SCOPES[0])) not in SCOPES:
-        raise cannot_be_used("scope", scope, f"allowed are {', '.join(SCOPES)}")
+        raise BadFilter("scope", scope, f"allowed are {', '.join(SCOPES)}")
     if selection.ids or scope == "all":
         return selection
     ids = tuple(pk for text in values.getlist("task") if (pk := id_in(text)) is not None)

@@ -22,9 +22,10 @@ from environments.curation.splits import existing_splits
 from environments.curation.task_filter import SERVED
 from environments.curation.transfer.exporting import MEDIA_TYPES, exported
 from environments.curation.transfer.source import FORMATS
-from environments.display.addresses import cannot_be_used, flag_asked
 from environments.errors import OrsError, OverQuota
 from environments.files.streaming import StreamedFile, download_of
+from environments.filtering.addresses import flag_asked
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment
 
 MAX_COUNTED_TASKS = 100_000
@@ -45,7 +46,7 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
     )
     format, is_plain = request.GET.get("format", ""), flag_asked(request, "plain")
     if format and format not in FORMATS:
-        raise cannot_be_used("format", format, f"allowed are {', '.join(FORMATS)}")
+        raise BadFilter("format", format, f"allowed are {', '.join(FORMATS)}")
     if not format:
         return _page(request, selection, context)
     pieces = exported(selection, format, has_labels=not is_plain)

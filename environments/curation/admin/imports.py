@@ -30,10 +30,11 @@ from environments.curation.transfer.importing import apply, dry_run
 from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.target import ImportTarget
 from environments.database import jobs
-from environments.display.addresses import cannot_be_used, flag_asked, id_asked
 from environments.display.number_fields import RowField
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
+from environments.filtering.addresses import flag_asked, id_asked
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split
 from environments.service import hidden_fields
 
@@ -125,13 +126,11 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     number, environment = id_asked(request, "split"), id_asked(request, "environment")
     split = None if number is None else splits.filter(pk=number).first()
     if number is not None and split is None:
-        raise cannot_be_used("split", str(number), "there is no split of that number")
+        raise BadFilter("split", str(number), "there is no split of that number")
     if environment is not None and not _environments(request).filter(pk=environment).exists():
-        raise cannot_be_used(
-            "environment", str(environment), "there is no environment of that number"
-        )
+        raise BadFilter("environment", str(environment), "there is no environment of that number")
     if (type_ := parameters.get("type", "")) and type_ not in dict(Split.TYPES):
-        raise cannot_be_used("type", type_, f"allowed are {', '.join(dict(Split.TYPES))}")
+        raise BadFilter("type", type_, f"allowed are {', '.join(dict(Split.TYPES))}")
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
     return {"environment": environment, "split": parameters.get("name", ""), "type": type_}

@@ -17,7 +17,7 @@ from django.urls import reverse
 from environments.curation.admin.bulk import LIST_PARAMETERS, selection_of
 from environments.curation.admin.sorted_selection import batch_of, check_cursor
 from environments.curation.selection import Selection
-from environments.display.addresses import cannot_be_used
+from environments.filtering.parameters import BadFilter
 
 MAX_SECONDS = 0.1
 """Longest search for the next task; after that the list says more."""
@@ -44,9 +44,7 @@ def review_of(request: HttpRequest) -> ReviewStep | None:
     """
     at, query = request.GET.get("at", ""), request.GET.get("list", "")
     if not at and query:
-        raise cannot_be_used(
-            "list", query, "the address has no at, the place of the task in that list"
-        )
+        raise BadFilter("list", query, "the address has no at, the place of the task in that list")
     if not at:
         return None
     selection = selection_of(request, QueryDict(query).dict(), also=LIST_PARAMETERS)

@@ -18,8 +18,8 @@ from django.db.models.functions import Cast, Left
 
 from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
-from environments.display.addresses import cannot_be_used
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment, SplitEntry, Task, TaskStatistics, TaskTag, seen_at
 from environments.service import hidden_fields
 from environments.tasks.task_places import batched, listed, places_of
@@ -37,7 +37,7 @@ def check_cursor(selection: Selection, name: str, text: str) -> None:
     """Raises: BadRequest if a parameter names no place of the list. An empty one is none."""
     in_place = {"split", "newest"} if selection.split is not None else {"newest"}
     if text and WalkCursor.parse(text).order not in ({"sorted"} if selection.sort else in_place):
-        raise cannot_be_used(
+        raise BadFilter(
             name, text, "it has to be a place in this list, as its links to other pages have it"
         )
 

@@ -47,8 +47,8 @@ from environments.curation.splits import (
     existing_splits,
     seal_of,
 )
-from environments.display.addresses import flag_asked
 from environments.display.task_line import MAX_READ_CHARACTERS
+from environments.filtering.addresses import flag_asked
 from environments.models import Split, Task
 from environments.service import hidden_fields, task_line
 from environments.tasks.split_indexes import served_indexes

@@ -34,13 +34,7 @@ from environments.curation.spec_fields import scalar_fields
 from environments.curation.splits import existing_splits
 from environments.curation.task_filter import SERVED
 from environments.curation.task_search import OPERATORS, FieldTest
-from environments.display.addresses import (
-    PARSED,
-    cannot_be_used,
-    refuse_doubles,
-    refuse_others,
-    takes,
-)
+from environments.filtering.addresses import PARSED, refuse_doubles, refuse_others, takes
 from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Task
 
@@ -70,7 +64,7 @@ class TaskAdmin(TaskPage):
         for name, other in (("after", "before"), ("before", "after")):
             check_cursor(selection, name, values.get(name, ""))
             if values.get(name) and values.get(other):
-                raise cannot_be_used(
+                raise BadFilter(
                     name, values[name], f"the address has {other}, too; one of both is allowed"
                 )
         environments, splits = _offered_places(selection)
@@ -173,7 +167,7 @@ def _with_field_test(values: dict[str, str]) -> dict[str, str]:
         values.pop("value").strip().replace('"', ""),
     )
     if operator not in OPERATORS:
-        raise cannot_be_used("is", operator, f"allowed are {', '.join(OPERATORS)}")
+        raise BadFilter("is", operator, f"allowed are {', '.join(OPERATORS)}")
     test = FieldTest(name, operator, value, is_text=" " in value)
     return {**values, "search": f"{values.get('search', '')} {test}".strip()}
 
@@ -188,7 +182,7 @@ def _split_of(selection: Selection, number: int) -> Split:
         split.environment_id,
     ):
         where = "" if selection.environment is None else " in this environment"
-        raise cannot_be_used("split", str(number), f"there is no split of that number{where}")
+        raise BadFilter("split", str(number), f"there is no split of that number{where}")
     return split
 
 
@@ -207,7 +201,7 @@ def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split
     rows = Environment.objects.seen_by(selection.viewer)
     environments = list(rows.only("pk", "name", "position", "task_schema"))
     if selection.environment not in (None, *(row.pk for row in environments)):
-        raise cannot_be_used(
+        raise BadFilter(
             "environment", str(selection.environment), "there is no environment of that number"
         )
     splits = existing_splits().seen_by(selection.viewer)

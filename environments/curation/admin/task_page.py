@@ -21,8 +21,8 @@ from environments.curation.admin.review_walk import review_of
 from environments.curation.admin.task_edit import tried
 from environments.curation.flags import flags_of
 from environments.database.storable import id_in
-from environments.display.addresses import id_asked, takes
 from environments.display.parts import fields
+from environments.filtering.addresses import id_asked, takes
 from environments.models import Task
 from environments.models.viewer import visible_tasks
 from environments.service import task_line

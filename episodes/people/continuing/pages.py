@@ -19,8 +19,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from environments.display.addresses import takes
 from environments.errors import OrsError
+from environments.filtering.addresses import takes
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.filtering.names import name_tasks

@@ -25,8 +25,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
 from environments.access.privacy import viewer_of
-from environments.display.addresses import cannot_be_used, takes
 from environments.display.number_fields import WholeNumberField
+from environments.filtering.addresses import takes
+from environments.filtering.parameters import BadFilter
 from environments.models import Environment, Split, Viewer
 from environments.models.viewer import visible_environments
 from episodes.models import Guest, Invite
@@ -261,7 +262,7 @@ def invites(request: HttpRequest) -> HttpResponse:
         if initial["place"] and initial["place"] not in {
             key for _, places in _places(viewer) for key, _ in places
         }:
-            raise cannot_be_used(
+            raise BadFilter(
                 "place", str(initial["place"]), "the form offers no such environment or split"
             )
         return _invites_page(request, InviteForm(viewer, initial=initial))

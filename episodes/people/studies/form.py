@@ -12,10 +12,11 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import viewer_of
 from environments.curation.leaks import mark_of
-from environments.display.addresses import cannot_be_used, takes
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
 from environments.errors import OrsError
+from environments.filtering.addresses import takes
+from environments.filtering.parameters import BadFilter
 from environments.models import Split, Viewer
 from environments.scoring.task_buckets import BUCKETS
 from episodes.models import Study, SuiteMember
@@ -172,11 +173,11 @@ def study_new(request: HttpRequest) -> HttpResponse:
         asked = {name: request.GET.get(name, "") for name in PRESET}
         form = StudyForm(viewer, initial={"attempts": 1, **asked})
         if asked["tasks"] and asked["tasks"] not in {**form.splits, **form.members}:
-            raise cannot_be_used(
+            raise BadFilter(
                 "tasks", asked["tasks"], "the form offers no such split or member of a suite"
             )
         if asked["bucket"] and asked["bucket"] not in BUCKETS:
-            raise cannot_be_used("bucket", asked["bucket"], f"allowed are {', '.join(BUCKETS)}")
+            raise BadFilter("bucket", asked["bucket"], f"allowed are {', '.join(BUCKETS)}")
         return render(request, "people/study_form.html", {"form": form})
     form = StudyForm(viewer, request.POST)
     leaks = list[str]()

@@ -21,9 +21,9 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import viewer_of
-from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
+from environments.filtering.addresses import takes
 from episodes.models import Guest, Invite, Study
 from episodes.people.invites.pages import question_to_revoke
 from episodes.people.invites.rule import (

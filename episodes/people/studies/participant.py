@@ -17,8 +17,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments import conf, security_log
-from environments.display.addresses import takes
 from environments.errors import OrsError
+from environments.filtering.addresses import takes
 from environments.models import Task
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
