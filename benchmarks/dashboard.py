@@ -170,9 +170,10 @@ def _measure_exports(options: argparse.Namespace, slowness: float) -> bool:
     """Print how many steps of the first episodes each format exports in a second; return whether
     all are fast enough."""
     from episodes.models import Episode, Step
-    from episodes.transfer.exporting import FORMATS, exported
+    from episodes.transfer.export_format import ExportFile, export_formats
+    from episodes.transfer.exporting import joined
 
-    names = [name for name in FORMATS if options.only in f"export {name}"]
+    names = [name for name in export_formats() if options.only in f"export {name}"]
     if not names:
         return True
     steps = Step.objects.filter(episode__lte=EXPORTED_EPISODES).count()
@@ -180,7 +181,8 @@ def _measure_exports(options: argparse.Namespace, slowness: float) -> bool:
     clock, all_met = time.process_time if options.by_cpu else time.perf_counter, True
     for name in names:
         start = clock()
-        size = sum(map(len, exported(Episode.objects.filter(pk__lte=EXPORTED_EPISODES), name)))
+        file = ExportFile(Episode.objects.filter(pk__lte=EXPORTED_EPISODES))
+        size = sum(map(len, joined(export_formats()[name].pieces(file))))
         rate = steps / (clock() - start)
         is_met = rate * slowness >= MIN_EXPORTED_STEPS
         figures = f"{rate:>10,.0f} steps/s{size / 2**20:>8.0f} MB"

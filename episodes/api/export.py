@@ -13,8 +13,8 @@ from environments.files.streaming import Download
 from environments.keys.open_streams import STREAMS_PER_DOWNLOAD, open_streams
 from episodes.api.base import ANY, ApiView
 from episodes.api.openapi import FILTERS, documented, parameter
-from episodes.transfer.episode_export import EpisodeExport, NothingToExport
-from episodes.transfer.exporting import FORMATS, MEDIA_TYPES
+from episodes.transfer.export_format import export_formats
+from episodes.transfer.exporting import EpisodeExport, NothingToExport
 from episodes.transfer.training_options import CHOICES, HELP
 from episodes.visibility import blind_to
 
@@ -33,13 +33,13 @@ class ExportView(ApiView):
         "export",
         "episodes",
         {
-            (200, media.partition(";")[0]): OpenApiTypes.BINARY
-            for media in dict.fromkeys(MEDIA_TYPES.values())
+            (200, format.media_type.partition(";")[0]): OpenApiTypes.BINARY
+            for format in export_formats().values()
         },
         parameter(
             "format",
             "File format; `jsonl`, `atif` and `harbor` lose nothing and can be imported again",
-            enum=FORMATS,
+            enum=tuple(export_formats()),
         ),
         parameter("margin", "For `pairs`: minimum difference between the two returns", kind=float),
         parameter("min_return", "Minimum return of an ended episode", kind=float),
@@ -63,7 +63,7 @@ class ExportView(ApiView):
         except NothingToExport as error:
             self.refuse_unknown(error.unknown)
             raise Http404(str(error)) from error
-        what = f"episodes as {export.format}: {request.GET.urlencode() or 'all'}"
+        what = f"episodes as {export.format.name}: {request.GET.urlencode() or 'all'}"
         address = request.META.get("REMOTE_ADDR", "")
         place = open_streams.enter(reader.owner, address, STREAMS_PER_DOWNLOAD)
         who = reader.owner.removeprefix("@")

@@ -33,6 +33,7 @@ from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter
 from episodes.filtering.names import models, name_tasks, people, runs, studies
 from episodes.models import Episode, Run, SavedView
 from episodes.transcript.preview import preview_of
+from episodes.transfer.export_format import export_formats
 from episodes.visibility import blind_to, sight_of
 
 HEADINGS = {
@@ -155,6 +156,7 @@ def _form(query: EpisodeListQuery, page: EpisodeList) -> dict[str, Any]:
         "people": people(viewer) if is_of_people else (),
         "studies": studies(viewer),
         "views": saved_views(viewer),
+        "formats": export_formats().values(),
         "definition": page.definition,
         "own_definition": environment.default_return if environment else "",
     }

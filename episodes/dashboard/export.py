@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import viewer_of
 from environments.files.streaming import download_of
 from episodes.dashboard.guards import as_download, refused
-from episodes.transfer.episode_export import EpisodeExport, NothingToExport
+from episodes.transfer.exporting import EpisodeExport, NothingToExport
 from episodes.visibility import blind_to
 
 PLAIN = ("environment", "split", "run", "model", "ending", "player", "who")
@@ -30,7 +30,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
         link = (f"{reverse('episodes')}?{export.filter.to_query()}", "The episodes of this filter")
         sentence = error.unknown or str(error)
         return refused(request, "Nothing to export", sentence, [link], status=404)
-    what = f"episodes as {export.format}: {request.GET.urlencode()}"
+    what = f"episodes as {export.format.name}: {request.GET.urlencode()}"
     return file.response(download_of(request, what))
 
 

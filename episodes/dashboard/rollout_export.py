@@ -12,9 +12,10 @@ from environments.files.streaming import StreamedFile, download_of
 from environments.filtering.parameters import refuse_blanks
 from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.rollouts import RolloutFilter
-from episodes.models import Rollout
-from episodes.transfer.exporting import MEDIA_TYPES, exported_rollouts
-from episodes.transfer.training import TrainingFile
+from episodes.models import Episode, Rollout
+from episodes.transfer.export_format import ExportFile
+from episodes.transfer.exporting import joined
+from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import blind_to
 
@@ -26,17 +27,18 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     BadRequest."""
     query = request.GET.dict()
     refuse_blanks(query)
-    asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), viewer=viewer_of(request.user))
-    options = TrainingOptions.parse(query)
-    found: QuerySet[Rollout] = asked.rollouts().exclude(episode__in=list(blind_to(request.user)))
+    filters = RolloutFilter.parse(query, also=("rollout", *CHOICES), viewer=viewer_of(request.user))
+    file = ExportFile(Episode.objects.none(), TrainingOptions.parse(query))
+    blind = list(blind_to(request.user))
+    rollouts: QuerySet[Rollout] = filters.rollouts().exclude(episode__in=blind)
     if query.get("rollout"):
-        found = found.filter(event_id=query["rollout"].replace("\0", ""))
-    pieces = exported_rollouts(found, TrainingFile(options))
+        rollouts = rollouts.filter(event_id=query["rollout"].replace("\0", ""))
+    pieces = joined(rollout_lines(rollouts, file))
     if (first := next(pieces, None)) is None:
         sentence = "None of these rollouts has a message of the model that can be exported."
         return refused(
             request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404
         )
     download = download_of(request, f"rollouts as messages: {request.GET.urlencode() or 'all'}")
-    file = StreamedFile("rollouts.messages.jsonl", MEDIA_TYPES["messages"], first, pieces)
-    return file.response(download)
+    response = StreamedFile("rollouts.messages.jsonl", "application/jsonl", first, pieces)
+    return response.response(download)

@@ -1,5 +1,5 @@
 """Messages and tools of chat APIs, made from recorded texts: the content of the lines that
-`training.py` writes.
+`formats/messages.py` writes.
 
 Recorded texts may be anything, because imports bring them too. What is written loads everywhere:
 texts contain no lone surrogates and numbers fit into 64 bits, since one such value makes `datasets`

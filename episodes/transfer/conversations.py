@@ -159,7 +159,7 @@ def _answers(turns: Sequence[Turn], outputs: Sequence[Turn]) -> dict[str, Turn]:
     return found
 
 
-def until_last_said(turns: Sequence[Turn]) -> list[Turn]:
+def without_final_output(turns: Sequence[Turn]) -> list[Turn]:
     """Return the turns up to and including the assistant's last one."""
     last = max((place for place, turn in enumerate(turns) if turn.role == "assistant"), default=-1)
     return list(turns[: last + 1])

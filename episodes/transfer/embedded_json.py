@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 from environments.wire import MAX_DEPTH, check_depth, distinct_members, repeated
 
+SCHEMA = "episode/1"
+"""Value of the key `orsweb` of a line with an episode."""
 TEXT = "_text"
 """Suffix of a key whose value is the text as a string."""
 ENVELOPE_LEVELS = 20

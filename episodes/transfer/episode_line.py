@@ -1,4 +1,4 @@
-"""Parses and checks one line of an episode file. Used by `importing.py`; `episode_lines.py` writes
+"""Parses and checks one line of an episode file. Used by `importing.py`; `formats/jsonl.py` writes
 such lines.
 
 Everything that the database or a page could not handle is refused here, so a line is imported
@@ -26,8 +26,7 @@ from episodes.runs.description import (
     MAX_TAG_CHARACTERS,
     MAX_TAGS,
 )
-from episodes.transfer.embedded_json import sliced
-from episodes.transfer.episode_lines import SCHEMA
+from episodes.transfer.embedded_json import SCHEMA, sliced
 from episodes.transfer.line_parts import Count, LinePart, Name, Number, Text, Time
 from episodes.transfer.rollout_line import EXACT_ROLLOUT, RolloutPart
 

@@ -1,4 +1,4 @@
-"""Reads recorded episodes as plain data, in bounded memory. Blocking; used by `exporting.py`.
+"""Reads recorded episodes as plain data, in bounded memory. Blocking; the formats use it.
 
 Every query reads a bounded chunk completely, so SQLite holds no read transaction while a client
 downloads slowly, and a running server can keep writing. The steps of several episodes are read
@@ -12,11 +12,12 @@ says who played.
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -24,8 +25,7 @@ from environments.models import UNRESTRICTED
 from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionAsked
-from episodes.models import Blob, Episode, Note, Play, Step
-from episodes.transfer.episode_rollouts import NO_UPLOADS, EpisodeUploads
+from episodes.models import Blob, Episode, Note, Play, Rollout, Step
 from episodes.visibility import TaskGuard
 
 BATCH_IDS = 20_000
@@ -36,84 +36,57 @@ BATCH_STEPS = 1000
 blobs."""
 MAX_PREFETCHED_BYTES = 64 * 1024
 MAX_CACHED_BYTES = 8 * 1024 * 1024
-LOOKUP_SIZE = 500
-_PLAY_COLUMNS = (
-    *(
-        "is_blind",
-        "is_repeat",
-        "counts_left",
-        "is_excluded",
-        "paused_seconds",
-        "differs_at",
-        "parent_step",
-    ),
-    *("parent_id", "parent__session_id", "parent__created"),
+BATCH_BLOBS = MAX_CACHED_BYTES // MAX_PREFETCHED_BYTES
+PLAY_COLUMNS = (
+    "is_blind",
+    "is_repeat",
+    "counts_left",
+    "is_excluded",
+    "paused_seconds",
+    "differs_at",
 )
-
-
-class ExportedPlay(NamedTuple):
-    """The facts about how a person played an episode."""
-
-    is_blind: bool
-    is_repeat: bool
-    """Whether it is a further attempt of the person at the task."""
-    counts_left: bool | None
-    """In a study, whether it counts if its player leaves it."""
-    is_excluded: bool
-    """Whether its player was excluded from the study."""
-    paused_seconds: float
-    differs_at: int | None
-    parent_step: int | None
-    parent: int | None
-    """Id of the episode that it continues. In another database, session and start identify that
-    episode."""
-    parent_session: str | None
-    parent_created: datetime | None
-
-
-class NoteFacts(NamedTuple):
-    """A note on an episode."""
-
-    step: int | None
-    """Index of the step, or None for a note on the whole episode."""
-    author: str
-    text: str
-    created: datetime
-
-
 UNGUARDED = TaskGuard(UNRESTRICTED)
 
 
 class Additions:
-    """The plays and notes of `episodes`. Takes two queries on first use, and one per episode with
-    notes."""
+    """What people and clients added to `episodes`: plays, notes and uploaded rollouts, by the id of
+    the episode. Each takes a query on first use."""
 
     def __init__(self, episodes: Sequence[int]) -> None:
         self._episodes = episodes
 
-    def play(self, episode: int) -> ExportedPlay | None:
-        """Return how the episode was played, or None if no person played it."""
-        return self._plays.get(episode)
-
-    def notes(self, episode: int) -> Sequence[NoteFacts]:
-        """Return the notes on an episode in the order in which they were written."""
-        if episode not in self._with_notes:
-            return ()
-        rows = Note.objects.filter(episode=episode).order_by("pk").values_list(*NoteFacts._fields)
-        return [NoteFacts._make(row) for row in rows]
+    @cached_property
+    def plays(self) -> dict[int, dict[str, Any]]:
+        """How people played. The session and start of a parent identify it in another database."""
+        rows = Play.objects.filter(episode__in=self._episodes).values(
+            "episode",
+            *PLAY_COLUMNS,
+            "parent_step",
+            "parent",
+            "parent__session_id",
+            "parent__created",
+        )
+        return {row["episode"]: row for row in rows}
 
     @cached_property
-    def _plays(self) -> dict[int, ExportedPlay]:
-        rows = Play.objects.filter(episode__in=self._episodes).values_list(
-            "episode", *_PLAY_COLUMNS
-        )
-        return {episode: ExportedPlay._make(row) for episode, *row in rows}
+    def notes(self) -> dict[int, list[dict[str, Any]]]:
+        """The notes in the order in which they were written."""
+        rows = Note.objects.filter(episode__in=self._episodes).order_by("pk")
+        columns = ("step", "author", "text", "created")
+        notes = defaultdict[int, list[dict[str, Any]]](list)
+        for episode, *values in rows.values_list("episode", *columns):
+            notes[episode].append(dict(zip(columns, values, strict=True)))
+        return notes
 
     @cached_property
-    def _with_notes(self) -> frozenset[int]:
-        return frozenset(
-            Note.objects.filter(episode__in=self._episodes).values_list("episode", flat=True)
-        )
+    def rollouts(self) -> dict[int, list[Rollout]]:
+        """The uploaded rollouts. A guess is among them: after an import rollouts look for their
+        episodes again."""
+        rows = Rollout.objects.filter(episode__in=self._episodes).order_by("pk")
+        rollouts = defaultdict[int, list[Rollout]](list)
+        for row in rows.select_related("run", "event_blob"):
+            rollouts[row.episode_id or 0].append(row)
+        return rollouts
 
 
 class Blobs:
@@ -124,41 +97,26 @@ class Blobs:
     """
 
     def __init__(self) -> None:
-        self._cached: dict[str, str] = {}
-        self._cached_bytes = 0
+        self._texts: dict[str, str] = {}
+        self._size_bytes = 0
 
     def prepare(self, digests: Iterable[str | None]) -> None:
-        """Fetch the small blobs among `digests`, as many as fit into the cache."""
-        missing = list({digest for digest in digests if digest and digest not in self._cached})
-        for start in range(0, len(missing), LOOKUP_SIZE):
-            self._fetch(self._fitting(missing[start : start + LOOKUP_SIZE]))
+        """Fetch the small blobs among `digests`."""
+        missing = list({digest for digest in digests if digest and digest not in self._texts})
+        for start in range(0, len(missing), BATCH_BLOBS):
+            if self._size_bytes > MAX_CACHED_BYTES:
+                self._texts.clear()
+                self._size_bytes = 0
+            blobs = Blob.objects.filter(pk__in=missing[start : start + BATCH_BLOBS])
+            for blob in blobs.filter(size_bytes__lte=MAX_PREFETCHED_BYTES):
+                self._texts[blob.digest] = blob.text
+                self._size_bytes += blob.size_bytes
 
     def text(self, digest: str | None) -> str:
         """Return the text of a blob; empty for None."""
         if digest is None:
             return ""
-        return self._cached[digest] if digest in self._cached else Blob.objects.get(pk=digest).text
-
-    def _fitting(self, digests: list[str]) -> list[str]:
-        sizes = Blob.objects.filter(
-            pk__in=digests, size_bytes__lte=MAX_PREFETCHED_BYTES
-        ).values_list("pk", "size_bytes")
-        fitting, size_bytes = list[str](), 0
-        for digest, size in sizes:
-            if size_bytes + size <= MAX_CACHED_BYTES:
-                fitting.append(digest)
-                size_bytes += size
-        if self._cached_bytes + size_bytes > MAX_CACHED_BYTES:
-            self._cached.clear()
-            self._cached_bytes = 0
-        self._cached_bytes += size_bytes
-        return fitting
-
-    def _fetch(self, digests: list[str]) -> None:
-        if digests:
-            self._cached.update(
-                {blob.digest: blob.text for blob in Blob.objects.filter(pk__in=digests)}
-            )
+        return self._texts[digest] if digest in self._texts else Blob.objects.get(pk=digest).text
 
 
 DEFINING = ("default_return", "reward_low", "reward_high", "success_threshold", "convention")
@@ -219,38 +177,53 @@ class EpisodeFacts(NamedTuple):
     duration_seconds: float | None
     end_number: int | None
 
-    def treatment_by(self, asked: DefinitionAsked) -> Treatment:
-        """Return how the episode counts. What `asked` leaves open is as the environment defines
-        it."""
-        treatments = asked.convention(Convention.from_code(self.convention)).treatments
+    def treatment_by(self, definition: DefinitionAsked) -> Treatment:
+        """Return how the episode counts. What `definition` leaves open is as the environment
+        defines it."""
+        treatments = definition.convention(Convention.from_code(self.convention)).treatments
         return "out" if self.is_probe else treatments.get(self.cause, "keep")
 
-    def return_by(self, asked: DefinitionAsked) -> float | None:
+    def return_by(self, definition: DefinitionAsked) -> float | None:
         """Return the episode's return that counts: 0 if the convention counts it as 0; None if a
         reward of it was not a number, because its sum lacks that reward.
 
-        What `asked` leaves open is as the environment defines it.
+        What `definition` leaves open is as the environment defines it.
         """
-        if self.treatment_by(asked) == "zero":
+        if self.treatment_by(definition) == "zero":
             return 0.0
         if NO_NUMBER in self.detail:
             return None
-        value: float | None = getattr(self, f"return_{asked.return_ or self.default_return}")
+        value: float | None = getattr(self, f"return_{definition.return_ or self.default_return}")
         return value
+
+    @property
+    def agent(self) -> tuple[str, str]:
+        """Name and version of the program that played, from its User-Agent."""
+        name, _, version = self.user_agent.partition("/")
+        return name.strip() or self.player, version.partition(" ")[0] or "unknown"
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it may have too many steps for one query. Running ones are not counted yet."""
+        return self.status == "running" or self.steps_count + self.refused_count > BATCH_STEPS
 
 
 _PATHS = {
     "environment": "environment__name",
     **{name: f"environment__{name}" for name in DEFINING},
-    **{
-        "split": "split__name",
-        "split_type": "split__type",
-        "spec": "task__spec",
-        "content_hash": "task__content_hash",
-    },
-    **{"run": "run__name", "run_model": "run__model", "run_created": "run__created"},
-    **{"run_title": "run__title", "run_number": "run__number", "run_own_id": "run__own_id"},
-    **{"prompt": "prompt_id", "tools": "tools_id", "revision": "revision_id"},
+    "split": "split__name",
+    "split_type": "split__type",
+    "spec": "task__spec",
+    "content_hash": "task__content_hash",
+    "run": "run__name",
+    "run_model": "run__model",
+    "run_created": "run__created",
+    "run_title": "run__title",
+    "run_number": "run__number",
+    "run_own_id": "run__own_id",
+    "prompt": "prompt_id",
+    "tools": "tools_id",
+    "revision": "revision_id",
 }
 _EPISODE_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]
 
@@ -283,9 +256,7 @@ _STEP_COLUMNS = (
     "input_blob_id",
     "output_blob_id",
 )
-_INPUT, _OUTPUT = _STEP_COLUMNS.index("input"), _STEP_COLUMNS.index("output")
-NO_ADDITIONS = Additions(())
-_Row = tuple[object, ...]
+_Row = tuple[Any, ...]
 """A row with the values of _STEP_COLUMNS."""
 
 
@@ -299,17 +270,15 @@ class Recorded:
     tools: str
     steps: Iterator[ExportedStep]
     """The steps in order. They must be consumed before the next episode is read."""
-    additions: Additions = NO_ADDITIONS
-    """What people added to this episode and to those read together with it."""
-    uploads: EpisodeUploads = NO_UPLOADS
-    """What clients uploaded about this episode and those read together with it."""
+    additions: Additions
+    """What was added to this episode and to those read together with it."""
 
 
 def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
     """Yield ids in ascending order, thousands at a time. Episodes that start in the meantime may be
     included."""
-    ordered, last = episodes.order_by("pk").values_list("pk", flat=True), 0
-    while ids := array("q", ordered.filter(pk__gt=last)[:BATCH_IDS]):
+    rows, last = episodes.order_by("pk").values_list("pk", flat=True), 0
+    while ids := array("q", rows.filter(pk__gt=last)[:BATCH_IDS]):
         yield ids
         last = ids[-1]
 
@@ -318,15 +287,14 @@ def facts_of(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Episo
     """Yield the columns of episodes in the order of `ids`, without deleted ones; of tasks what
     `guard` shows."""
     for start in range(0, len(ids), BATCH_EPISODES):
-        batch = ids[start : start + BATCH_EPISODES]
-        rows = Episode.objects.filter(pk__in=list(batch)).order_by().values_list(*_EPISODE_COLUMNS)
-        found = {row[0]: EpisodeFacts._make(row) for row in rows}
-        yield from (_guarded(found[number], guard) for number in batch if number in found)
-
-
-def _guarded(facts: EpisodeFacts, guard: TaskGuard) -> EpisodeFacts:
-    spec = guard.spec(facts.task_id, facts.environment, facts.spec)
-    return facts._replace(spec=spec, content_hash=guard.hash(facts.content_hash))
+        batch = list(ids[start : start + BATCH_EPISODES])
+        rows = Episode.objects.filter(pk__in=batch).order_by().values_list(*_EPISODE_COLUMNS)
+        episodes = {row[0]: EpisodeFacts._make(row) for row in rows}
+        for facts in (episodes[number] for number in batch if number in episodes):
+            yield facts._replace(
+                spec=guard.spec(facts.task_id, facts.environment, facts.spec),
+                content_hash=guard.hash(facts.content_hash),
+            )
 
 
 def recorded(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recorded]:
@@ -335,17 +303,16 @@ def recorded(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recor
     blobs = Blobs()
     for group in _groups(facts_of(ids, guard)):
         blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
-        additions, uploads = (
-            Additions([one.id for one in group]),
-            EpisodeUploads([one.id for one in group]),
-        )
-        rows = {} if _is_long(group[0]) else _steps_of(group, blobs)
+        additions = Additions([facts.id for facts in group])
+        rows = defaultdict[int, Iterable[_Row]](tuple)
+        if group[0].is_long:
+            rows[group[0].id] = _long_steps(group[0].id, blobs)
+        else:
+            rows |= _steps_of(group, blobs)
         for facts in group:
-            steps = (
-                _long_steps(facts.id, blobs) if _is_long(facts) else iter(rows.get(facts.id, ()))
-            )
-            texts = blobs.text(facts.prompt), blobs.text(facts.tools)
-            yield Recorded(facts, *texts, _taken(steps, blobs), additions, uploads)
+            prompt, tools = blobs.text(facts.prompt), blobs.text(facts.tools)
+            steps = (_step(row, blobs) for row in rows[facts.id])
+            yield Recorded(facts, prompt, tools, steps, additions)
 
 
 def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
@@ -354,7 +321,7 @@ def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
     group, steps = list[EpisodeFacts](), 0
     for facts in episodes:
         more = facts.steps_count + facts.refused_count
-        if group and (_is_long(facts) or _is_long(group[0]) or steps + more > BATCH_STEPS):
+        if group and (facts.is_long or group[0].is_long or steps + more > BATCH_STEPS):
             yield group
             group, steps = [], 0
         group.append(facts)
@@ -363,42 +330,30 @@ def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
         yield group
 
 
-def _is_long(facts: EpisodeFacts) -> bool:
-    """Return whether an episode may have too many steps for one query. Running ones are not counted
-    yet."""
-    return facts.status == "running" or facts.steps_count + facts.refused_count > BATCH_STEPS
-
-
 def _steps_of(group: list[EpisodeFacts], blobs: Blobs) -> dict[int, list[_Row]]:
-    steps = Step.objects.filter(episode__in=[facts.id for facts in group]).order_by(
-        "episode_id", "index"
-    )
-    rows: dict[int, list[_Row]] = {}
-    for row in _prepared(list(steps.values_list(*_STEP_COLUMNS)), blobs):
-        rows.setdefault(row[0], []).append(row)  # type: ignore[arg-type]  # the episode's id
-    return rows
+    steps = Step.objects.filter(episode__in=[facts.id for facts in group])
+    rows = list(steps.order_by("episode_id", "index").values_list(*_STEP_COLUMNS))
+    blobs.prepare(digest for row in rows for digest in row[-2:])
+    by_episode = defaultdict[int, list[_Row]](list)
+    for row in rows:
+        by_episode[row[0]].append(row)
+    return by_episode
 
 
 def _long_steps(episode: int, blobs: Blobs) -> Iterator[_Row]:
-    steps, last = (
-        Step.objects.filter(episode=episode).order_by("index").values_list(*_STEP_COLUMNS),
-        -1,
-    )
+    steps = Step.objects.filter(episode=episode).order_by("index").values_list(*_STEP_COLUMNS)
+    last = -1
     while rows := list(steps.filter(index__gt=last)[:BATCH_STEPS]):
-        yield from _prepared(rows, blobs)
+        blobs.prepare(digest for row in rows for digest in row[-2:])
+        yield from rows
         last = rows[-1][1]
 
 
-def _prepared(rows: list[_Row], blobs: Blobs) -> list[_Row]:
-    blobs.prepare(digest for row in rows for digest in row[-2:] if digest)  # type: ignore[misc]  # text or None
-    return rows
-
-
-def _taken(rows: Iterator[_Row], blobs: Blobs) -> Iterator[ExportedStep]:
-    for row in rows:
-        *values, input_blob, output_blob = row
-        if input_blob:
-            values[_INPUT] = blobs.text(input_blob)  # type: ignore[arg-type]
-        if output_blob:
-            values[_OUTPUT] = blobs.text(output_blob)  # type: ignore[arg-type]
-        yield ExportedStep._make(values[1:])
+def _step(row: _Row, blobs: Blobs) -> ExportedStep:
+    _, *values, input_blob, output_blob = row
+    step = ExportedStep(*values)
+    if input_blob:
+        step = step._replace(input=blobs.text(input_blob))
+    if output_blob:
+        step = step._replace(output=blobs.text(output_blob))
+    return step

@@ -1,185 +1,201 @@
-"""The pieces of a file of episodes. `episode_export.py` says which episodes go into one. Blocking.
+"""EpisodeExport: the episodes that go into a file, and how it is written, as parameters say it.
 
-    for piece in exported(episodes, "jsonl"):
-        file.write(piece)
+    EpisodeExport.parse(request.GET, viewer).file(blind).response(download)
 
+The export page and the API parse an address; `manage.py export_episodes` has options instead.
 Episodes are written in the order of their ids, pairs in the order of their tasks. Memory use is
 some megabytes, however many episodes there are, and no transaction stays open between pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Literal, Protocol, get_args
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Self, cast
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from environments.files.streaming import Pieces
-from episodes.attempts.conventions import coverage_among
+from environments.database.storable import id_in
+from environments.errors import OrsError
+from environments.files.streaming import Pieces, StreamedFile
+from environments.filtering.parameters import (
+    BadFilter,
+    chosen,
+    flag,
+    given,
+    real,
+    refuse_blanks,
+    trimmed,
+)
+from environments.models import Viewer
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    definition_of,
+    definitions_in_force,
+)
+from environments.scoring.returns import floor_of
+from episodes.attempts.conventions import ConventionsInForce, coverage_among
 from episodes.attempts.rule import AttemptQuerySet
-from episodes.models import Episode, Rollout
-from episodes.transfer.atif.job_archive import JobArchive
-from episodes.transfer.atif.lines import TrajectoryLines
-from episodes.transfer.csv_lines import EpisodeTable
-from episodes.transfer.episode_lines import EpisodeLines
-from episodes.transfer.export_source import UNGUARDED, Recorded, facts_of, ids_of, recorded
-from episodes.transfer.pairs import pairs
-from episodes.transfer.training import Chat, TrainingFile, conversations
+from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.transfer.csv_lines import COVERAGE_HEADER, DEFINITION_HEADER, definition_header
+from episodes.transfer.export_format import ExportFile, ExportFormat, export_formats
+from episodes.transfer.prompt_sources import PromptSources
+from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import TaskGuard
 
-Format = Literal["jsonl", "csv", "parquet", "messages", "pairs", "atif", "harbor"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-MEDIA_TYPES: dict[Format, str] = {
-    "jsonl": "application/jsonl",
-    "csv": "text/csv; charset=utf-8",
-    "parquet": "application/vnd.apache.parquet",
-    "messages": "application/jsonl",
-    "pairs": "application/jsonl",
-    "atif": "application/jsonl",
-    "harbor": "application/zip",
-}
-ENDINGS: dict[Format, str] = {
-    "jsonl": "jsonl",
-    "csv": "csv",
-    "parquet": "parquet",
-    "messages": "messages.jsonl",
-    "pairs": "pairs.jsonl",
-    "atif": "atif.jsonl",
-    "harbor": "harbor.zip",
-}
-"""The file extension of each format."""
-IMPORTABLE = frozenset(("jsonl", "atif", "harbor"))
-"""Formats that `import_episodes` reads."""
+MAX_IDS = 1000
 MIN_PIECE_BYTES = 128 * 1024
 """Minimum size of a piece, except for the last one."""
-
-
 RUNNING_HEADER = "X-Running-Episodes"
 """Header of a response with a file: how many episodes in the file were still running."""
-_WHY_NOTHING: dict[Format, str] = {
-    "pairs": (
-        "There are no pairs: a pair needs two attempts at one task that called a tool and have "
-        "different returns. "
-        "Attempts whose tool input isn't a JSON object are only in files with arguments=string."
-    ),
-    "messages": (
-        "There are no conversations: none of these episodes has called a tool. Those whose tool "
-        "input isn't a JSON "
-        "object are only in files with arguments=string."
-    ),
-}
+NO_EPISODES = "No episodes match the filter, so there is nothing to export."
 
 
-class EpisodeFileWriter(Protocol):
-    """Writes one file. Each call returns the next piece of it."""
+class NothingToExport(OrsError):
+    """The file would be empty; the message says why."""
 
-    needs_steps: bool
-    """Whether `write` needs the episodes' texts and steps."""
-
-    def start(self) -> str | bytes: ...
-
-    def write(self, episode: Recorded) -> Iterator[str] | Iterator[bytes]: ...
-
-    def end(self) -> str | bytes: ...
+    def __init__(self, reason: str, unknown: str) -> None:
+        super().__init__(reason)
+        self.unknown = unknown
+        """Sentences about names in the filter that do not exist; empty if all exist."""
 
 
-def exported(
-    episodes: AttemptQuerySet[Episode],
-    format: Format,
-    *,
-    training: TrainingFile | None = None,
-    progress: Callable[[int], None] | None = None,
-    has_additions: bool = True,
-    guard: TaskGuard = UNGUARDED,
-) -> Pieces:
-    """Yield the file in pieces.
+@dataclass(frozen=True, slots=True)
+class EpisodeExport:
+    filter: EpisodeFilter
+    format: ExportFormat
+    ids: Collection[int] = ()
+    """Ids to which the episodes of the filter are limited; empty: no such limit."""
+    least_return: float | None = None
+    """Smallest return of an episode, which therefore has ended; None: any."""
+    only_successes: bool = False
+    """Whether only attempts with a return above the threshold are exported."""
+    options: TrainingOptions = field(default_factory=TrainingOptions)
 
-    training: how messages and pairs are written, and where trajectories have prompts from that
-    their clients didn't ask for; afterwards it says what was left out of messages and pairs.
-    progress: called with the number of episodes written so far; not for pairs, which use only some
-    of the episodes. has_additions: whether jsonl, atif and harbor include what people added, such
-    as notes.
-    guard: what of tasks may be in the file.
-    """
-    training = training or TrainingFile()
-    if format == "pairs":
-        return _joined(pairs(episodes, training, guard))
-    if format in ("atif", "harbor"):
-        training.coverage = coverage_among(episodes, training.options.definition).text
-    writer: EpisodeFileWriter
-    if format == "jsonl":
-        writer = EpisodeLines(has_additions=has_additions)
-    elif format == "csv":
-        writer = EpisodeTable(episodes)
-    elif format == "messages":
-        writer = Chat(training)
-    elif format == "atif":
-        writer = TrajectoryLines(training, has_additions=has_additions)
-    elif format == "harbor":
-        writer = JobArchive(training, has_additions=has_additions)
-    else:
-        from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
+    PARAMETERS: ClassVar = ("format", "margin", "min_return", "success", *CHOICES)
+    """Parameters besides those of the filter."""
 
-        writer = StepTable()
-    return _joined(_written(episodes, writer, guard, progress))
+    @classmethod
+    def parse(
+        cls,
+        parameters: Mapping[str, str],
+        viewer: Viewer,
+        *,
+        also: Collection[str] = (),
+        default: str = "",
+    ) -> Self:
+        """Return the export that an address describes. Raises: BadFilter.
+
+        `also`: `ids` if the address may name episodes. `default`: the format of an address without
+        one; empty: it has to have one.
+        """
+        # A parameter that a script left blank would otherwise export everything.
+        refuse_blanks(parameters)
+        name = trimmed(parameters.get("format", "")) or default
+        format = export_formats()[chosen(list(export_formats()))("format", name)]
+        filter_ = EpisodeFilter.parse(parameters, also=(*cls.PARAMETERS, *also), viewer=viewer)
+        return cls(
+            filter_,
+            format,
+            given(parameters, "ids", _ids, ()) or (),
+            given(parameters, "min_return", real),
+            given(parameters, "success", flag, False) or False,
+            TrainingOptions.parse(
+                parameters,
+                definition=filter_.asked,
+                margin=given(parameters, "margin", real) or 0.0,
+            ),
+        )
+
+    def episodes(self, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
+        """Return the episodes. `named`: as of `episodes_of`.
+
+        Returns and successes are by the parts of a definition that the filter gives, and else by
+        that of each episode's environment, which takes a query.
+        """
+        # A search finds all matches, not only as many of the newest as pages look at.
+        episodes = episodes_of(self.filter, named, most_texts=None)
+        if self.ids:
+            episodes = episodes.filter(pk__in=self.ids)
+        if self.least_return is None and not self.only_successes:
+            return episodes
+        definitions = definitions_in_force(self.filter.asked)
+        conventions = ConventionsInForce.of_definitions(definitions)
+        condition = Q()
+        if self.least_return is not None:
+            condition &= Q(own_return__gte=floor_of(self.least_return))
+        if self.only_successes:
+            condition &= conventions.attempts & Q(own_return__gt=definitions.bar_value())
+        value = conventions.return_of(self.filter.asked.return_)
+        ended = episodes.ended().alias(own_return=value).filter(condition)
+        return cast("AttemptQuerySet[Episode]", ended)
+
+    def file(self, blind: Collection[int], name: str = "episodes") -> StreamedFile:
+        """Return the file, whose name `name` begins. Raises: NothingToExport.
+
+        `blind`: ids of episodes that the viewer plays blind, of which the file tells nothing.
+        """
+        viewer, named, definition = self.filter.viewer, NamedRows.of(self.filter), self.filter.asked
+        episodes = self.episodes(named).exclude(pk__in=blind)
+        if not episodes.exists():
+            raise NothingToExport(NO_EPISODES, named.unknown)
+        # Episodes of one task share its prompt. A key gets none from an episode of another key.
+        readable = Episode.objects.seen_by(viewer).exclude(pk__in=blind)
+        content = ExportFile(
+            episodes,
+            self.options,
+            PromptSources(readable),
+            has_additions=viewer.key_label is None,
+            guard=TaskGuard(viewer),
+        )
+        pieces = joined(self.format.pieces(content))
+        first = next(pieces, None)
+        if first is None:
+            raise NothingToExport(self.format.why_empty or NO_EPISODES, named.unknown)
+        if named.environment is not None:
+            header = definition_header(definition_of(named.environment, definition))
+        else:  # each environment has its own definition
+            parts = definition.values()
+            texts = [f"{name}={parts.get(name, 'environment')}" for name in DEFINITION_PARAMETERS]
+            header = {DEFINITION_HEADER: "; ".join(texts)}
+        header[COVERAGE_HEADER] = coverage_among(episodes, definition).text
+        header[RUNNING_HEADER] = str(running_among(episodes, self.format))
+        file = f"{name}.{self.format.extension}"
+        return StreamedFile(file, self.format.media_type, first, pieces, header)
 
 
-def exported_rollouts(rollouts: QuerySet[Rollout], training: TrainingFile) -> Pieces:
-    """Yield a file of messages with a conversation for each uploaded rollout, in pieces."""
-    related = rollouts.select_related("run", "event_blob", "episode__tools")
-    return _joined(conversations(related, training))
+def _ids(name: str, text: str) -> list[int]:
+    numbers = [id_in(part) for part in text.split(",")]
+    ids = [number for number in numbers if number is not None]
+    if len(ids) < len(numbers):
+        raise BadFilter(name, text, "give episode numbers separated by commas, such as ids=1,2,3")
+    if len(ids) > MAX_IDS:
+        count = f"{len(ids)} numbers"
+        raise BadFilter(name, count, f"up to {MAX_IDS} are allowed; a filter has no such limit")
+    return ids
 
 
-def running_among(episodes: QuerySet[Episode], format: Format) -> int:
+def joined(texts: Iterator[str | bytes]) -> Pieces:
+    """Yield what `texts` yields in pieces of at least MIN_PIECE_BYTES."""
+    buffer = bytearray()
+    for text in texts:
+        buffer += text.encode() if isinstance(text, str) else text
+        if len(buffer) >= MIN_PIECE_BYTES:
+            yield bytes(buffer)
+            buffer.clear()
+    if buffer:
+        yield bytes(buffer)
+
+
+def running_among(episodes: QuerySet[Episode], format: ExportFormat) -> int:
     """Return how many of `episodes` are still running, so that a file of `format` holds them
     incompletely.
 
     Takes two queries, which read few rows however many episodes there are.
     """
-    if format == "pairs":  # holds attempts that have ended
+    if not format.has_running:
         return 0
     running = list(Episode.objects.filter(status="running").values_list("pk", flat=True))
     return episodes.filter(pk__in=running).count() if running else 0
-
-
-def why_nothing(format: Format, *, is_any: bool) -> str:
-    """Return the sentence that replaces an empty file, which would look like a failed export.
-
-    `is_any`: whether there are episodes, of which nothing belongs in such a file.
-    """
-    reason = _WHY_NOTHING.get(format, "") if is_any else ""
-    return reason or "No episodes match the filter, so there is nothing to export."
-
-
-def _written(
-    episodes: QuerySet[Episode],
-    writer: EpisodeFileWriter,
-    guard: TaskGuard,
-    progress: Callable[[int], None] | None,
-) -> Iterator[str | bytes]:
-    yield writer.start()
-    count = 0
-    for ids in ids_of(episodes):
-        if writer.needs_steps:
-            batch = recorded(ids, guard)
-        else:
-            batch = (Recorded(facts, "", "", iter(())) for facts in facts_of(ids, guard))
-        for episode in batch:
-            yield from writer.write(episode)
-            count += 1
-            if progress:
-                progress(count)
-    yield writer.end()
-
-
-def _joined(pieces: Iterator[str] | Iterator[str | bytes]) -> Pieces:
-    waiting, size = list[bytes](), 0
-    for piece in pieces:
-        data = piece.encode() if isinstance(piece, str) else piece
-        waiting.append(data)
-        size += len(data)
-        if size >= MIN_PIECE_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if size:
-        yield b"".join(waiting)

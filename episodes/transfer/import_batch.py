@@ -34,7 +34,6 @@ from episodes.recording.batch import MAX_INLINE_CHARACTERS, STEP_COLUMNS
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
 from episodes.recording.referenced_rows import TASK_COLUMNS, task_ids
 from episodes.rollups.progress import last_end
-from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout
 from episodes.transfer.episode_line import (
     MAX_ID,
     EnvironmentPart,
@@ -47,6 +46,8 @@ from episodes.transfer.episode_line import (
     SplitPart,
     StepPart,
 )
+from episodes.transfer.formats.atif.imported import ImportedEpisode, ImportedRollout
+from episodes.transfer.formats.jsonl import EPISODE_COLUMNS, ROLLOUT_COLUMNS
 from episodes.transfer.rollout_line import MessagePart, RolloutPart
 from episodes.uploads.batch import MESSAGE_COLUMNS, rollout_ids
 
@@ -65,42 +66,15 @@ _COLUMNS = (
     ),
     *("created", "ready", "first_acted", "last_acted", "ended", "end_number"),
 )
-_UNCHANGED = (
-    *(
-        "task_index",
-        "session_id",
-        "user_agent",
-        "key_label",
-        "player",
-        "run_step",
-        "model",
-        "status",
-        "cause",
-    ),
-    *("detail", "is_probe", "steps_count", "failed_count", "refused_count"),
-    *("return_sum", "return_last", "return_max", "return_mean", "duration_seconds"),
-)
 _PLAY_COLUMNS = (
     *("episode_id", "is_blind", "is_repeat", "counts_left", "is_excluded"),
     *("paused_seconds", "differs_at", "parent_step"),
 )
 _NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
-_ROLLOUT_UNCHANGED = (
-    *(
-        "event_id",
-        "is_announced",
-        "run_step",
-        "name",
-        "environment",
-        "environment_name",
-        "variant",
-        "split",
-    ),
-    *("task_index", "model", "model_params", "training_stage", "info", "sent_ms", "problem"),
-)
 _ROLLOUT_COLUMNS = (
     *("key_label", "event", "event_blob_id", "run_id", "received", "hosted_environment_id"),
-    *_ROLLOUT_UNCHANGED,
+    *ROLLOUT_COLUMNS,
+    "info",
 )
 Key = tuple[str, datetime]
 """Session id and start of an episode."""
@@ -355,7 +329,7 @@ class ImportBatch:
         ]
         messages = self._rollouts(rollouts) if rollouts else []
         self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
-        self._writer.insert(Episode, (*_COLUMNS, *_UNCHANGED), rows)
+        self._writer.insert(Episode, (*_COLUMNS, *EPISODE_COLUMNS), rows)
         self._writer.insert(Step, STEP_COLUMNS, steps)
         self._writer.insert(RolloutMessage, MESSAGE_COLUMNS, messages)
         self._writer.insert(
@@ -392,7 +366,7 @@ class ImportBatch:
                 for moment in (line.created, line.ready, line.first_acted, line.last_acted)
             ),
             *(self._time(line.ended), new.end_number),
-            *(getattr(line, name) for name in _UNCHANGED),
+            *(getattr(line, name) for name in EPISODE_COLUMNS),
         )
 
     def _step(self, episode: int, step: StepPart) -> Values:
@@ -439,7 +413,12 @@ class ImportBatch:
             self._time(part.received),
         )
         hosted = self._references.hosted(part.environment_name)
-        return (key_label, *texts, hosted, *(getattr(part, name) for name in _ROLLOUT_UNCHANGED))
+        return (
+            key_label,
+            *texts,
+            hosted,
+            *(getattr(part, name) for name in (*ROLLOUT_COLUMNS, "info")),
+        )
 
     def _message(self, rollout: int, part: MessagePart) -> Values:
         return (

@@ -30,10 +30,10 @@ from environments.models import Environment
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from episodes.rollups.recount import rebuild
-from episodes.transfer.atif.import_files import EpisodeSource, FoundItem, source_of
-from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout, TrialFacts
-from episodes.transfer.atif.reading import trajectory_episode
 from episodes.transfer.episode_line import MAX_ID, EpisodeLine, episode_of
+from episodes.transfer.formats.atif.import_files import EpisodeSource, FoundItem, source_of
+from episodes.transfer.formats.atif.imported import ImportedEpisode, ImportedRollout, TrialFacts
+from episodes.transfer.formats.atif.reading import trajectory_episode
 from episodes.transfer.import_batch import (
     ImportBatch,
     Key,

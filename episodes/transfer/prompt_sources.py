@@ -1,5 +1,5 @@
 """Prompts and tools of episodes whose client did not ask for them, looked up elsewhere. Used by
-`training.py`.
+`formats/`.
 
 Clients may know the prompt without asking for it in each session, and many ask for the tools only
 once, in a session of their own. What such an agent knew is not recorded, so anything found here is

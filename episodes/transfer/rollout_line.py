@@ -1,4 +1,4 @@
-"""Parses uploaded rollouts in files: those of a line, which `episode_rollouts.py` writes, and those
+"""Parses uploaded rollouts in files: those of a line, which `formats/jsonl.py` writes, and those
 of a trajectory."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from episodes.rollups.follower import catch_up
 from episodes.rollups.part_runner import EMPTYING
 from episodes.rollups.recount import rebuild, stale
 from episodes.transcript.peers import pairs_to_compare, standings
-from episodes.transfer.episode_export import EpisodeExport
+from episodes.transfer.exporting import EpisodeExport
 from tests.episodes.ended import count_statistics, end_episode
 from tests.episodes.people.studies.taking_part import study_of
 from tests.episodes.people.studies.test_pages import played

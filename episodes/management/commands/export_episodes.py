@@ -17,40 +17,29 @@ from environments.command_line import finite
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.files.output import write_whole
+from environments.files.rows import many
 from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.transfer.episode_export import EpisodeExport
-from episodes.transfer.exporting import (
-    ENDINGS,
-    FORMATS,
-    IMPORTABLE,
-    Format,
-    exported,
-    running_among,
-    why_nothing,
-)
+from episodes.transfer.export_format import ExportFile, ExportFormat, export_formats
+from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, joined, running_among
 from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
-from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.transfer.training_options import HELP as OPTIONS_HELP
 
-HELP = """
-Export episodes as jsonl (everything that was recorded; import_episodes can import it), csv (a row per episode), parquet
-(a row per step), messages (conversations for fine-tuning), pairs (best and worst attempt at each task), atif
-(trajectories in Harbor's format, one per line) or harbor (a zip with a Harbor job). import_episodes can import atif and
-harbor too. The server may be running.
-"""
+_HINTS = [f"{format.name} ({format.links[0].hint})" for format in export_formats().values()]
 
 
 class Command(TerminalCommand):
-    help = HELP
+    help = f"Export episodes as {', '.join(_HINTS)}. The server may be running."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--format", choices=FORMATS, help="by default the extension of the output, or jsonl"
+            "--format",
+            choices=list(export_formats()),
+            help="by default the extension of the output, or jsonl",
         )
         parser.add_argument(
             "-o", "--output", default="-", metavar="FILE", help="- for standard output, the default"
@@ -84,33 +73,33 @@ class Command(TerminalCommand):
                 filter_in(options, EpisodeFilter.parameters()), UNRESTRICTED
             )
             definition, margin = filter_.asked, options["margin"]
+            format = export_formats()[options["format"] or _format_of(output)]
             export = EpisodeExport(
                 filter_,
-                format=options["format"] or _format_of(output),
+                format,
                 least_return=options["min_return"],
                 only_successes=options["success_only"],
                 options=TrainingOptions.parse(options, definition=definition, margin=margin),
             )
-            episodes, format = export.episodes(), export.format
+            episodes = export.episodes()
             if not (total := episodes.count()):
-                unknown = NamedRows.of(filter_).unknown
-                raise CommandError(unknown or why_nothing(format, is_any=False))
+                raise CommandError(NamedRows.of(filter_).unknown or NO_EPISODES)
             running = running_among(episodes, format)
             with closing(HostedPrompts()) as ask, _progress(total) as progress:
-                training = TrainingFile(export.options, PromptSources(ask=ask))
-                pieces = exported(episodes, format, training=training, progress=progress)
+                sources = PromptSources(ask=ask)
+                file = ExportFile(episodes, export.options, sources, progress=progress)
+                pieces = joined(format.pieces(file))
                 if (first := next(pieces, None)) is None:
-                    raise CommandError(why_nothing(format, is_any=True))
-                security_log.note(
-                    "exported", f"episodes as {format}: {filter_.to_query() or 'all'}"
-                )
+                    raise CommandError(format.why_empty or NO_EPISODES)
+                what = f"episodes as {format.name}: {filter_.to_query() or 'all'}"
+                security_log.note("exported", what)
                 write_whole(chain([first], pieces), output)
-            if training.lines:
-                self.stderr.write(_written(training.lines, format))
+            if file.count:
+                self.stderr.write(f"{many(file.count, format.noun)} written.")
             if running:
                 self.stderr.write(_still_running(running, format))
-            if training.left_out:
-                self.stderr.write(_left_out(training.left_out, format))
+            if file.left_out:
+                self.stderr.write(_left_out(file.left_out, format))
             self.stderr.write(f"{coverage_among(episodes, definition)}.")
         except OrsError as error:
             raise CommandError(str(error)) from error
@@ -118,45 +107,34 @@ class Command(TerminalCommand):
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
 
 
-def _still_running(count: int, format: Format) -> str:
+def _still_running(count: int, format: ExportFormat) -> str:
     are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
-    refused = (
-        f", and import_episodes will refuse {them}: export {them} again later"
-        if format in IMPORTABLE
-        else ""
-    )
+    refused = ""
+    if format.is_importable:
+        refused = f", and import_episodes will refuse {them}: export {them} again later"
     return f"{are} still running. The file contains {them} without an end{refused}."
 
 
-def _written(count: int, format: Format) -> str:
-    what = "pair" if format == "pairs" else "conversation"
-    return f"{count:,} {what}{'' if count == 1 else 's'} written."
-
-
-def _left_out(count: int, format: Format) -> str:
-    what = "pair" if format == "pairs" else "episode"
-    are, have = ("is", "has") if count == 1 else ("are", "have")
-    whats = what if count == 1 else f"{what}s"
+def _left_out(count: int, format: ExportFormat) -> str:
+    they_have = "is left out, because it has" if count == 1 else "are left out, because they have"
     return (
-        f"{count:,} {whats} {are} left out, because {'it' if count == 1 else 'they'} {have} a tool "
-        "call whose input "
-        "isn't a JSON object that every reader decodes alike. --arguments string includes such "
-        "calls."
+        f"{many(count, format.noun)} {they_have} a tool call whose input isn't a JSON object that "
+        "every reader decodes alike. --arguments string includes such calls."
     )
 
 
-def _format_of(output: str) -> Format:
+def _format_of(output: str) -> str:
     """Return the format that the file's extension stands for. Raises: CommandError."""
-    # pairs.jsonl before jsonl
-    by_length: list[Format] = sorted(FORMATS, key=lambda format: -len(ENDINGS[format]))
-    if found := next(
-        (format for format in by_length if output.endswith(f".{ENDINGS[format]}")), None
-    ):
-        return found
     if output == "-":
         return "jsonl"
+    # pairs.jsonl before jsonl
+    formats = sorted(export_formats().values(), key=lambda format: -len(format.extension))
+    for format in formats:
+        if output.endswith(f".{format.extension}"):
+            return format.name
     raise CommandError(
-        f"{output}: the extension does not name a format; add --format {'|'.join(FORMATS)}."
+        f"{output}: the extension does not name a format; add --format "
+        f"{'|'.join(export_formats())}."
     )
 
 

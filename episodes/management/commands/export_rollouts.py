@@ -14,8 +14,10 @@ from environments.files.output import write_whole
 from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
-from episodes.transfer.exporting import exported_rollouts
-from episodes.transfer.training import TrainingFile
+from episodes.models import Episode
+from episodes.transfer.export_format import ExportFile
+from episodes.transfer.exporting import joined
+from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import CHOICES, HELP, TrainingOptions
 
 
@@ -40,19 +42,19 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
             query = filter_in(options, RolloutFilter.parameters())
-            training = TrainingFile(TrainingOptions.parse(options))
+            file = ExportFile(Episode.objects.none(), TrainingOptions.parse(options))
             rollouts = RolloutFilter.parse(query, UNRESTRICTED).rollouts()
             if not rollouts.exists():
                 raise CommandError("No rollouts match the filter, so there is nothing to export.")
             security_log.note("exported", f"rollouts as messages: {urlencode(query) or 'all'}")
-            write_whole(exported_rollouts(rollouts, training), output)
+            write_whole(joined(rollout_lines(rollouts, file)), output)
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
-        if training.left_out:
+        if file.left_out:
             self.stderr.write(
-                f"Rollouts that are left out: {training.left_out:,}. They have no message of the "
+                f"Rollouts that are left out: {file.left_out:,}. They have no message of the "
                 "model, a result "
                 "without its call, or a call whose arguments aren't a JSON object (--arguments "
                 "string includes those)."

@@ -17,8 +17,8 @@ from django.db import DatabaseError
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from episodes.transfer import importing
-from episodes.transfer.atif.foreign import ENVIRONMENT
-from episodes.transfer.atif.imported import TrialFacts
+from episodes.transfer.formats.atif.foreign import ENVIRONMENT
+from episodes.transfer.formats.atif.imported import TrialFacts
 from orsweb.management.progress_bar import progress_bar
 from orsweb.server import database_lock, pending_migrations
 

@@ -25,7 +25,7 @@ from environments.keys.stored_keys import make_key
 from environments.models import Environment
 from episodes.api.urls import urlpatterns
 from episodes.rollups.follower import catch_up
-from episodes.transfer.exporting import FORMATS
+from episodes.transfer.export_format import export_formats
 from tests.environments.agents.ors.conftest import db
 from tests.environments.agents.ors.serving import in_database, serving
 from tests.episodes.api.private_rows import CANARY, PUBLIC, Ids, make_private_rows
@@ -78,7 +78,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
         "sort=return",
     ),
     "episodes/export": tuple(
-        f"format={one}{more}" for one in FORMATS for more in ("", "&environment={}")
+        f"format={one}{more}" for one in export_formats() for more in ("", "&environment={}")
     ),
     "environments": ("",),
     "tasks": ("", "environment={}", "environment={}&split={}-split"),

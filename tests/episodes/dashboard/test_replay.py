@@ -14,7 +14,6 @@ from pytest_django import DjangoAssertNumQueries
 from environments.runtime.call_outcome import NO_NUMBER
 from episodes.dashboard.replay import WINDOW_STEPS
 from episodes.models import Episode, EpisodeComponent, Play, RewardComponent, Step
-from episodes.transfer.exporting import Format
 from tests.episodes.transfer.record import text_of
 from tests.rows import each
 from tests.stored import (
@@ -88,8 +87,7 @@ def test_a_reward_that_is_no_number_has_a_mark_on_every_page_and_in_every_export
     assert f"finished, {NO_NUMBER}</span>" in client.get("/episodes/").content.decode()
     columns = json.loads(seen(client, episode, "rail.json"))
     assert columns["reason"] == {"0": NO_NUMBER}
-    formats: tuple[Format, ...] = ("jsonl", "csv", "atif")
-    for format in formats:
+    for format in ("jsonl", "csv", "atif"):
         assert f"Step 0: {NO_NUMBER}." in text_of(format)
 
 

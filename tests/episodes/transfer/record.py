@@ -4,6 +4,7 @@ of ids."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ from episodes.models import (
     Run,
     Step,
 )
-from episodes.transfer.exporting import Format, exported
+from episodes.transfer.export_format import ExportFile, export_formats
+from episodes.transfer.exporting import joined
 from episodes.transfer.importing import EpisodeImportReport, Import
-from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import TrainingOptions
 from tests.stored import (
     NOW,
@@ -46,19 +47,23 @@ def lines_of(**options: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text_of(**options).splitlines()]
 
 
-def text_of(format: Format = "jsonl", **options: Any) -> str:
-    return b"".join(
-        exported(options.pop("episodes", Episode.objects.all()), format, **options)
-    ).decode()
+def exported(format: str, file: ExportFile | None = None) -> Iterator[bytes]:
+    """Yield the pieces of a file, by default of all episodes."""
+    return joined(export_formats()[format].pieces(file or ExportFile(Episode.objects.all())))
+
+
+def text_of(format: str = "jsonl", **options: Any) -> str:
+    episodes = options.pop("episodes", Episode.objects.all())
+    return b"".join(exported(format, ExportFile(episodes, **options))).decode()
 
 
 def training_rows(
-    format: Format, options: dict[str, str] | None = None, **further: Any
+    format: str, options: dict[str, str] | None = None, **further: Any
 ) -> list[dict[str, Any]]:
     """Return the lines of messages or pairs, parsed. `options`: as in an address; `further`: fields
     of the options."""
-    training = TrainingFile(TrainingOptions.parse(options or {}, **further))
-    return [json.loads(line) for line in text_of(format, training=training).splitlines()]
+    text = text_of(format, options=TrainingOptions.parse(options or {}, **further))
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def import_text(tmp_path: Path, *texts: str) -> EpisodeImportReport:

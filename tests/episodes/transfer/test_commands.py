@@ -123,7 +123,7 @@ def test_messages_are_written_as_the_options_say(tmp_path: Path) -> None:
     path, told = tmp_path / "a.messages.jsonl", StringIO()
     call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
     assert told.getvalue().startswith(
-        "1 conversation written.\n1 episode is left out, because it has a tool call whose input "
+        "1 conversation written.\n1 conversation is left out, because it has a tool call whose input "
         "isn't a JSON object"
     )
     assert '"arguments": {"answer": 42}' in path.read_text()

@@ -14,17 +14,18 @@ from django.core.management import CommandError, call_command
 from episodes.models import Episode, Rollout
 from episodes.rollups.follower import catch_up
 from episodes.transfer.conversations import LostCall, ReportedMessage, reported_turns
-from episodes.transfer.exporting import exported, exported_rollouts
-from episodes.transfer.training import TrainingFile
+from episodes.transfer.export_format import ExportFile
+from episodes.transfer.formats.messages import rollout_lines
 from episodes.transfer.training_options import TrainingOptions
 from tests.episodes.reported import MESSAGES, played, reported
+from tests.episodes.transfer.record import exported
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def rows(format: Any = "messages", **options: str) -> list[dict[str, Any]]:
-    file = TrainingFile(TrainingOptions.parse(options))
-    content = b"".join(exported(Episode.objects.all(), format, training=file))
+    file = ExportFile(Episode.objects.all(), TrainingOptions.parse(options))
+    content = b"".join(exported(format, file))
     return [json.loads(line) for line in content.splitlines()]
 
 
@@ -112,7 +113,7 @@ def test_usage_has_columns_of_its_own() -> None:
     (row,) = rows(usage="yes")
     assert (row["input_tokens"], row["output_tokens"], row["cost"]) == (7, 2, 0.5)
     assert "cost" not in rows()[0]
-    head, line = b"".join(exported(Episode.objects.all(), "csv")).decode().splitlines()
+    head, line = b"".join(exported("csv")).decode().splitlines()
     values = dict(zip(head.split(","), line.split(","), strict=True))
     assert (values["rollout"], values["input_tokens"], values["cost"]) == ("r-1", "7", "0.5")
 
@@ -140,8 +141,8 @@ def test_rollouts_without_an_episode_are_exported() -> None:
     reported("alone", environment_name="chess", model="m")
     reported("empty", messages=[("user_message", "hello", {})])
     catch_up()
-    file = TrainingFile()
-    lines = b"".join(exported_rollouts(Rollout.objects.all(), file)).splitlines()
+    file = ExportFile(Episode.objects.none())
+    lines = b"".join(rollout_lines(Rollout.objects.all(), file)).splitlines()
     (row,) = map(json.loads, lines)
     assert row["messages"] == CONVERSATION
     assert (row["rollout"], row["episode"], row["reward"], row["model"]) == (

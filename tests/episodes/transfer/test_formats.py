@@ -15,9 +15,8 @@ from episodes.attempts.components import MAX_COMPONENTS
 from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
-from episodes.transfer.episode_export import EpisodeExport
-from episodes.transfer.exporting import exported
-from tests.episodes.transfer.record import make_rich_episodes, text_of
+from episodes.transfer.exporting import EpisodeExport
+from tests.episodes.transfer.record import exported, make_rich_episodes, text_of
 from tests.filters import episode_filter
 from tests.stored import make_environment, make_episode, make_step, make_task
 
@@ -67,7 +66,7 @@ def test_parquet_has_the_components_of_each_step() -> None:
     episode = make_episode(id=1)
     make_step(episode)
     make_step(episode, output='{"blocks": [], "metadata": {"rewards": {"format": 0.5}}}')
-    file = io.BytesIO(b"".join(exported(Episode.objects.all(), "parquet")))  # type: ignore[arg-type]
+    file = io.BytesIO(b"".join(exported("parquet")))  # type: ignore[arg-type]
     assert pq.read_table(file)["reward_components"].to_pylist() == [None, [("format", 0.5)]]
 
 
@@ -97,7 +96,7 @@ def test_csv_has_a_row_an_episode_and_no_formulas() -> None:
 
 def test_parquet_has_a_row_a_step_with_the_facts_of_its_episode() -> None:
     make_rich_episodes()
-    data = b"".join(exported(Episode.objects.all(), "parquet"))
+    data = b"".join(exported("parquet"))
     rows = pq.read_table(io.BytesIO(data)).to_pylist()
     assert [(row["episode"], row["index"], row["status"], row["tool"]) for row in rows] == [
         (7, 0, "ok", "submit"),

@@ -10,7 +10,6 @@ import pytest
 from environments.errors import NotPlaying
 from episodes.models import Episode
 from episodes.transfer.prompt_sources import MAX_FAILURES, HostedPrompts, PromptSources
-from episodes.transfer.training import TrainingFile
 from tests.episodes.transfer.record import PROMPT, TOOLS, text_of
 from tests.stored import make_blob, make_environment, make_episode, make_step, make_task
 
@@ -19,9 +18,8 @@ QUESTION = {"role": "user", "content": "2 + 2?"}
 
 
 def row_of(episode: Episode, sources: PromptSources | None = None) -> dict[str, Any]:
-    file = TrainingFile(sources=sources or PromptSources())
-    text = text_of("messages", episodes=Episode.objects.filter(pk=episode.pk), training=file)
-    return dict(json.loads(text))
+    episodes, sources = Episode.objects.filter(pk=episode.pk), sources or PromptSources()
+    return dict(json.loads(text_of("messages", episodes=episodes, sources=sources)))
 
 
 def make_silent_episode(**values: Any) -> Episode:

@@ -13,9 +13,8 @@ from django.db import connection
 from environments.database.bulk_writer import BulkWriter
 from episodes.models import Episode, Step
 from episodes.recording.batch import STEP_COLUMNS
-from episodes.transfer.exporting import Format, exported
 from tests.episodes.recorded import record
-from tests.episodes.transfer.record import HOSTILE, lines_of
+from tests.episodes.transfer.record import HOSTILE, exported, lines_of
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 from tests.stored import make_blob, make_episode, make_step
 
@@ -56,14 +55,14 @@ def peak_of(pieces: Iterator[bytes]) -> tuple[int, int]:
 def test_memory_does_not_grow_with_the_steps() -> None:
     add_steps(make_episode(steps_count=LONG), LONG, "x" * 400)
     add_steps(make_episode(steps_count=1000), 1000)
-    peak, total = peak_of(exported(Episode.objects.all(), "jsonl"))
+    peak, total = peak_of(exported("jsonl"))
     assert total > 5 * MIB
     assert peak < 3 * MIB  # 2.1 whatever the number of steps
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("format", "least"), [("jsonl", 15), ("atif", 15), ("harbor", -1)])
-def test_a_large_episode_is_held_a_step_at_a_time(format: Format, least: int) -> None:
+def test_a_large_episode_is_held_a_step_at_a_time(format: str, least: int) -> None:
     episode = make_episode(steps_count=16)
     for n in range(16):
         make_step(
@@ -71,7 +70,7 @@ def test_a_large_episode_is_held_a_step_at_a_time(format: Format, least: int) ->
             output="",
             output_blob=make_blob(f'{{"blocks": [], "metadata": {{"n": "{n}{"x" * 2**20}"}}}}'),
         )
-    peak, total = peak_of(exported(Episode.objects.all(), format))
+    peak, total = peak_of(exported(format))
     assert total > least * MIB
     assert peak < 10 * MIB
 
@@ -91,7 +90,7 @@ def test_steps_come_whole_and_in_order_whatever_their_number() -> None:
 def test_the_recorder_writes_while_a_client_reads_a_file_slowly() -> None:
     for _ in range(40):
         make_step(make_episode(), HOSTILE)
-    pieces = exported(Episode.objects.all(), "jsonl")
+    pieces = exported("jsonl")
     first = next(pieces)
     rejected = record((episode_started(1000), step_taken(1000), episode_ended(1000)))
     lines = [json.loads(line) for line in (first + b"".join(pieces)).splitlines()]

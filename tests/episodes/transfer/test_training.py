@@ -10,9 +10,9 @@ import pytest
 from environments.filtering.parameters import BadFilter
 from environments.scoring.definition import DefinitionAsked
 from episodes.models import Episode
-from episodes.transfer.training import TrainingFile
+from episodes.transfer.export_format import ExportFile
 from episodes.transfer.training_options import TrainingOptions
-from tests.episodes.transfer.record import PROMPT, TOOLS, text_of, training_rows
+from tests.episodes.transfer.record import PROMPT, TOOLS, exported, training_rows
 from tests.images import BAD_IMAGES
 from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step, make_task
@@ -105,10 +105,9 @@ def test_a_conversation_ends_with_the_assistants_last_turn() -> None:
 )  # fmt: skip
 def test_a_call_that_is_no_object_is_left_out_with_its_episode(input: str) -> None:
     make_step(make_episode(id=1)), make_step(make_episode(id=2), input=input)
-    file = TrainingFile()
-    assert [
-        json.loads(line)["episode"] for line in text_of("messages", training=file).splitlines()
-    ] == [1]
+    file = ExportFile(Episode.objects.all())
+    [line] = b"".join(exported("messages", file)).splitlines()
+    assert json.loads(line)["episode"] == 1
     assert file.left_out == 1
     [_, line] = messages_of(arguments="string")
     assert line["messages"][0]["tool_calls"][0]["function"]["arguments"] == input
@@ -327,8 +326,8 @@ def test_a_pair_with_a_call_that_is_no_object_is_left_out_and_the_next_one_is_wh
         attempt(task, 1.0), attempt(task, 0.0)
     first = Episode.objects.order_by("pk")[0]
     first.steps.update(input="oops")
-    file = TrainingFile()
-    [pair] = [json.loads(line) for line in text_of("pairs", training=file).splitlines()]
+    file = ExportFile(Episode.objects.all())
+    [pair] = map(json.loads, b"".join(exported("pairs", file)).splitlines())
     assert (pair["chosen_reward"], pair["rejected_reward"], file.left_out) == (1.0, 0.0, 1)
 
 

@@ -32,10 +32,10 @@ from environments.database.storable import digest_of
 from environments.files.output import TakenFile
 from environments.scoring.definition import DefinitionAsked
 from episodes.attempts.rule import FAILURES
-from episodes.transfer.atif.lines import Trajectories
-from episodes.transfer.atif.steps import data_of
-from episodes.transfer.export_source import EpisodeFacts, Recorded
-from episodes.transfer.training import TrainingFile
+from episodes.transfer.export_format import ExportFile
+from episodes.transfer.export_source import EpisodeFacts
+from episodes.transfer.formats.atif.steps import data_of
+from episodes.transfer.formats.atif.trajectory_lines import Trajectories
 
 JOB = "orsweb"
 """Name of the job's directory."""
@@ -46,47 +46,33 @@ MAX_MEMORY_BYTES = 4 * 1024 * 1024
 """Size of the images of a trajectory from which they are collected in a temporary file."""
 
 
-class JobArchive:
-    """Writes one file; see `exporting.EpisodeFileWriter`."""
-
-    needs_steps = True
-
-    def __init__(self, file: TrainingFile, *, has_additions: bool = True) -> None:
-        self._trajectories = Trajectories(file, has_additions=has_additions)
-        self._definition = file.options.definition
-        self._sink = TakenFile()
-        self._zip = zipfile.ZipFile(self._sink, "w", zipfile.ZIP_DEFLATED)
-        self._totals = _Totals()
-
-    def start(self) -> bytes:
-        config = {"job_name": JOB, "agents": [{"name": HARBOR_AGENT}]}
-        self._zip.writestr(_entry(f"{JOB}/config.json"), json.dumps(config))
-        return self._sink.taken()
-
-    def write(self, episode: Recorded) -> Iterator[bytes]:
+def job_archive(file: ExportFile) -> Iterator[bytes]:
+    trajectories = Trajectories(file)
+    totals = _Totals()
+    sink = TakenFile()
+    archive = zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED)
+    config = {"job_name": JOB, "agents": [{"name": HARBOR_AGENT}]}
+    archive.writestr(_entry(f"{JOB}/config.json"), json.dumps(config))
+    for episode in file.recorded():
         facts = episode.facts
         trial = f"{slugify(facts.environment)[:60] or 'episode'}__{facts.id}"
-        result = _result(facts, trial, self._definition)
-        self._totals.take(facts, result)
-        path = f"{JOB}/{trial}"
-        self._zip.writestr(
-            _entry(f"{path}/config.json", facts.created), json.dumps(result["config"])
-        )
-        self._zip.writestr(_entry(f"{path}/result.json", facts.created), json.dumps(result))
+        result = _result(facts, trial, file.options.definition)
+        totals.add(facts, result)
+        path, moment = f"{JOB}/{trial}", facts.created
+        archive.writestr(_entry(f"{path}/config.json", moment), json.dumps(result["config"]))
+        archive.writestr(_entry(f"{path}/result.json", moment), json.dumps(result))
         with _Images() as images:
-            entry = _entry(f"{path}/{TRAJECTORY}", facts.created)
-            with self._zip.open(entry, "w", force_zip64=True) as file:
-                for piece in self._trajectories.pieces(episode, images.place):
-                    file.write(piece.encode())
-                    yield self._sink.taken()
+            entry = _entry(f"{path}/{TRAJECTORY}", moment)
+            with archive.open(entry, "w", force_zip64=True) as trajectory:
+                for piece in trajectories.pieces(episode, images.place):
+                    trajectory.write(piece.encode())
+                    yield sink.taken()
             for name, data in images.files():
-                self._zip.writestr(_entry(f"{path}/agent/{name}", facts.created), data)
-                yield self._sink.taken()
-
-    def end(self) -> bytes:
-        self._zip.writestr(_entry(f"{JOB}/result.json"), json.dumps(self._totals.result()))
-        self._zip.close()
-        return self._sink.taken()
+                archive.writestr(_entry(f"{path}/agent/{name}", moment), data)
+                yield sink.taken()
+    archive.writestr(_entry(f"{JOB}/result.json"), json.dumps(totals.result()))
+    archive.close()
+    yield sink.taken()
 
 
 class _Images:
@@ -126,10 +112,9 @@ class _Images:
 
 
 def _entry(name: str, moment: datetime | None = None) -> zipfile.ZipInfo:
-    year = moment.year if moment else 0
-    entry = zipfile.ZipInfo(
-        name, moment.timetuple()[:6] if moment and 1980 <= year < 2108 else (1980, 1, 1, 0, 0, 0)
-    )
+    entry = zipfile.ZipInfo(name)  # of 1980, the first year that a zip can say
+    if moment and 1980 <= moment.year < 2108:
+        entry.date_time = moment.timetuple()[:6]
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
 
@@ -137,15 +122,18 @@ def _entry(name: str, moment: datetime | None = None) -> zipfile.ZipInfo:
 def _result(facts: EpisodeFacts, trial: str, definition: DefinitionAsked) -> dict[str, Any]:
     """Return `result.json` of a trial."""
     task = f"{facts.environment}/{facts.content_hash[:12]}"
-    agent, _, version = facts.user_agent.partition("/")
+    agent, version = facts.agent
     model = facts.model or facts.run_model
-    reward = None if facts.cause in FAILURES else facts.return_by(definition)
-    fault = {
-        "exception_type": facts.cause,
-        "exception_message": facts.detail,
-        "exception_traceback": "",
-    }
-    ended = facts.ended or facts.created
+    reward = exception = None
+    if facts.cause in FAILURES:
+        exception = {
+            "exception_type": facts.cause,
+            "exception_message": facts.detail,
+            "exception_traceback": "",
+            "occurred_at": (facts.ended or facts.created).isoformat(),
+        }
+    else:
+        reward = facts.return_by(definition)
     return {
         "id": str(uuid5(NAMESPACE_URL, f"{facts.session_id} {facts.created.isoformat()}")),
         "task_name": task,
@@ -160,14 +148,12 @@ def _result(facts: EpisodeFacts, trial: str, definition: DefinitionAsked) -> dic
             "agent": {"name": HARBOR_AGENT, "model_name": model},
         },
         "agent_info": {
-            "name": agent.strip() or facts.player,
-            "version": version.partition(" ")[0] or "unknown",
+            "name": agent,
+            "version": version,
             "model_info": {"name": model} if model else None,
         },
         "verifier_result": None if reward is None else {"rewards": {"reward": reward + 0.0}},
-        "exception_info": {**fault, "occurred_at": ended.isoformat()}
-        if facts.cause in FAILURES
-        else None,
+        "exception_info": exception,
         **_span(facts.created, facts.ended),
         "environment_setup": _span(facts.created, facts.ready),
         "agent_execution": _span(facts.ready, facts.ended),
@@ -185,46 +171,42 @@ class _Totals:
     def __init__(self) -> None:
         self._first: datetime | None = None
         self._last: datetime | None = None
-        self._evals: dict[str, dict[str, Any]] = {}
+        self._trials = self._errors = 0
+        self._evals: dict[str, dict[str, int]] = {}
+        self._rewards: dict[str, list[float]] = {}
 
-    def take(self, facts: EpisodeFacts, result: dict[str, Any]) -> None:
+    def add(self, facts: EpisodeFacts, result: dict[str, Any]) -> None:
         self._first = min(self._first or facts.created, facts.created)
         self._last = max(self._last or facts.created, facts.ended or facts.created)
         info = result["agent_info"]
-        names = [
-            info["name"],
-            *([info["model_info"]["name"]] if info["model_info"] else []),
-            facts.environment,
-        ]
-        found = self._evals.setdefault(
-            "__".join(names), {"n_trials": 0, "n_errors": 0, "sum": 0.0, "rewarded": 0}
-        )
-        found["n_trials"] += 1
-        found["n_errors"] += result["exception_info"] is not None
+        model = [info["model_info"]["name"]] if info["model_info"] else []
+        name = "__".join([info["name"], *model, facts.environment])
+        counts = self._evals.setdefault(name, {"n_trials": 0, "n_errors": 0})
+        rewards = self._rewards.setdefault(name, [0, 0.0])
+        is_error = result["exception_info"] is not None
+        self._trials += 1
+        self._errors += is_error
+        counts["n_trials"] += 1
+        counts["n_errors"] += is_error
         if result["verifier_result"]:
-            found["sum"] += result["verifier_result"]["rewards"]["reward"]
-            found["rewarded"] += 1
+            rewards[0] += 1
+            rewards[1] += result["verifier_result"]["rewards"]["reward"]
 
     def result(self) -> dict[str, Any]:
         first, last = self._first or datetime.now(UTC), self._last or datetime.now(UTC)
-        trials = sum(found["n_trials"] for found in self._evals.values())
-        errors = sum(found["n_errors"] for found in self._evals.values())
+        name = f"{first.isoformat()} {last.isoformat()} {self._trials}"
+        evals = dict[str, Any]()
+        for key, counts in self._evals.items():
+            count, total = self._rewards[key]
+            evals[key] = counts | {"metrics": [{"mean": total / count}] if count else []}
         return {
-            "id": str(uuid5(NAMESPACE_URL, f"{first.isoformat()} {last.isoformat()} {trials}")),
+            "id": str(uuid5(NAMESPACE_URL, name)),
             "started_at": first.isoformat(),
             "finished_at": last.isoformat(),
-            "n_total_trials": trials,
+            "n_total_trials": self._trials,
             "stats": {
-                "n_completed_trials": trials,
-                "n_errored_trials": errors,
-                "evals": {
-                    name: {
-                        **{key: found[key] for key in ("n_trials", "n_errors")},
-                        "metrics": [{"mean": found["sum"] / found["rewarded"]}]
-                        if found["rewarded"]
-                        else [],
-                    }
-                    for name, found in self._evals.items()
-                },
+                "n_completed_trials": self._trials,
+                "n_errored_trials": self._errors,
+                "evals": evals,
             },
         }

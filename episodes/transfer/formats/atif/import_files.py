@@ -27,7 +27,7 @@ from episodes.attempts.components import (
     MAX_NAME_CHARACTERS,
     components_of,
 )
-from episodes.transfer.atif.imported import Folder, TrialFacts, reward_names
+from episodes.transfer.formats.atif.imported import Folder, TrialFacts, reward_names
 
 MAX_ITEM_BYTES = 512 * 1024 * 1024
 """Limit of a line or trajectory, which is one episode and is held in memory."""

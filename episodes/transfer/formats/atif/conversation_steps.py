@@ -12,17 +12,20 @@ it differs from what `derived_text` makes of the step.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from environments.database.storable import storable
 from environments.wire import value_json
-from episodes.models import RolloutMessage
-from episodes.transfer.atif.metrics import metrics_of
-from episodes.transfer.atif.schema import AtifStepFields, own_fields
-from episodes.transfer.atif.steps import (
+from episodes.models import Rollout, RolloutMessage
+from episodes.transfer.chat_messages import IMAGE
+from episodes.transfer.export_source import ExportedStep
+from episodes.transfer.formats.atif.schema import AtifMetrics, AtifStepFields, own_fields
+from episodes.transfer.formats.atif.steps import (
     EXTRA,
     CallDraft,
     Content,
@@ -30,14 +33,22 @@ from episodes.transfer.atif.steps import (
     arguments_text,
     recorded_call,
 )
-from episodes.transfer.chat_messages import IMAGE
-from episodes.transfer.export_source import ExportedStep
 from episodes.uploads.matching import call_key
+from episodes.uploads.usage import Usage, usage_in
 
 SOURCES = {"system_message": "system", "user_message": "user"}
 AGENT_KINDS = frozenset(("reasoning", "assistant_message", "tool_call", "tool_result"))
 """Types of messages that can belong to one turn of the model; messages of other types are steps of
 the system."""
+USAGE = "usage"
+"""Key in a message's metadata under which an import stores the metrics of a step."""
+_METRICS = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "cached_tokens": "cached_tokens",
+    "cost_usd": "cost",
+}
+"""Field of ATIF -> field of Usage."""
 STEP_FIELDS = ("model_name", "reasoning_effort", "is_copied_context", "llm_call_count")
 _MESSAGE_FACTS = (
     "event_id",
@@ -289,3 +300,27 @@ def _time(milliseconds: int | None) -> str | None:
         )
     except (OverflowError, OSError, ValueError):
         return None
+
+
+def metrics_of(extra: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the metrics of a message with these further fields; None if there are none."""
+    metadata = extra.get("metadata")
+    values = metadata if isinstance(metadata, dict) else extra
+    try:
+        found = AtifMetrics.model_validate(values.get(USAGE)).model_dump(exclude_none=True)
+    except ValidationError:
+        usage = usage_in(values)
+        found = _metrics(usage)
+        if usage.reasoning_tokens is not None:
+            found["extra"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return found or None
+
+
+def totals_of(rollout: Rollout) -> dict[str, Any]:
+    """Return the totals of a trajectory, as the follower has summed up the rollout."""
+    return {f"total_{name}": value for name, value in _metrics(rollout).items()}
+
+
+def _metrics(usage: Usage | Rollout) -> dict[str, Any]:
+    values = {name: getattr(usage, field) for name, field in _METRICS.items()}
+    return {name: value for name, value in values.items() if value is not None}

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from environments.errors import shorten
 from environments.files.rows import BadRow
-from episodes.transfer.atif.schema import MAX_SHOWN_CHARACTERS
-from episodes.transfer.atif.steps import Content, data_of
 from episodes.transfer.episode_line import EpisodeLine
+from episodes.transfer.formats.atif.schema import MAX_SHOWN_CHARACTERS
+from episodes.transfer.formats.atif.steps import Content, data_of
 from episodes.transfer.rollout_line import MessagePart, RolloutPart
 
 MAX_PATH_CHARACTERS = 300

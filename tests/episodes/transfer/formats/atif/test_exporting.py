@@ -12,10 +12,9 @@ import pytest
 from environments.scoring.convention import Convention
 from episodes.models import EnvironmentRevision, Episode, RolloutMessage
 from episodes.rollups.follower import catch_up
-from episodes.transfer.exporting import exported
 from tests.episodes.reported import MESSAGES, played, reported
-from tests.episodes.transfer.atif.schema import VALIDATOR, problems_of
-from tests.episodes.transfer.record import PROMPT, TOOLS, make_rich_episodes, text_of
+from tests.episodes.transfer.formats.atif.schema import VALIDATOR, problems_of
+from tests.episodes.transfer.record import PROMPT, TOOLS, exported, make_rich_episodes, text_of
 from tests.stored import make_blob, make_environment, make_episode, make_run, make_step, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,7 +35,7 @@ def trajectories() -> list[dict[str, Any]]:
 
 
 def archive() -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(b"".join(exported(Episode.objects.all(), "harbor"))))
+    return zipfile.ZipFile(io.BytesIO(b"".join(exported("harbor"))))
 
 
 def test_every_episode_is_a_valid_trajectory() -> None:
@@ -212,5 +211,4 @@ def test_a_failure_of_the_machinery_is_an_exception_of_its_trial() -> None:
 
 def test_notes_of_people_are_left_out_for_keys() -> None:
     make_rich_episodes()
-    content = b"".join(exported(Episode.objects.all(), "atif", has_additions=False)).decode()
-    assert '"notes"' not in content
+    assert '"notes"' not in text_of("atif", has_additions=False)

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from environments.wire import value_json
-from episodes.models import Episode
-from episodes.transfer.exporting import exported
 from tests.episodes.reported import played, reported
-from tests.episodes.transfer.atif.schema import VALIDATOR, problems_of
-from tests.episodes.transfer.atif.test_round_trip import conversations, file_of, taken_back
-from tests.episodes.transfer.record import everything
+from tests.episodes.transfer.formats.atif.schema import VALIDATOR, problems_of
+from tests.episodes.transfer.formats.atif.test_round_trip import conversations, file_of, taken_back
+from tests.episodes.transfer.record import everything, exported
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -99,4 +97,4 @@ def test_a_random_conversation(tmp_path: Path, seed: int) -> None:
     taken_back(path)
     assert conversations() == before
     assert everything()["steps"] == steps
-    assert b"".join(exported(Episode.objects.all(), "atif")) == content
+    assert b"".join(exported("atif")) == content

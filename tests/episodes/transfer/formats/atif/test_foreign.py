@@ -12,10 +12,9 @@ from django.test import Client
 
 from episodes.attempts.components import components_in
 from episodes.models import Episode, Rollout, RolloutMessage, Step
-from episodes.transfer.atif.imported import TrialFacts
-from episodes.transfer.exporting import exported
+from episodes.transfer.formats.atif.imported import TrialFacts
 from episodes.transfer.importing import EpisodeImportReport, Import
-from tests.episodes.transfer.atif.sample import (
+from tests.episodes.transfer.formats.atif.sample import (
     RESULT,
     STEPS,
     TRAJECTORY,
@@ -24,7 +23,7 @@ from tests.episodes.transfer.atif.sample import (
     trajectory,
     write_trial,
 )
-from tests.episodes.transfer.record import everything
+from tests.episodes.transfer.record import everything, exported
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,9 +39,7 @@ def imported(
 
 
 def exported_lines() -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for line in b"".join(exported(Episode.objects.all(), "atif")).splitlines()
-    ]
+    return [json.loads(line) for line in b"".join(exported("atif")).splitlines()]
 
 
 def test_each_tool_call_becomes_a_step(tmp_path: Path) -> None:

@@ -18,20 +18,20 @@ from environments.wire import (
     distinct_members,
     json_problem,
 )
-from episodes.transfer.atif.conversation_steps import StepTexts, derived_text
-from episodes.transfer.atif.foreign import foreign_episode
-from episodes.transfer.atif.imported import (
+from episodes.transfer.embedded_json import ENVELOPE_LEVELS, TEXT, sliced
+from episodes.transfer.episode_line import EXACT, EpisodeLine, checked_line, invalid_reason
+from episodes.transfer.formats.atif.conversation_steps import StepTexts, derived_text
+from episodes.transfer.formats.atif.foreign import foreign_episode
+from episodes.transfer.formats.atif.imported import (
     Folder,
     ImportedEpisode,
     ImportedRollout,
     TrialFacts,
     loaded,
 )
-from episodes.transfer.atif.lines import ROLLOUT
-from episodes.transfer.atif.schema import checked_trajectory
-from episodes.transfer.atif.steps import EXTRA, Content, output_text
-from episodes.transfer.embedded_json import ENVELOPE_LEVELS, TEXT, sliced
-from episodes.transfer.episode_line import EXACT, EpisodeLine, checked_line, invalid_reason
+from episodes.transfer.formats.atif.schema import checked_trajectory
+from episodes.transfer.formats.atif.steps import EXTRA, Content, output_text
+from episodes.transfer.formats.atif.trajectory_lines import ROLLOUT
 from episodes.transfer.rollout_line import MessagePart, RolloutPart
 
 _RESULT_EXACT = {"input": None, "output": None, "metadata": None}

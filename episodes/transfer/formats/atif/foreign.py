@@ -23,8 +23,15 @@ from environments.files.rows import BadRow
 from environments.wire import value_json
 from episodes.attempts.components import COMPONENT_MEMBERS
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
-from episodes.transfer.atif.conversation_steps import SOURCES, STEP_FIELDS, plain_text
-from episodes.transfer.atif.imported import (
+from episodes.transfer.embedded_json import SCHEMA
+from episodes.transfer.episode_line import EpisodeLine, checked_line
+from episodes.transfer.formats.atif.conversation_steps import (
+    SOURCES,
+    STEP_FIELDS,
+    USAGE,
+    plain_text,
+)
+from episodes.transfer.formats.atif.imported import (
     Folder,
     ImportedEpisode,
     ImportedRollout,
@@ -32,11 +39,8 @@ from episodes.transfer.atif.imported import (
     loaded,
     reward_names,
 )
-from episodes.transfer.atif.metrics import USAGE
-from episodes.transfer.atif.schema import METADATA, AtifStep, AtifToolCall, AtifTrajectory
-from episodes.transfer.atif.steps import Content, output_text
-from episodes.transfer.episode_line import EpisodeLine, checked_line
-from episodes.transfer.episode_lines import SCHEMA
+from episodes.transfer.formats.atif.schema import METADATA, AtifStep, AtifToolCall, AtifTrajectory
+from episodes.transfer.formats.atif.steps import Content, output_text
 from episodes.transfer.rollout_line import MessagePart, RolloutPart
 from episodes.uploads.events import CALL_ID_LENGTH, ID_LENGTH
 

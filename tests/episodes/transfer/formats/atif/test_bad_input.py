@@ -14,10 +14,15 @@ import pytest
 
 from environments.files.rows import Unreadable
 from episodes.models import Episode, Rollout, RolloutMessage, Step
-from episodes.transfer.exporting import exported
 from episodes.transfer.importing import Import
-from tests.episodes.transfer.atif.sample import RESULT, STEPS, changed_step, trajectory, write_trial
-from tests.episodes.transfer.record import forget_everything
+from tests.episodes.transfer.formats.atif.sample import (
+    RESULT,
+    STEPS,
+    changed_step,
+    trajectory,
+    write_trial,
+)
+from tests.episodes.transfer.record import exported, forget_everything
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -207,14 +212,14 @@ def test_a_message_of_10_mb_comes_through(tmp_path: Path) -> None:
     path.write_text(json.dumps(changed_step(4, message=text)))
     assert Import([path]).run().imported == 1
     assert RolloutMessage.objects.order_by("-index")[0].text == text
-    line = json.loads(b"".join(exported(Episode.objects.all(), "atif")))
+    line = json.loads(b"".join(exported("atif")))
     assert line["steps"][3]["message"] == text
 
 
 @pytest.mark.parametrize("key", ["index", "output"])
 def test_what_was_changed_by_hand_in_an_export_is_named(tmp_path: Path, key: str) -> None:
     make_step(make_episode(steps_count=1))
-    value = json.loads(b"".join(exported(Episode.objects.all(), "atif")))
+    value = json.loads(b"".join(exported("atif")))
     own = value["steps"][0]["observation"]["results"][0]["extra"]["orsweb"]
     own |= {"index": -1} if key == "index" else {"surprise": 1}
     forget_everything()
@@ -230,7 +235,7 @@ def test_a_directory_without_trajectories_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_zip_is_refused(tmp_path: Path) -> None:
     make_step(make_episode())
-    content = bytearray(b"".join(exported(Episode.objects.all(), "harbor")))
+    content = bytearray(b"".join(exported("harbor")))
     at = content.index(b"agent/trajectory.json") + 60
     content[at : at + 20] = b"\xff" * 20
     path = tmp_path / "damaged.zip"
