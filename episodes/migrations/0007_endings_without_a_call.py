@@ -2,8 +2,7 @@
 
 An episode that named a run or a model, or whose client received the prompt, counts as an attempt with a return of 0 from
 now on. Episodes are changed in batches, each in its own transaction, so that large tables are never locked for long.
-Statistics of tasks and rollups are counted again by the next server, or by `manage.py rebuild_statistics`;
-`manage.py report_no_calls` lists which figures, buckets and rows of leaderboards changed.
+Statistics of tasks and rollups are counted again by the next server, or by `manage.py rebuild_statistics`.
 """
 
 from django.db import migrations, models, transaction
@@ -32,8 +31,7 @@ def mark_no_calls(apps, schema_editor):
     if changed:
         print(
             f"\n    {changed:,} episodes of agents ended without a tool call. They were probes and now count as attempts"
-            "\n    with a return of 0. Curves, leaderboards and buckets are counted again; this command lists what"
-            "\n    changed: manage.py report_no_calls",
+            "\n    with a return of 0. Curves, leaderboards and buckets are counted again.",
             end="",
         )
 

@@ -127,7 +127,7 @@ def test_the_documented_setting_has_no_warning_of_a_deployment_check() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("command", ["reexecute --run x", "report_no_calls", "export_episodes"])
+@pytest.mark.parametrize("command", ["reexecute --run x", "export_episodes"])
 def test_a_command_says_which_database_has_no_tables(tmp_path: Path, command: str) -> None:
     done = programs.run(
         *command.split(), env={**os.environ, "ORSWEB_DATA_DIR": str(tmp_path), "DATABASE_URL": ""}
