@@ -85,15 +85,18 @@ def activity(
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     definitions = definitions_in_force() if definitions is None else definitions
-    found: dict[int, dict[Definition, Sequence[float]]] = defaultdict(dict)
+    sums_by_start: dict[int, dict[Definition, Sequence[float]]] = defaultdict(dict)
     for start, pk, *counts in rows_of(rows.values_list("start", "environment_id", *_COUNTS)):
-        sums, definition = found[start], definitions.of(pk)
+        sums, definition = sums_by_start[start], definitions.of(pk)
         sums[definition] = (
             list(map(add, sums[definition], counts)) if definition in sums else counts
         )
-    first = last - (count - 1) * seconds if count else min(found, default=last)
-    last = last if count else max(found, default=last)
-    return [_at(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
+    first = last - (count - 1) * seconds if count else min(sums_by_start, default=last)
+    last = last if count else max(sums_by_start, default=last)
+    return [
+        _at(start, seconds, sums_by_start.get(start, {}))
+        for start in range(first, last + 1, seconds)
+    ]
 
 
 _DEFAULT = Definition()

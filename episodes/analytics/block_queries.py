@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, cast
 
 from django.db import connection
@@ -50,24 +51,24 @@ def read_rows(
         *("end_number", KIND, "steps_count", definitions.value(), _PLACES[axis]),
         *("failed_count", "refused_count", "split_id", "environment_id"),
     )
-    found: list[list[EndingRow]] = [[] for _ in parts]
     if most is not None:
-        first = parts[0].filter(ENDED).order_by("end_number").values_list(*columns)[:most]
-        return [cast(list[EndingRow], rows_of(first))]
+        oldest = parts[0].filter(ENDED).order_by("end_number").values_list(*columns)[:most]
+        return [cast(list[EndingRow], rows_of(oldest))]
     # sorted here, or the database may go through all endings in their order
-    unsorted = [part.filter(ENDED).order_by() for part in parts]
-    if len(parts) == 1:
-        found[0] = cast(list[EndingRow], list(rows_of(unsorted[0].values_list(*columns))))
+    queries = [part.filter(ENDED).order_by() for part in parts]
+    if len(queries) == 1:
+        rows_by_part = [cast(list[EndingRow], list(rows_of(queries[0].values_list(*columns))))]
     else:
-        marked = [
-            part.values_list(*columns, Value(n, BigIntegerField()))
-            for n, part in enumerate(unsorted)
-        ]
-        for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
-            found[place].append(cast(EndingRow, tuple(row)))
-    for rows in found:
-        rows.sort(key=lambda row: row[0])
-    return found
+        rows_by_part = [[] for _ in parts]
+        first, *others = (
+            query.values_list(*columns, Value(place, BigIntegerField()))
+            for place, query in enumerate(queries)
+        )
+        for *row, place in rows_of(first.union(*others, all=True)):
+            rows_by_part[place].append(cast(EndingRow, tuple(row)))
+    for rows in rows_by_part:
+        rows.sort(key=itemgetter(0))
+    return rows_by_part
 
 
 MAX_GROUPED = 50_000
@@ -93,10 +94,9 @@ _RANGE = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND numb
 
 @dataclass(frozen=True, slots=True)
 class StoredBlock:
-    first: int
-    """0-based place of its first ending within the scope; for a span its lowest training step."""
     low: float
-    """Start of the block on the axis."""
+    """Start of the block on the axis; by episode, the 0-based place of its first ending within the
+    scope."""
     high: float
     """End of the block on the axis; by episode, the place after its last episode."""
     parts: Mapping[Place, Summary]
@@ -126,9 +126,6 @@ class ScopeHead(NamedTuple):
 
     blocks: int = 0
     last_end: int = 0
-    held: int = 0
-    """Episodes in these blocks, without those that were removed; 0 until `held_by` has counted
-    them."""
     places: int = 1
     """Number of places in the last of them, each of which has a row."""
 
@@ -148,51 +145,46 @@ class BlockRange(NamedTuple):
 
 def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
     """Return the head of each scope. One query."""
-    asked = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
-    found = [ScopeHead()] * len(scopes)
-    if asked:
-        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in asked]  # nosec B608 # only our own names
-        values = [value for place, scope in asked for value in (place, scope.kind, scope.id)]
+    heads = [ScopeHead()] * len(scopes)
+    stored = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
+    if stored:
+        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in stored]  # nosec B608 # only our own names
+        values = [value for place, scope in stored for value in (place, scope.kind, scope.id)]
         with connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), values)
             for place, number, end, places in cursor.fetchall():
-                found[place] = ScopeHead(number + 1, end, places=places)
-    return found
+                heads[place] = ScopeHead(number + 1, end, places)
+    return heads
 
 
-def held_by(scopes: Sequence[Scope], heads: Sequence[ScopeHead]) -> list[ScopeHead]:
-    """Return the heads with the number of episodes that their blocks hold. One query at most.
+def episodes_in(scopes: Sequence[Scope], heads: Sequence[ScopeHead]) -> list[int]:
+    """Return how many episodes the blocks of each scope have, without those that were removed. One
+    query at most.
 
     It reads the largest blocks: those of the lowest level are as many as the episodes divided by
     BLOCK_ENDINGS.
     """
-    ranges = [
-        (one, part)
-        for one, head in zip(scopes, heads, strict=True)
-        for part in block_ranges(0, head.blocks, 1)
-    ]
-    counts = dict[tuple[str, int], list[tuple[Place, int]]]()
-    if ranges:
-        values = [value for scope, part in ranges for value in (scope.kind, scope.id, *part)]
-        chosen = RawSQL(" OR ".join([_RANGE] * len(ranges)), values, BooleanField())  # nosec B611 # the values are parameters
-        blocks = (
-            CurveBlock.objects.filter(chosen)
-            .order_by()
-            .values("scope", "scope_id", "environment_id", "split_id")
-        )
-        columns = ("scope", "scope_id", "environment_id", "split_id", "held")
-        for kind, key, environment, split, held in blocks.annotate(
-            held=Sum("episodes")
-        ).values_list(*columns):
-            counts.setdefault((kind, key), []).append((Place(environment, split), held))
+    ranges = [block_ranges(0, head.blocks, 1) for head in heads]
+    counts = defaultdict[tuple[str, int], list[tuple[Place, int]]](list)
+    if (condition := _in_ranges(scopes, ranges)) is not None:
+        by = ("scope", "scope_id", "environment_id", "split_id")
+        rows = CurveBlock.objects.filter(condition).order_by().values_list(*by)
+        for kind, key, environment, split, count in rows.annotate(count=Sum("episodes")):
+            counts[kind, key].append((Place(environment, split), count))
     return [
-        head._replace(
-            held=sum(
-                held for place, held in counts.get((scope.kind, scope.id), ()) if scope.holds(place)
-            )
-        )
-        for scope, head in zip(scopes, heads, strict=True)
+        sum(count for place, count in counts[scope.kind, scope.id] if scope.holds(place))
+        for scope in scopes
     ]
+
+
+def _in_ranges(scopes: Sequence[Scope], ranges: Sequence[Sequence[BlockRange]]) -> RawSQL | None:
+    """Return the condition on the blocks in the ranges of each scope; None without a range. The
+    equivalent Q costs more than the query."""
+    pairs = [(scope, part) for scope, parts in zip(scopes, ranges, strict=True) for part in parts]
+    if not pairs:
+        return None
+    values = [value for scope, part in pairs for value in (scope.kind, scope.id, *part)]
+    return RawSQL(" OR ".join([_RANGE] * len(pairs)), values, BooleanField())  # nosec B611 # the values are parameters
 
 
 def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
@@ -204,59 +196,52 @@ def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> lis
     top = 0
     while (beyond - first) // BLOCKS_ABOVE ** (top + 1) >= least_blocks:
         top += 1
-    found: list[BlockRange] = []
+    ranges: list[BlockRange] = []
     while first < beyond:
         level = top
         while first % BLOCKS_ABOVE**level or first + BLOCKS_ABOVE**level > beyond:
             level -= 1
         size = BLOCKS_ABOVE**level
-        if found and found[-1].level == level:
-            found[-1] = found[-1]._replace(beyond=first // size + 1)
+        if ranges and ranges[-1].level == level:
+            ranges[-1] = ranges[-1]._replace(beyond=first // size + 1)
         else:
-            found.append(BlockRange(level, first // size, first // size + 1))
+            ranges.append(BlockRange(level, first // size, first // size + 1))
         first += size
-    return found
+    return ranges
 
 
 def read_blocks(
     scopes: Sequence[Scope],
-    wanted: Sequence[Sequence[BlockRange]],
+    ranges: Sequence[Sequence[BlockRange]],
     definitions: Definitions,
     axis: Axis,
 ) -> list[list[StoredBlock]]:
-    """Return the blocks in the wanted ranges of each scope, in order. One query at most."""
-    asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
-    values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
-    chosen = RawSQL(  # nosec B611 # the values are parameters
-        " OR ".join([_RANGE] * len(asked)), values, BooleanField()
-    )  # the equivalent Q costs more than the query
-    found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {
-        (scope.kind, scope.id): {} for scope in scopes
-    }
-    columns = (
-        "scope",
-        "scope_id",
-        "level",
-        "number",
-        *_ENDS[axis],
-        "split_id",
-        *_columns_for(definitions),
-    )
-    rows = rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else []
-    summaries = _summaries([row[7:] for row in rows], definitions)
-    for (kind, key, level, number, low, high, split, environment, *_), summary in zip(
-        rows, summaries, strict=True
-    ):
-        if summary.episodes:
-            first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
-            found[kind, key].setdefault(first, []).append(
-                _PartRow(low, high, Place(environment, split), summary)
-            )
-    return [_blocks(scope, found[scope.kind, scope.id], axis) for scope in scopes]
+    """Return the blocks in the ranges of each scope, in order. One query at most."""
+    condition = _in_ranges(scopes, ranges)
+    if condition is None:
+        return [[] for _ in scopes]
+    rows = CurveBlock.objects.filter(condition)
+    rows_by_scope = _read_rows(rows, ("level", "number", *_ENDS[axis]), definitions)
+    blocks_by_scope = list[list[StoredBlock]]()
+    for scope in scopes:
+        rows_by_first = {
+            number * BLOCKS_ABOVE**level * BLOCK_ENDINGS: rows
+            for (level, number), rows in rows_by_scope[scope.kind, scope.id].items()
+        }
+        blocks, next_place = list[StoredBlock](), 0
+        for first, block in _blocks(scope, rows_by_first):
+            if axis == "episode":
+                # blocks of a part of a run hold other episodes, too, so those of the part are counted
+                start = next_place if scope.is_part else first
+                next_place = start + block.episodes
+                block = StoredBlock(start, next_place, block.parts)
+            blocks.append(block)
+        blocks_by_scope.append(blocks)
+    return blocks_by_scope
 
 
-class _PartRow(NamedTuple):
-    """The part of a block that is of one place, with its ends by time."""
+class _StoredRow(NamedTuple):
+    """The part of a block or span that is of one place, with its ends on the axis."""
 
     low: float
     high: float
@@ -264,29 +249,33 @@ class _PartRow(NamedTuple):
     summary: Summary
 
 
-def _blocks(scope: Scope, found: Mapping[int, Sequence[_PartRow]], axis: Axis) -> list[StoredBlock]:
-    """Return the blocks of a scope, in order; those of a part of a run follow each other by
-    episode."""
-    blocks, place = list[StoredBlock](), 0
-    for first in sorted(found):
-        rows = [row for row in found[first] if scope.holds(row.place)]
-        parts = {row.place: row.summary for row in rows}
-        if not rows:
-            continue
-        if axis == "episode":
-            start, episodes = (
-                place if scope.is_part else first,
-                sum([row.summary.episodes for row in rows]),
-            )
-            place += episodes
-            blocks.append(StoredBlock(start, start, start + episodes, parts))
-        else:
-            blocks.append(
-                StoredBlock(
-                    first, min([row.low for row in rows]), max([row.high for row in rows]), parts
-                )
-            )
-    return blocks
+def _read_rows(
+    rows: QuerySet[Any], columns: Sequence[Any], definitions: Definitions, *groups: str
+) -> dict[tuple[str, int], dict[tuple[int, int], list[_StoredRow]]]:
+    """Return rows of blocks or spans by kind and id of their scope, then by the first two of the
+    four `columns`; the others are their ends. `groups`: columns of groups that are read, too."""
+    names = ("scope", "scope_id", *columns, "split_id", *_columns_for(definitions), *groups)
+    found = rows_of(rows.values_list(*names))
+    rows_by_scope = defaultdict[tuple[str, int], dict[tuple[int, int], list[_StoredRow]]](dict)
+    for row, summary in zip(
+        found, _summaries([row[7:] for row in found], definitions), strict=True
+    ):
+        kind, key, level, number, low, high, split, environment, *_ = row
+        if summary.episodes:  # all may have been removed
+            content = _StoredRow(low, high, Place(environment, split), summary)
+            rows_by_scope[kind, key].setdefault((level, number), []).append(content)
+    return rows_by_scope
+
+
+def _blocks(
+    scope: Scope, rows_by_number: Mapping[int, Sequence[_StoredRow]]
+) -> Iterator[tuple[int, StoredBlock]]:
+    """Yield the blocks or spans of a scope in order of their numbers."""
+    for number in sorted(rows_by_number):
+        rows = [row for row in rows_by_number[number] if scope.holds(row.place)]
+        if rows:
+            low, high = min([row.low for row in rows]), max([row.high for row in rows])
+            yield number, StoredBlock(low, high, {row.place: row.summary for row in rows})
 
 
 def _columns_for(definitions: Definitions) -> tuple[Any, ...]:
@@ -327,38 +316,37 @@ class StoredSketch(Sequence[tuple[float, int]]):
 def _summaries(rows: Sequence[Sequence[Any]], definitions: Definitions) -> list[Summary]:
     """Return the summary in each row of the columns of `_columns_for`, which those of groups may
     follow."""
-    found = list[Summary]()
+    summaries = list[Summary]()
     for start in range(0, len(rows), ROWS_PARSED):
         some = rows[start : start + ROWS_PARSED]
         # one call is faster than one for each row, and pydantic's parser three times as fast as
         # that of `json`
         texts = [f"[{','.join([text or 'null' for text in row[_FIRST_PARSED:]])}]" for row in some]
-        values = from_json(f"[{','.join(texts)}]")
-        found += [
-            _summary(row, parsed, definitions) for row, parsed in zip(some, values, strict=True)
-        ]
-    return found
+        for row, values in zip(some, from_json(f"[{','.join(texts)}]"), strict=True):
+            summaries.append(_summary(row, values, definitions.of(row[0]).return_))
+    return summaries
 
 
-def _summary(row: Sequence[Any], parsed: Sequence[Any], definitions: Definitions) -> Summary:
-    environment, first_end, last_end, episodes, failed, refused, lengths, returns, *_ = row
-    kinds, scatters, expired, *groups = parsed
-    return_, calls = definitions.of(environment).return_, CallCounts(failed, refused)
+def _summary(row: Sequence[Any], json_values: Sequence[Any], return_: Return) -> Summary:
+    first_end, last_end, episodes, failed, refused, lengths, returns = row[1:_FIRST_PARSED]
+    kinds, scatters, expired_values, *groups = json_values
     own = Distributions(
-        {return_: StoredSketch(returns)}, StoredSketch(lengths), calls, scatters or NOTHING_LOST
+        {return_: StoredSketch(returns)},
+        StoredSketch(lengths),
+        CallCounts(failed, refused),
+        scatters or NOTHING_LOST,
     )
-    late = _expired(expired, return_) if expired else None
+    late = None
+    if expired_values:
+        *sketches, late_lengths, late_failed, late_refused, late_scatters = expired_values
+        late = Distributions(
+            {return_: sketches[RETURNS.index(return_)]},
+            late_lengths,
+            CallCounts(late_failed, late_refused),
+            late_scatters or NOTHING_LOST,
+        )
     tally = GroupTally(*(part or {} for part in groups)) if groups else NO_GROUPS
     return Summary(first_end, last_end, episodes, kinds, own, late, tally)
-
-
-def _expired(values: Sequence[Any], return_: Return) -> Distributions:
-    """Return the distributions in the column `expired`."""
-    lengths, failed, refused, scatters = values[len(RETURNS) :]
-    returns = values[RETURNS.index(return_)]
-    return Distributions(
-        {return_: returns}, lengths, CallCounts(failed, refused), scatters or NOTHING_LOST
-    )
 
 
 _OF_SCOPE = "(scope = %s AND scope_id = %s)"
@@ -369,33 +357,21 @@ def read_spans(
 ) -> dict[Scope, list[StoredBlock]]:
     """Return the spans of each scope in order of training steps, with or without their groups. One
     query at most."""
+    if not scopes:
+        return {}
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
-    chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())  # nosec B611 # the values are parameters
-    columns: list[Any] = ["scope", "scope_id", "number", "step_low", "step_high", "split_id"]
-    columns += _columns_for(definitions)
-    columns += ["groups", "deviations"] if needs_groups else []
-    found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {
-        (scope.kind, scope.id): {} for scope in scopes
-    }
-    rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
-    summaries = _summaries([row[6:] for row in rows], definitions)
-    for (kind, key, number, low, high, split, environment, *_), summary in zip(
-        rows, summaries, strict=True
-    ):
-        found[kind, key].setdefault(number, []).append(
-            _PartRow(low, high, Place(environment, split), summary)
-        )
-    return {scope: _spans(scope, found[scope.kind, scope.id]) for scope in scopes}
-
-
-def _spans(scope: Scope, found: Mapping[int, Sequence[_PartRow]]) -> list[StoredBlock]:
-    """Return the spans of a scope in order."""
-    spans = list[StoredBlock]()
-    for number in sorted(found):
-        rows = [row for row in found[number] if scope.holds(row.place)]
-        if rows:
-            low, high = min([int(row.low) for row in rows]), max([int(row.high) for row in rows])
-            spans.append(StoredBlock(low, low, high, {row.place: row.summary for row in rows}))
+    condition = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())  # nosec B611 # the values are parameters
+    rows_by_scope = _read_rows(
+        StepSpan.objects.filter(condition),
+        ("width", "number", "step_low", "step_high"),
+        definitions,
+        *(("groups", "deviations") if needs_groups else ()),
+    )
+    spans = dict[Scope, list[StoredBlock]]()
+    for scope in scopes:
+        rows = rows_by_scope[scope.kind, scope.id]
+        by_number = {number: some for (_, number), some in rows.items()}
+        spans[scope] = [span for _, span in _blocks(scope, by_number)]
     return spans
 
 
@@ -416,13 +392,11 @@ def groups_by_step(
             "run_step", "environment_id", "split_id", "task_id", KIND, definitions.value()
         )[:MAX_GROUPED]
     )
-    rollouts: dict[tuple[int, int, int | None], list[tuple[int, str, float | None]]] = defaultdict(
-        list
-    )
+    rollouts = defaultdict[tuple[int, int, int | None], list[tuple[int, str, float | None]]](list)
     for step, environment, split, task, kind, value in rows:
         if kind not in NO_ROLLOUTS:
             rollouts[step, environment, split].append((task, kind, value))
-    found: dict[int, list[GroupCount]] = defaultdict(list)
+    counts = defaultdict[int, list[GroupCount]](list)
     for (step, environment, _), some in rollouts.items():
-        found[step].append(count_of(some, definitions.of(environment)))
-    return found
+        counts[step].append(count_of(some, definitions.of(environment)))
+    return counts

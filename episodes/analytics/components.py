@@ -62,9 +62,9 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
     episodes, floor = newest_episodes_of(curve)
     values: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in curve.points])
     labels = dict(RewardComponent.objects.values_list("pk", "name"))
-    wanted = {pk for pk, name in labels.items() if names is None or name in names}
+    picked_ids = {pk for pk, name in labels.items() if names is None or name in names}
     place_of = PointPlaces(curve)
-    for end, step, component, value in _rows(episodes, curve, wanted):
+    for end, step, component, value in _rows(episodes, curve, picked_ids):
         if (place := place_of(end, step)) is not None:
             values[labels[component]][place].append(bounded(value))
     notes = (
@@ -108,11 +108,11 @@ def _rows(
     if not components:
         return []
     conventions = ConventionsInForce.of_definitions(curve.definition)
-    found = episodes.filter(conventions.attempts, components__component__in=components)
+    reports = episodes.filter(conventions.attempts, components__component__in=components)
     value, zeros = curve.definition.value("components__value_"), conventions.zeros
     columns: list[Any] = ["end_number", "run_step", "components__component"]
     columns.append(value if zeros is None else Case(When(zeros, then=Value(0.0)), default=value))
-    return rows_of(found.order_by("-pk").values_list(*columns)[:MAX_VALUES])
+    return rows_of(reports.order_by("-pk").values_list(*columns)[:MAX_VALUES])
 
 
 class PointPlaces:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import zip_longest
+from operator import attrgetter
 from typing import NamedTuple
 
 from environments.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 from environments.scoring.convention import by_cause, counts_added
-from environments.scoring.definition import Definition, Definitions
+from environments.scoring.definition import Definitions
 from episodes.analytics.block_queries import Axis, StoredBlock, groups_by_step
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import (
@@ -30,9 +29,9 @@ from episodes.analytics.figures import (
     judged,
 )
 from episodes.analytics.scopes import Scope
-from episodes.analytics.summary_cover import SummaryCover, cover
-from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
+from episodes.analytics.summary_cover import SummaryCover, covers_of
+from episodes.analytics.zoom import WHOLE, Range, zoomed
+from episodes.attempts.group_states import GroupCount, GroupCounter, counts_together
 from episodes.attempts.summary import JudgedSummary
 
 MAX_POINTS = 500
@@ -45,44 +44,54 @@ MIN_POINTS = 24
 
 
 class CurvePoint(ScopeFigures):
-    def __init__(self, group: _Group, count: GroupCount | None) -> None:
-        """`count`: groups of its endings; None where groups are not counted."""
-        super().__init__(group.summaries)
-        self.x = group.low
+    def __init__(self, part: Part, axis: Axis, definitions: Definitions, order: Order) -> None:
+        super().__init__(part.judged(definitions))
+        self.x = part.low
         """Start of the point. By episode: 0-based place of its first episode within the scope; by
         time: when that episode ended, in seconds since the epoch; by step: its lowest training
         step."""
-        self.x_to = group.high
+        width = 1 if axis == "episode" else 0  # of a single ending
+        self.x_to = max([block.high for block in part.blocks] + [x + width for x, _ in part.rows])
         """End of the point: the place after its last episode; when that ended; or its highest
         training step."""
-        self.first_end = group.first_end
+        self.first_end = min([summary.first_end for summary in self.parts])
         """`end_number` of its first episode."""
-        self.last_end = group.last_end
-        self.ends = group.ends
+        self.last_end = max([summary.last_end for summary in self.parts])
+        self.ends = _end_ranges(part, order) or WholeRanges(
+            [WholeRange(self.first_end, self.last_end)]
+        )
         """Ranges of `end_number` within which the scope has exactly the episodes of the point, by
         step together with the point's training steps. By time there may be several, because
         episodes that were imported end late in this order."""
-        self.groups = count.groups if count else None
-        """On a run's curve by training step: groups (rollouts at one task in one step) with two
-        returns or more."""
-        self.flat_groups = count.flat if count else None
-        """Those groups in which all returns are equal, from which a group-relative update learns
-        nothing."""
-        self.group_deviation = count.deviation if count else None
-        """Mean of the standard deviations of the returns within each of the groups; None without
-        groups."""
+        self.group_count: GroupCount | None = None
+        """On a run's curve by training step: its groups (rollouts at one task in one step)."""
 
     @property
     def causes(self) -> dict[str, int]:
         """Endings by cause, also "probe" and "continued"."""
-        return by_cause(counts_added([one.causes for one in self._parts]))
+        return by_cause(counts_added([part.causes for part in self.parts]))
+
+    @property
+    def groups(self) -> int | None:
+        """Groups with two returns or more; None where groups are not counted."""
+        return self.group_count and self.group_count.groups
+
+    @property
+    def flat_groups(self) -> int | None:
+        """Those groups in which all returns are equal, from which a group-relative update learns
+        nothing."""
+        return self.group_count and self.group_count.flat
+
+    @property
+    def group_deviation(self) -> float | None:
+        """Mean of the standard deviations of the returns within each of the groups; None without
+        groups."""
+        return self.group_count and self.group_count.deviation
 
     @property
     def flat_share(self) -> float | None:
         """Share of the groups that are flat, 0 to 1; None without groups."""
-        return (
-            None if not self.groups or self.flat_groups is None else self.flat_groups / self.groups
-        )
+        return self.group_count and self.group_count.flat_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +130,22 @@ def curve(
     axis: Axis = "episode",
     *,
     points: int = MAX_POINTS,
-    shown: Range | None = None,
+    zoom: Range = WHOLE,
     needs_groups: bool = True,
 ) -> Curve:
     """Return the curve of one scope, in which every episode follows its definition.
 
-    `shown`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds
+    `zoom`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds
     since the epoch. `needs_groups`: whether groups are counted where there are any, which costs
     about as much as everything else.
     """
-    if shown is None or shown == Range():
-        return curves([scope], definitions, axis, points=points, needs_groups=needs_groups)[0]
-    found = zoomed(scope, definitions, axis, shown, needs_groups=needs_groups)
-    return _curve(scope, definitions, axis, _View(points, shown, needs_groups), found)
+    if zoom == WHOLE:
+        cover = covers_of([scope], definitions, axis, needs_groups=needs_groups)[0]
+    else:
+        cover = zoomed(scope, definitions, axis, zoom, needs_groups=needs_groups)
+    return curve_of(
+        cover, scope, definitions, axis, points=points, zoom=zoom, needs_groups=needs_groups
+    )
 
 
 def curves(
@@ -141,7 +153,6 @@ def curves(
     definitions: Definitions,
     axis: Axis = "episode",
     *,
-    points: int = MAX_POINTS,
     least_blocks: int | None = None,
     needs_groups: bool = True,
 ) -> list[Curve]:
@@ -151,148 +162,134 @@ def curves(
     `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve
     (`summary_cover.py`). `needs_groups`: see `curve`.
     """
-    read = cover(
-        scopes[:MAX_SCOPES], definitions, axis, least_blocks=least_blocks, needs_groups=needs_groups
+    scopes = scopes[:MAX_SCOPES]
+    covers = covers_of(
+        scopes, definitions, axis, least_blocks=least_blocks, needs_groups=needs_groups
     )
-    view = _View(points, Range(), needs_groups)
     return [
-        _curve(scope, definitions, axis, view, found)
-        for scope, found in zip(scopes, read, strict=False)
+        curve_of(cover, scope, definitions, axis, needs_groups=needs_groups)
+        for scope, cover in zip(scopes, covers, strict=True)
     ]
 
 
-def drawn(scope: Scope, found: SummaryCover, definitions: Definitions, axis: Axis) -> Curve:
-    """Return the curve of what `cover` read for this scope, axis and returns; thresholds may be
-    others."""
-    return _curve(scope, definitions, axis, _View(MAX_POINTS, Range(), needs_groups=True), found)
-
-
-class _View(NamedTuple):
-    """The number of points to draw, the part of the axis to show, and whether groups are
-    counted."""
-
-    points: int
-    shown: Range
-    needs_groups: bool
-
-
-class _Group(NamedTuple):
-    """The endings of a point, with the ends of the point on the axis."""
-
-    low: float
-    high: float
-    first_end: int
-    last_end: int
-    summaries: Sequence[JudgedSummary]
-    ends: WholeRanges
-
-
-def _curve(
-    scope: Scope, definitions: Definitions, axis: Axis, view: _View, found: SummaryCover
+def curve_of(
+    cover: SummaryCover,
+    scope: Scope,
+    definitions: Definitions,
+    axis: Axis,
+    *,
+    points: int = MAX_POINTS,
+    zoom: Range = WHOLE,
+    needs_groups: bool = True,
 ) -> Curve:
-    definitions = definitions.among(found.environments)
-    units = _units(found, axis, view.shown)
-    ranges, bound = EndRanges(found), error_bound_of(found, definitions)
+    """Return the curve of what was read for this scope, axis and returns; thresholds may be
+    others."""
+    definitions = definitions.among(cover.environments)
+    whole, error = _part_of(cover, axis, zoom), error_bound_of(cover, definitions)
+    order: Order = {}
+    if axis == "time":
+        firsts = [block.first_end for block in cover.blocks] + [row[0] for row in cover.rows]
+        order = {first: place for place, first in enumerate(sorted(firsts))}
+    parts = _parts(whole, axis, points)
     # single endings that no span holds yet may lie within a span
-    groups = sorted(
-        [_group(part, axis, definitions, ranges) for part in _parts(units, axis, view.points)],
-        key=lambda group: group.low,
+    line = sorted(
+        [CurvePoint(part, axis, definitions, order) for part in parts], key=attrgetter("x")
     )
-    total = by_definition_together(summary for group in groups for summary in group.summaries)
-    has_groups = axis == "step" and scope.has_groups and view.needs_groups
-    counts = _groups_of(scope, definitions, groups) if has_groups else []
-    points = [CurvePoint(group, count) for group, count in zip_longest(groups, counts)]
+    if needs_groups and axis == "step" and scope.has_groups:
+        _count_groups(scope, definitions, line)
+    total = by_definition_together(part for point in line for part in point.parts)
+    ends = _end_ranges(whole, order)
+    if line and not ends:
+        low, high = min(point.first_end for point in line), max(point.last_end for point in line)
+        ends = WholeRanges([WholeRange(low, high)])
+    notes = [scope.note, cover.missing]
+    if axis == "step" and any(span.low != span.high for span in cover.blocks):
+        notes.append("With so many episodes, neighbouring training steps may share a point.")
+    notes.append(sentence_of(error, definitions))
     return Curve(
         scope=scope,
         definition=definitions,
-        environments=found.environments,
+        environments=cover.environments,
         axis=axis,
-        points=points,
+        points=line,
         total=ScopeFigures(total) if total else None,
         excluded=excluded_of(total),
-        ends=_whole(points, axis, units, ranges),
-        success_error=bound,
-        is_bounded=bool(found.missing),
-        stepless=found.stepless if view.shown == Range() else 0,
-        note=_note(scope, found, axis, sentence_of(bound, definitions)),
+        ends=ends,
+        success_error=error,
+        is_bounded=bool(cover.missing),
+        stepless=cover.stepless if zoom == WHOLE else 0,
+        note=" ".join(filter(None, notes)),
     )
 
 
-class _Units(NamedTuple):
-    """Blocks and single endings that are divided among points, with their places on the axis."""
+class Part(NamedTuple):
+    """Blocks, and single endings with their places on the axis: what a curve or one of its points
+    is made of."""
 
     blocks: list[StoredBlock]
     rows: list[tuple[float, EndingRow]]
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """Lowest and highest place; there must be a block or a row."""
-        begins = [block.low for block in self.blocks] + [place for place, _ in self.rows]
-        return min(begins), max(
-            [block.high for block in self.blocks] + [place for place, _ in self.rows]
-        )
+    def low(self) -> float:
+        return min([block.low for block in self.blocks] + [place for place, _ in self.rows])
+
+    def judged(self, definitions: Definitions) -> list[JudgedSummary]:
+        """Return the summaries, one for each definition that differs."""
+        pairs = [pair for block in self.blocks for pair in block.pairs]
+        return judged(pairs, [row for _, row in self.rows], definitions)
 
 
-def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
-    """Return the blocks and rows within `shown`."""
-    blocks = list(found.blocks)
+Order = Mapping[int, int]
+"""For a curve by time: the place of each block and single ending among all, by the `end_number` of
+its first ending. Empty for other curves."""
+
+
+def _part_of(cover: SummaryCover, axis: Axis, zoom: Range) -> Part:
+    """Return the blocks and rows within `zoom`."""
     rows: list[tuple[float, EndingRow]]
     if axis == "episode":
-        rows = list(enumerate(found.rows, found.first))
+        rows = list(enumerate(cover.rows, cover.first))
     else:
-        rows = [(row[4], row) for row in found.rows if row[4] is not None]
-    if shown != Range():
-        blocks = [block for block in blocks if shown.holds(block.low, block.high)]
-        rows = [row for row in rows if shown.holds(row[0], row[0])]
-    return _Units(blocks, rows)
+        rows = [(row[4], row) for row in cover.rows if row[4] is not None]
+    blocks = list(cover.blocks)
+    if zoom != WHOLE:
+        blocks = [block for block in blocks if zoom.holds(block.low, block.high)]
+        rows = [row for row in rows if zoom.holds(row[0], row[0])]
+    return Part(blocks, rows)
 
 
-def _most_points(units: _Units, axis: Axis) -> int:
-    """Return how many points to draw at most.
-
-    Each gets a number of episodes, and the newest episodes, which no large block holds yet, get no
-    smaller points.
-    """
-    sizes = [block.episodes for block in units.blocks]
-    if not sizes or axis == "step":  # some training steps may have many more episodes than others
-        return max(MIN_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)
-    return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
-
-
-Part = tuple[list[StoredBlock], list[tuple[float, EndingRow]]]
-"""The contents of a point: blocks, and single endings with their places."""
-
-
-def parts_of(found: SummaryCover, points: int) -> list[Part]:
+def parts_of(cover: SummaryCover, points: int) -> list[Part]:
     """Divide what was read by episode into `points` parts at most, in order, none of them empty."""
-    return _parts(_units(found, "episode", Range()), "episode", points)
+    return _parts(_part_of(cover, "episode", WHOLE), "episode", points)
 
 
-def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
+def _parts(whole: Part, axis: Axis, points: int) -> list[Part]:
     """Put neighbours together in `points` parts at most, in order, none of them empty."""
-    if not (units.blocks or units.rows):
+    blocks, rows = whole
+    if not (blocks or rows):
         return []
-    begin, end = units.ends
-    points = min(points, _most_points(units, axis))
-    if axis == "step":
-        points = min(points, int(end - begin) + 1)
-    span = end - begin if axis == "time" else end - begin + 1
-    width = span / points or 1.0
-    if axis != "time":
-        width = math.ceil(width)
-    found = defaultdict[int, Part](lambda: ([], []))
-    last = points - 1
-    for block in units.blocks:
-        middle = (block.low + block.high) / 2
-        found[min(last, int((middle - begin) / width))][0].append(block)
-    if axis == "step" and units.blocks:
-        middle_of = _middles(units.blocks)
-        for row in units.rows:
-            found[min(last, int((middle_of(row[0]) - begin) / width))][1].append(row)
+    begin = whole.low
+    end = max([block.high for block in blocks] + [place for place, _ in rows])
+    sizes = [block.episodes for block in blocks]
+    episodes = sum(sizes) + len(rows)
+    if not sizes or axis == "step":  # some training steps may have many more episodes than others
+        points = min(points, max(MIN_POINTS, episodes // EPISODES_A_POINT))
+    else:  # the newest episodes, which no large block holds yet, get no smaller points
+        points = min(points, math.ceil(episodes / max(sizes)))
+    if axis == "time":
+        width = (end - begin) / points or 1.0
     else:
-        for row in units.rows:
-            found[min(last, int((row[0] - begin) / width))][1].append(row)
-    return [found[place] for place in sorted(found)]
+        points = min(points, int(end - begin) + 1) if axis == "step" else points
+        width = math.ceil((end - begin + 1) / points)
+    parts = defaultdict[int, Part](lambda: Part([], []))
+    last = points - 1
+    for block in blocks:
+        middle = (block.low + block.high) / 2
+        parts[min(last, int((middle - begin) / width))].blocks.append(block)
+    middle_of = _middles(blocks) if axis == "step" and blocks else float
+    for row in rows:
+        parts[min(last, int((middle_of(row[0]) - begin) / width))].rows.append(row)
+    return [parts[place] for place in sorted(parts)]
 
 
 def _middles(spans: Sequence[StoredBlock]) -> Callable[[float], float]:
@@ -302,127 +299,53 @@ def _middles(spans: Sequence[StoredBlock]) -> Callable[[float], float]:
 
     def middle(step: float) -> float:
         place = bisect_right(lows, step) - 1
-        return (
-            (spans[place].low + spans[place].high) / 2
-            if place >= 0 and step <= spans[place].high
-            else step
-        )
+        if place < 0 or step > spans[place].high:
+            return step
+        return (spans[place].low + spans[place].high) / 2
 
     return middle
 
 
-def _whole(
-    points: Sequence[CurvePoint], axis: Axis, units: _Units, ranges: EndRanges
-) -> WholeRanges:
-    if not points:
+def _end_ranges(part: Part, order: Order) -> WholeRanges:
+    """Return the ranges of `end_number` of a part, between which its scope has none but theirs, in
+    order; empty without an order. Of more than MAX_RANGES the nearest neighbours are joined."""
+    if not order:
         return WholeRanges()
-    if axis == "time":
-        return ranges.of((units.blocks, units.rows))
-    low, high = min(point.first_end for point in points), max(point.last_end for point in points)
-    return WholeRanges([WholeRange(low, high)])
-
-
-class EndRanges:
-    """Finds the ranges of `end_number` of units, between which their scope has none but theirs."""
-
-    def __init__(self, found: SummaryCover) -> None:
-        self._found = found
-
-    @cached_property
-    def _order(self) -> dict[int, int]:
-        """The place of each unit among all, by the `end_number` of its first ending. Few curves
-        need it."""
-        firsts = [block.first_end for block in self._found.blocks] + [
-            row[0] for row in self._found.rows
-        ]
-        return {first: place for place, first in enumerate(sorted(firsts))}
-
-    def of(self, part: Part) -> WholeRanges:
-        """Return the ranges, ascending; of more than MAX_RANGES the nearest neighbours are
-        joined."""
-        blocks, rows = part
-        pairs = [(block.first_end, block.last_end) for block in blocks] + [
-            (row[0], row[0]) for _, row in rows
-        ]
-        found, last = list[WholeRange](), -2
-        for low, high in sorted(pairs):
-            if self._order[low] == last + 1:
-                found[-1] = found[-1]._replace(high=high)
-            else:
-                found.append(WholeRange(low, high))
-            last = self._order[low]
-        gaps = sorted(
-            range(1, len(found)), key=lambda place: found[place].low - found[place - 1].high
-        )
-        for place in sorted(gaps[: max(0, len(found) - MAX_RANGES)], reverse=True):
-            found[place - 1 : place + 1] = [WholeRange(found[place - 1].low, found[place].high)]
-        return WholeRanges(found)
-
-
-def judged_part(part: Part, definitions: Definitions) -> list[JudgedSummary]:
-    """Return the summaries of the contents of a point, one for each definition that differs."""
-    blocks, rows = part
-    return judged(
-        [pair for block in blocks for pair in block.pairs], [row for _, row in rows], definitions
+    pairs = [(block.first_end, block.last_end) for block in part.blocks]
+    pairs += [(row[0], row[0]) for _, row in part.rows]
+    ranges, last = list[WholeRange](), -2
+    for low, high in sorted(pairs):
+        if order[low] == last + 1:
+            ranges[-1] = ranges[-1]._replace(high=high)
+        else:
+            ranges.append(WholeRange(low, high))
+        last = order[low]
+    gaps = sorted(
+        range(1, len(ranges)), key=lambda place: ranges[place].low - ranges[place - 1].high
     )
+    for place in sorted(gaps[: max(0, len(ranges) - MAX_RANGES)], reverse=True):
+        ranges[place - 1 : place + 1] = [WholeRange(ranges[place - 1].low, ranges[place].high)]
+    return WholeRanges(ranges)
 
 
-def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) -> _Group:
-    blocks, rows = part
-    width = 1 if axis == "episode" else 0  # of a single ending
-    low = min([block.low for block in blocks] + [place for place, _ in rows])
-    high = max([block.high for block in blocks] + [place + width for place, _ in rows])
-    summaries = judged_part(part, definitions)
-    first, last = (
-        min([summary.first_end for summary in summaries]),
-        max([summary.last_end for summary in summaries]),
-    )
-    # by step those between belong to other training steps
-    ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])
-    return _Group(low, high, first, last, summaries, ends)
-
-
-def _groups_of(
-    scope: Scope, definitions: Definitions, groups: Sequence[_Group]
-) -> list[GroupCount]:
-    """Return the groups of each point, which spans have counted; those of single endings are
-    counted here."""
-    counters = _Counters()
-    counts = [
-        counters.count((summary.definition, summary.groups) for summary in group.summaries)
-        for group in groups
-    ]
-    if groups and not any(summary.groups for group in groups for summary in group.summaries):
-        low, high = int(groups[0].low), int(max(group.high for group in groups))
-        found = groups_by_step(scope, definitions, low, high)
-        steps = sorted(found)
-        for place, group in enumerate(groups):
-            within = steps[bisect_left(steps, group.low) : bisect_right(steps, group.high)]
-            counts[place] = counts_together(one for step in within for one in found[step])
-    return counts
-
-
-class _Counters:
-    """Counts groups, those of each definition by it."""
-
-    def __init__(self) -> None:
-        self._by_definition: dict[Definition, GroupCounter] = {}
-
-    def count(self, parts: Iterable[tuple[Definition, Sequence[GroupTally]]]) -> GroupCount:
-        return counts_together(
-            self._of(definition).count(*tallies) for definition, tallies in parts
-        )
-
-    def _of(self, definition: Definition) -> GroupCounter:
-        if definition not in self._by_definition:
-            self._by_definition[definition] = GroupCounter(definition)
-        return self._by_definition[definition]
-
-
-def _note(scope: Scope, found: SummaryCover, axis: Axis, bound: str) -> str:
-    notes: list[str] = [scope.note] if scope.note else []
-    if found.missing:
-        notes.append(found.missing)
-    if axis == "step" and any(span.low != span.high for span in found.blocks):
-        notes.append("With so many episodes, neighbouring training steps may share a point.")
-    return " ".join([*notes, bound] if bound else notes)
+def _count_groups(scope: Scope, definitions: Definitions, points: Sequence[CurvePoint]) -> None:
+    """Count the groups of each point, which spans have counted; those of single endings are counted
+    here."""
+    parts = [part for point in points for part in point.parts]
+    if any(part.groups for part in parts):
+        counters = {
+            definition: GroupCounter(definition) for definition in {p.definition for p in parts}
+        }
+        for point in points:
+            point.group_count = counts_together(
+                counters[part.definition].count(*part.groups) for part in point.parts
+            )
+    elif points:
+        low, high = int(points[0].x), int(max(point.x_to for point in points))
+        counts_by_step = groups_by_step(scope, definitions, low, high)
+        steps = sorted(counts_by_step)
+        for point in points:
+            within = steps[bisect_left(steps, point.x) : bisect_right(steps, point.x_to)]
+            point.group_count = counts_together(
+                count for step in within for count in counts_by_step[step]
+            )

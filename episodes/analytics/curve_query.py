@@ -27,7 +27,7 @@ from episodes.analytics.run_splits import TOGETHER, are_together_in
 from episodes.analytics.scopes import OVERLAYS, Overlay
 from episodes.analytics.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.analytics.smoothing import Smoothing
-from episodes.analytics.zoom import Range
+from episodes.analytics.zoom import WHOLE, Range
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Run
@@ -54,7 +54,6 @@ _RUN_LIST_FORM = (
     "comma "
     'needs quotation marks around it, such as "2024"'
 )
-WHOLE = Range()
 NOT_SMOOTHED = Smoothing()
 
 
@@ -76,7 +75,7 @@ class CurveQuery:
     has_band: bool | None = None
     """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide
     each other."""
-    shown: Range = WHOLE
+    zoom: Range = WHOLE
     threshold: float | None = None
     """A return above this is a success; None uses the threshold of each environment."""
     format: str = ""
@@ -102,10 +101,10 @@ class CurveQuery:
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
             return given(query, name, parse, default)
 
-        shown = Range(value("from", real, None), value("to", real, None))
-        if shown.low is not None and shown.high is not None and shown.low > shown.high:
+        zoom = Range(value("from", real, None), value("to", real, None))
+        if zoom.low is not None and zoom.high is not None and zoom.low > zoom.high:
             raise BadFilter(
-                "from", shown.low, f"it is above to={digits_of(shown.high)}; swap the two"
+                "from", zoom.low, f"it is above to={digits_of(zoom.high)}; swap the two"
             )
         return cls(
             filter=filter_,
@@ -117,28 +116,28 @@ class CurveQuery:
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
             has_band=value("band", flag, None),
-            shown=shown,
+            zoom=zoom,
             threshold=value("threshold", real, None),
             format=value("format", chosen(FORMATS), ""),
         )
 
-    def definitions(self, named: NamedRows) -> Definitions:
-        """Return the definition in force for the episodes, or those of each environment. `named`:
+    def definitions(self, rows: NamedRows) -> Definitions:
+        """Return the definition in force for the episodes, or those of each environment. `rows`:
         the rows that the filter names. No query if it names an environment."""
-        if named.environment:
-            return definition_of(named.environment, self.definition)
+        if rows.environment:
+            return definition_of(rows.environment, self.definition)
         return definitions_in_force(self.definition)
 
     def to_query(self) -> str:
         """Return the query string of the page of curves that draws the same."""
-        ends = {"from": self.shown.low, "to": self.shown.high, "threshold": self.threshold}
+        ends = {"from": self.zoom.low, "to": self.zoom.high, "threshold": self.threshold}
         texts = {name: f"{value!r}" for name, value in ends.items() if value is not None}
         return self.filter.to_query(**dict(self.switches()), **texts)
 
     def switches(self) -> list[tuple[str, str]]:
         """Return the parameters of the drawing, which stay when the filter changes, as pairs of
         name and text."""
-        given = {
+        values = {
             "x": self.x if self.x != "episode" else "",
             "y": ",".join(self.figures) if self.figures != ("return",) else "",
             "by": self.by or "",
@@ -149,7 +148,7 @@ class CurveQuery:
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
             **self.filter.asked.values(),
         }
-        return [(name, text) for name, text in given.items() if text]
+        return [(name, text) for name, text in values.items() if text]
 
 
 def _figures(name: str, text: str) -> tuple[Figure, ...]:
@@ -166,15 +165,15 @@ def run_ids(name: str, text: str, viewer: Viewer) -> tuple[int, ...]:
     while at < len(words(name, text)):
         if (run := _RUN.match(text, at)) is None:
             raise BadFilter(name, text, f"it takes {_RUN_LIST_FORM}")
-        at, quoted = run.end(), (run[1] or "").replace('""', '"')
-        if part := quoted or trimmed(run[2] or ""):
-            parts.append((part, bool(quoted)))
+        at, quoted_name = run.end(), (run[1] or "").replace('""', '"')
+        if part := quoted_name or trimmed(run[2] or ""):
+            parts.append((part, bool(quoted_name)))
     numbers = [None if is_name else id_in(part) for part, is_name in parts]
     names = [part for (part, _), number in zip(parts, numbers, strict=True) if number is None]
-    named = Run.objects.seen_by(viewer).filter(name__in=names)
-    known = dict(named.values_list("name", "pk")) if names else {}
-    if missing := [part for part in names if part not in known]:
+    rows = Run.objects.seen_by(viewer).filter(name__in=names)
+    ids_by_name = dict(rows.values_list("name", "pk")) if names else {}
+    if missing := [part for part in names if part not in ids_by_name]:
         raise BadFilter(name, text, f"there is no run {missing[0]}; it takes {_RUN_LIST_FORM}")
     pairs = zip(parts, numbers, strict=True)
-    ids = (known[part] if number is None else number for (part, _), number in pairs)
+    ids = (ids_by_name[part] if number is None else number for (part, _), number in pairs)
     return tuple(dict.fromkeys(ids))

@@ -47,7 +47,7 @@ from episodes.analytics.scopes import (
     without_people,
 )
 from episodes.analytics.tokens import TokenCurve, token_curve
-from episodes.analytics.zoom import Range
+from episodes.analytics.zoom import WHOLE
 from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
@@ -99,12 +99,12 @@ class ChartSeries:
         """The filter of the list of the episodes that are counted: of a zoomed curve those of the
         part that is shown, and over training steps only those that have one.
         """
-        points, found = self.curve.points, self.filter
+        points, filters = self.curve.points, self.filter
         if not points:
-            return found
+            return filters
         if self.curve.axis == "step":
-            found = replace(
-                found, step=WholeRange(int(points[0].x), int(max(point.x_to for point in points)))
+            filters = replace(
+                filters, step=WholeRange(int(points[0].x), int(max(point.x_to for point in points)))
             )
         if self.is_zoomed:
             first, *others = self.curve.ends
@@ -113,8 +113,8 @@ class ChartSeries:
                 if others
                 else {"ends_from": first.low, "ends_to": first.high}
             )
-            found = replace(found, **ends)
-        return found
+            filters = replace(filters, **ends)
+        return filters
 
     @property
     def attempts_query(self) -> str:
@@ -148,8 +148,8 @@ class ComponentLine:
 
 @dataclass(frozen=True)
 class Drawn:
-    asked: CurveQuery
-    named: NamedRows
+    query: CurveQuery
+    rows: NamedRows
     overlay: Overlaid
     series: list[ChartSeries]
     people: str = ""
@@ -162,21 +162,21 @@ class Drawn:
     def split(self) -> Split | None:
         """The split that all curves of runs with several are limited to; None if they differ, or
         show all."""
-        shown = {part.split or self.named.split for part in self.overlay.parts} - {None}
+        shown = {part.split or self.rows.split for part in self.overlay.parts} - {None}
         return shown.pop() if len(shown) == 1 else None
 
     @property
     def environment(self) -> Environment | None:
         """Environment of all episodes; None if there are several, or none."""
         own = {one.environment for one in self.series}
-        return own.pop() if len(own) == 1 else self.named.environment
+        return own.pop() if len(own) == 1 else self.rows.environment
 
     @property
     def definitions(self) -> list[Definitions]:
         """The definition of each curve, or the definitions where its environments differ; without a
         curve the one in force.
         """
-        own = definition_of(self.named.environment, self.asked.definition)
+        own = definition_of(self.rows.environment, self.query.definition)
         return [one.curve.definition for one in self.series] or [own]
 
     @property
@@ -191,21 +191,21 @@ class Drawn:
     @property
     def notes(self) -> list[str]:
         """Notes to show next to the chart, without duplicates."""
-        given = [self.named.unknown, *_left_out(self), *(one.curve.note for one in self.series)]
+        given = [self.rows.unknown, *_left_out(self), *(one.curve.note for one in self.series)]
         given += [part.note for one in self.series for part in (one.components, one.tokens) if part]
-        if "components" in self.asked.figures and not (self.is_empty or self.components):
+        if "components" in self.query.figures and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
         if (
             known := sum(len(one.components.series) for one in self.series if one.components)
         ) > MAX_COMPONENT_LINES:
             given.append(f"The first {MAX_COMPONENT_LINES} of {known:,} components are shown.")
-        if "tokens" in self.asked.figures and not (self.is_empty or "tokens" in self.figures):
+        if "tokens" in self.query.figures and not (self.is_empty or "tokens" in self.figures):
             given.append(NO_TOKENS)
         if not self.is_empty and any(
-            name in OF_GROUPS and name not in self.figures for name in self.asked.figures
+            name in OF_GROUPS and name not in self.figures for name in self.query.figures
         ):
             given.append(NO_GROUPS)
-        if self.asked.is_log:
+        if self.query.is_log:
             given.append(
                 "A logarithmic scale has no place for 0 and below: such values are left out."
             )
@@ -266,7 +266,7 @@ class Drawn:
             "tokens": has_tokens,
         }
         return [
-            figure for figure in self.asked.figures if has_values.get(figure, not self.is_empty)
+            figure for figure in self.query.figures if has_values.get(figure, not self.is_empty)
         ]
 
     @property
@@ -277,27 +277,27 @@ class Drawn:
     @property
     def own_columns(self) -> list[Figure]:
         """Return the figures that have a column in the table only if they are asked for."""
-        return [figure for figure in self.asked.figures if figure in OWN_COLUMNS]
+        return [figure for figure in self.query.figures if figure in OWN_COLUMNS]
 
     @property
     def can_have_groups(self) -> bool:
-        return not set(OF_GROUPS).isdisjoint(self.asked.figures) or any(
+        return not set(OF_GROUPS).isdisjoint(self.query.figures) or any(
             one.curve.scope.has_groups for one in self.series
         )
 
     @property
     def has_bands(self) -> bool:
-        return len(self.series) <= MAX_BANDS if self.asked.has_band is None else self.asked.has_band
+        return len(self.series) <= MAX_BANDS if self.query.has_band is None else self.query.has_band
 
 
-def drawn(asked: CurveQuery, least_blocks: int | None = None) -> Drawn:
-    """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as
+def drawn(query: CurveQuery, least_blocks: int | None = None) -> Drawn:
+    """Return the curves that `query` describes. `least_blocks`: passed to `curves`; a zoom is as
     fine as possible."""
-    named = NamedRows.of(asked.filter)
-    overlay, splits = _of_splits(asked, named, _overlay(asked))
-    found = _curves(asked, named, overlay.parts, least_blocks)
-    environments = _environments(found, named.environment)
-    hues = _hues(overlay, named)
+    rows = NamedRows.of(query.filter)
+    overlay, splits = _of_splits(query, rows, _overlay(query))
+    lines = _curves(query, rows, overlay.parts, least_blocks)
+    environments = _environments(lines, rows.environment)
+    hues = _hues(overlay, rows)
     series = [
         ChartSeries(
             *(
@@ -306,25 +306,25 @@ def drawn(asked: CurveQuery, least_blocks: int | None = None) -> Drawn:
                 without_people(part.filter),
                 one,
                 environment,
-                asked.definition.convention_parts,
+                query.definition.convention_parts,
             ),
             dash=dash,
-            components=component_curves(one) if "components" in asked.figures else None,
-            tokens=token_curve(one) if "tokens" in asked.figures else None,
-            is_zoomed=asked.shown != Range(),
+            components=component_curves(one) if "components" in query.figures else None,
+            tokens=token_curve(one) if "tokens" in query.figures else None,
+            is_zoomed=query.zoom != WHOLE,
         )
         for part, hue, dash, one, environment in zip(
-            overlay.parts, hues, _dashes(hues), found, environments, strict=True
+            overlay.parts, hues, _dashes(hues), lines, environments, strict=True
         )
     ]
-    people = "" if asked.by == "player" else people_left_out(asked.filter, named)
-    return Drawn(asked, named, overlay, series, people, splits)
+    people = "" if query.by == "player" else people_left_out(query.filter, rows)
+    return Drawn(query, rows, overlay, series, people, splits)
 
 
-def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
+def _hues(overlay: Overlaid, rows: NamedRows) -> list[int]:
     """Return the hue of each curve: that of its run, else one by its place."""
-    if len(overlay.parts) == 1 and named.run:
-        return [hue_of_run(named.run.pk)]
+    if len(overlay.parts) == 1 and rows.run:
+        return [hue_of_run(rows.run.pk)]
     return [
         hue_of_run(part.run.pk) if part.run else hue
         for part, hue in zip(overlay.parts, HUES, strict=False)
@@ -334,29 +334,29 @@ def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
 def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
     """Return dashes for lines with these hues: other ones for each line of a similar hue, as long
     as there are any."""
-    found = list[tuple[int, ...]]()
+    dashes = list[tuple[int, ...]]()
     for place, hue in enumerate(hues):
         near = [
             dash
-            for dash, other in zip(found, hues, strict=False)
+            for dash, other in zip(dashes, hues, strict=False)
             if abs((hue - other + 180) % 360 - 180) <= NEAR
         ]
-        found.append(
+        dashes.append(
             next((dash for dash in DASHES if dash not in near), DASHES[place % len(DASHES)])
         )
-    return found
+    return dashes
 
 
-def _overlay(asked: CurveQuery) -> Overlaid:
-    if asked.runs:
-        return of_runs(asked.filter, asked.runs[:MAX_SERIES])
-    if asked.by is not None:
-        return overlaid(asked.filter, asked.by, needs_step=asked.x == "step")
-    return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
+def _overlay(query: CurveQuery) -> Overlaid:
+    if query.runs:
+        return of_runs(query.filter, query.runs[:MAX_SERIES])
+    if query.by is not None:
+        return overlaid(query.filter, query.by, needs_step=query.x == "step")
+    return Overlaid([OverlaidPart(query.filter, _label(query.filter))], 1)
 
 
 def _of_splits(
-    asked: CurveQuery, named: NamedRows, overlay: Overlaid
+    query: CurveQuery, rows: NamedRows, overlay: Overlaid
 ) -> tuple[Overlaid, list[Split]]:
     """Return the parts with each run limited to the split that is shown of it, and all splits that
     the runs played.
@@ -365,21 +365,21 @@ def _of_splits(
     played several.
     """
     runs = [
-        part.run or (named.run if part.filter.run is not None else None) for part in overlay.parts
+        part.run or (rows.run if part.filter.run is not None else None) for part in overlay.parts
     ]
-    known = splits_of({run.pk for run in runs if run}, asked.filter.viewer)
-    played = [
-        within(known.get(run.pk, []), part.filter) if run else []
+    splits_by_run = splits_of({run.pk for run in runs if run}, query.filter.viewer)
+    splits_by_part = [
+        within(splits_by_run.get(run.pk, []), part.filter) if run else []
         for run, part in zip(runs, overlay.parts, strict=True)
     ]
-    several = [splits for splits in played if len(splits) > 1]
+    several = [splits for splits in splits_by_part if len(splits) > 1]
     every = list(dict.fromkeys(split for splits in several for split in splits))
-    if asked.are_together or not several or not pools_splits(asked.filter):
+    if query.are_together or not several or not pools_splits(query.filter):
         return overlay, every
-    common = common_split([splits for splits in played if splits])
+    common = common_split([splits for splits in splits_by_part if splits])
     parts = [
         _limited(part, common or splits[0]) if len(splits) > 1 else part
-        for part, splits in zip(overlay.parts, played, strict=True)
+        for part, splits in zip(overlay.parts, splits_by_part, strict=True)
     ]
     return replace(overlay, parts=parts), every
 
@@ -393,12 +393,12 @@ def _limited(part: OverlaidPart, split: Split) -> OverlaidPart:
     )
 
 
-def _environments(found: Sequence[Curve], named: Environment | None) -> list[Environment | None]:
+def _environments(lines: Sequence[Curve], named: Environment | None) -> list[Environment | None]:
     """Return the environment of all episodes of each curve; None if there are several, or none.
 
     `named`: one that has been read, because the filter names it.
     """
-    ids = [next(iter(one.environments)) if len(one.environments) == 1 else None for one in found]
+    ids = [next(iter(one.environments)) if len(one.environments) == 1 else None for one in lines]
     rows = {named.pk: named} if named else {}
     if missing := {pk for pk in ids if pk is not None} - set(rows):
         rows |= Environment.objects.defer("card", "task_schema").in_bulk(missing)
@@ -406,36 +406,34 @@ def _environments(found: Sequence[Curve], named: Environment | None) -> list[Env
 
 
 def _curves(
-    asked: CurveQuery, named: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
+    query: CurveQuery, rows: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
 ) -> list[Curve]:
     """Return the curve of each part, in which every episode follows the definition of its own
     environment."""
-    definitions = asked.definitions(named)
-    scopes = [
-        scope_of_filter(part.filter, _named(part, asked, named), part.label) for part in parts
-    ]
-    needs_groups = asked.format == "csv" or not set(OF_GROUPS).isdisjoint(asked.figures)
-    if asked.shown != Range():
+    definitions = query.definitions(rows)
+    scopes = [scope_of_filter(part.filter, _named(part, query, rows), part.label) for part in parts]
+    needs_groups = query.format == "csv" or not set(OF_GROUPS).isdisjoint(query.figures)
+    if query.zoom != WHOLE:
         return [
-            curve(scope, definitions, asked.x, shown=asked.shown, needs_groups=needs_groups)
+            curve(scope, definitions, query.x, zoom=query.zoom, needs_groups=needs_groups)
             for scope in scopes
         ]
     return curves(
-        scopes, definitions, asked.x, least_blocks=least_blocks, needs_groups=needs_groups
+        scopes, definitions, query.x, least_blocks=least_blocks, needs_groups=needs_groups
     )
 
 
-def _named(part: OverlaidPart, asked: CurveQuery, named: NamedRows) -> NamedRows:
-    """Return the rows that the filter of a part names. `named`: those of the filter of the whole
+def _named(part: OverlaidPart, query: CurveQuery, rows: NamedRows) -> NamedRows:
+    """Return the rows that the filter of a part names. `rows`: those of the filter of the whole
     chart."""
-    if part.filter == asked.filter:
-        return named
-    if part.run is not None and not named.unknown:
-        named = replace(named, run=part.run)
+    if part.filter == query.filter:
+        return rows
+    if part.run is not None and not rows.unknown:
+        rows = replace(rows, run=part.run)
         return (
-            replace(named, environment=part.split.environment, split=part.split)
+            replace(rows, environment=part.split.environment, split=part.split)
             if part.split
-            else named
+            else rows
         )
     return NamedRows.of(part.filter)
 
@@ -449,10 +447,10 @@ def _left_out(found: Drawn) -> list[str]:
         sentences.append(
             f"There is no run {numbers}; a run's number is in the address of its page."
         )
-    if len(found.asked.runs) > MAX_SERIES:
-        sentences.append(f"The first {MAX_SERIES} of {len(found.asked.runs):,} runs are shown.")
+    if len(found.query.runs) > MAX_SERIES:
+        sentences.append(f"The first {MAX_SERIES} of {len(found.query.runs):,} runs are shown.")
     if overlay.known > len(overlay.parts):
-        newest = f"The {len(overlay.parts)} newest of {overlay.known:,} {found.asked.by}s"
+        newest = f"The {len(overlay.parts)} newest of {overlay.known:,} {found.query.by}s"
         newest += " with training steps" if overlay.stepless else ""
         drawn = sum(bool(one.curve.points) for one in found.series)
         is_whole = drawn in (0, len(overlay.parts))
@@ -463,17 +461,19 @@ def _left_out(found: Drawn) -> list[str]:
         )
     lacking = (
         [one.label for one in found.series if not one.curve.points]
-        if found.asked.shown == Range()
+        if found.query.zoom == WHOLE
         else []
     )
     lacking += overlay.stepless
-    if found.asked.x == "step" and lacking and len(found.series) + len(overlay.stepless) > 1:
+    if found.query.x == "step" and lacking and len(found.series) + len(overlay.stepless) > 1:
         more = f" and {overlay.unnamed:,} more" if overlay.unnamed else ""
         reason = "Not drawn, because none of their ended episodes has a training step"
         sentences.append(f"{reason}: {', '.join(lacking)}{more}.")
     return sentences
 
 
-def _label(asked: EpisodeFilter) -> str:
-    values = [value for name, value in asked.values().items() if name not in DEFINITION_PARAMETERS]
+def _label(filters: EpisodeFilter) -> str:
+    values = [
+        value for name, value in filters.values().items() if name not in DEFINITION_PARAMETERS
+    ]
     return " · ".join(values) or "all episodes"

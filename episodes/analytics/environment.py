@@ -50,10 +50,10 @@ def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolF
     """
     columns = ("tool", "ok", "refused", "failed", "rewarded", "duration_ms", "durations")
     days = ToolUse.objects.filter(environment_id=environment.pk, day__gt=since - 86400)
-    found: dict[str, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
+    rows_by_tool: dict[str, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
     for tool, *counts in rows_of(days.values_list(*columns)):
-        found[tool].append(tuple(counts))
-    figures = [_figures(tool, rows) for tool, rows in found.items()]
+        rows_by_tool[tool].append(tuple(counts))
+    figures = [_figures(tool, rows) for tool, rows in rows_by_tool.items()]
     return sorted(figures, key=lambda one: (-one.calls, one.tool))[:MAX_TOOLS]
 
 

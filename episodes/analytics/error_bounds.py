@@ -30,14 +30,14 @@ MIN_SHOWN = 0.0005
 """Smaller bounds count as 0."""
 
 
-def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
+def error_bound_of(cover: SummaryCover, definitions: Definitions) -> float:
     """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the
     rate is exact."""
-    environments = {pk for block in found.blocks for pk, _ in block.pairs}
+    environments = {pk for block in cover.blocks for pk, _ in block.pairs}
     if all(definitions.of(pk).is_edge for pk in environments):
         return 0.0
     below = above = attempts = 0
-    for sketch, definition in _sketches(found, definitions):
+    for sketch, definition in _sketches(cover, definitions):
         count = count_of(sketch)
         attempts += count
         if definition.is_edge:
@@ -48,14 +48,14 @@ def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
             _mixed(count, most) for _, count in sketch[max(0, place - MIXED_PAIRS) : place]
         )
         above += sum(_mixed(count, most) for _, count in sketch[place : place + MIXED_PAIRS])
-    share = max(below, above) / max(1, attempts + len(found.rows))
+    share = max(below, above) / max(1, attempts + len(cover.rows))
     return share if share >= MIN_SHOWN else 0.0
 
 
-def _sketches(found: SummaryCover, definitions: Definitions) -> Iterator[tuple[Sketch, Definition]]:
+def _sketches(cover: SummaryCover, definitions: Definitions) -> Iterator[tuple[Sketch, Definition]]:
     """Yield the sketches of returns in the blocks that count with their own return, each with its
     definition."""
-    for block in found.blocks:
+    for block in cover.blocks:
         for environment, summary in block.pairs:
             definition = definitions.of(environment)
             yield list(summary.own.returns[definition.return_]), definition
@@ -63,11 +63,11 @@ def _sketches(found: SummaryCover, definitions: Definitions) -> Iterator[tuple[S
                 yield summary.expired.returns[definition.return_], definition
 
 
-def sentence_of(bound: float, definitions: Definitions) -> str:
+def sentence_of(error: float, definitions: Definitions) -> str:
     """Return a sentence about the bound for pages; empty if the rate is exact."""
-    if not bound:
+    if not error:
         return ""
-    percent = f"{100 * bound:.1f}" if bound < 0.1 else f"{100 * bound:.0f}"
+    percent = f"{100 * error:.1f}" if error < 0.1 else f"{100 * error:.0f}"
     above = (
         f" above {threshold_text(definitions.threshold)}"
         if isinstance(definitions, Definition)

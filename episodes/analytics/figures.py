@@ -134,17 +134,17 @@ class ScopeFigures(SuccessRate):
     """
 
     def __init__(self, parts: Sequence[JudgedSummary]) -> None:
-        self._parts = parts
+        self.parts = parts
 
     @property
     def episodes(self) -> int:
         """Number of ended episodes, of every kind."""
-        return sum([part.episodes for part in self._parts])
+        return sum([part.episodes for part in self.parts])
 
     @cached_property
     def coverage(self) -> Coverage:
         """How many rollouts count, and in what way."""
-        parts = self._parts
+        parts = self.parts
         return (
             parts[0].coverage
             if len(parts) == 1
@@ -158,7 +158,7 @@ class ScopeFigures(SuccessRate):
 
     @cached_property
     def _returns(self) -> Sketch:
-        return merged_if_several([part.returns for part in self._parts])
+        return merged_if_several([part.returns for part in self.parts])
 
     @cached_property
     def _of_returns(self) -> Moments:
@@ -178,7 +178,7 @@ class ScopeFigures(SuccessRate):
     def error(self) -> float | None:
         """Standard error of the mean, exact like the mean; None below two returns."""
         return error_of(
-            self._returns, math.hypot(*[part.scatter for part in self._parts]), self.mean
+            self._returns, math.hypot(*[part.scatter for part in self.parts]), self.mean
         )
 
     @property
@@ -194,11 +194,11 @@ class ScopeFigures(SuccessRate):
     @cached_property
     def successes(self) -> int:
         """Attempts whose return is above the threshold of success."""
-        return sum([above(part.returns, part.definition.bar) for part in self._parts])
+        return sum([above(part.returns, part.definition.bar) for part in self.parts])
 
     @cached_property
     def _of_lengths(self) -> Moments:
-        return moments_of(merged_if_several([part.lengths for part in self._parts]))
+        return moments_of(merged_if_several([part.lengths for part in self.parts]))
 
     @property
     def length_mean(self) -> float | None:
@@ -216,7 +216,7 @@ class ScopeFigures(SuccessRate):
 
     @cached_property
     def _calls(self) -> CallCounts:
-        return calls_together([part.calls for part in self._parts])
+        return calls_together([part.calls for part in self.parts])
 
     @property
     def tool_errors(self) -> float | None:
@@ -258,10 +258,10 @@ def judged(
 
 def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary]:
     """Merge the summaries of each definition."""
-    found = defaultdict[Definition, list[JudgedSummary]](list)
+    parts_by_definition = defaultdict[Definition, list[JudgedSummary]](list)
     for part in parts:
-        found[part.definition].append(part)
-    return [judged_together(some) for some in found.values()]
+        parts_by_definition[part.definition].append(part)
+    return [judged_together(some) for some in parts_by_definition.values()]
 
 
 def excluded_of(parts: Sequence[JudgedSummary]) -> dict[str, int]:

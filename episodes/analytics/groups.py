@@ -121,10 +121,10 @@ class GroupLines(NamedTuple):
 
 def spread_of(values: Iterable[float]) -> Spread:
     """Return the spread of finite values; the deviation of equal values is exactly 0."""
-    found = list(values)
-    if not found:
+    returns = list(values)
+    if not returns:
         return Spread(0, None, None)
-    return Spread(len(found), *mean_and_deviation(found), range=max(found) - min(found))
+    return Spread(len(returns), *mean_and_deviation(returns), range=max(returns) - min(returns))
 
 
 def count_of(
@@ -157,16 +157,16 @@ def group_of(
     rows = Episode.objects.filter(Exact(Unindexed(F("run_id")), run.pk), task=task, run_step=step)
     rows = rows.filter(revision__in=revisions) if revisions else rows
     rows = rows.select_related("environment", "split", "run", "revision").order_by("-pk")
-    found = list(rows[: MAX_ATTEMPTS + 1])
-    shown = found[:MAX_ATTEMPTS]
-    ended = [
-        (kind_of(one), one.returns[definition.return_]) for one in shown if one.status == "ended"
+    rows_read = list(rows[: MAX_ATTEMPTS + 1])
+    episodes = rows_read[:MAX_ATTEMPTS]
+    endings = [
+        (kind_of(one), one.returns[definition.return_]) for one in episodes if one.status == "ended"
     ]
-    values = returns_counted(ended, definition.convention)
+    values = returns_counted(endings, definition.convention)
     spread = spread_of(value for value in values if value is not None)
-    attempts = [_attempt(episode, definition, spread) for episode in shown]
-    coverage = coverage_from(ended, definition.convention)
-    return Group(sorted(attempts, key=_rank), spread, coverage, len(found) > MAX_ATTEMPTS)
+    attempts = [_attempt(episode, definition, spread) for episode in episodes]
+    coverage = coverage_from(endings, definition.convention)
+    return Group(sorted(attempts, key=_rank), spread, coverage, len(rows_read) > MAX_ATTEMPTS)
 
 
 def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLines:

@@ -16,9 +16,8 @@ from environments.scoring.returns import MAX_RETURN
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.scopes import Scope
-from episodes.analytics.summary_cover import SummaryCover, cover
+from episodes.analytics.summary_cover import covers_of
 from episodes.attempts.sketches import Sketch, count_of, quantile
-from episodes.attempts.summary import JudgedSummary
 
 MAX_BINS = 40
 OUTLIERS = 0.005
@@ -65,16 +64,18 @@ class Histogram:
     def reach(self, place: int) -> tuple[float | None, float | None]:
         """Return the lowest and highest value of the bin at `place`, both included; None for a side
         without an end."""
-        one = self.bins[place]
+        part = self.bins[place]
         is_closed = self.is_exact or place == len(self.bins) - 1
-        high = one.high if is_closed else math.nextafter(one.high, -math.inf)
-        return None if one.low <= -MAX_RETURN else one.low, None if high >= MAX_RETURN else high
+        high = part.high if is_closed else math.nextafter(part.high, -math.inf)
+        return None if part.low <= -MAX_RETURN else part.low, None if high >= MAX_RETURN else high
 
 
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
     """Return the histogram of a scope. Seven queries at most."""
-    found = cover([scope], definition, least_blocks=MIN_BLOCKS)[0]
-    summary = _whole(found, definition)
+    cover = covers_of([scope], definition, least_blocks=MIN_BLOCKS)[0]
+    pairs = [pair for block in cover.blocks for pair in block.pairs]
+    summaries = judged(pairs, cover.rows, definition)
+    summary = summaries[0] if summaries else None
     sketch: Sketch = []
     if summary is not None:
         sketch = summary.returns if measure == "return" else summary.lengths
@@ -86,21 +87,13 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         measure=measure,
         bins=bins,
         is_exact=is_exact,
-        most=max((one.n for one in bins), default=0),
+        most=max((part.n for part in bins), default=0),
         total=ScopeFigures([summary]) if summary else None,
         causes=by_cause(summary.causes) if summary else {},
-        missing=found.missing,
-        note=sentence_of(error_bound_of(found, definition), definition),
-        is_grouped=bool(found.blocks) and not is_exact,
+        missing=cover.missing,
+        note=sentence_of(error_bound_of(cover, definition), definition),
+        is_grouped=bool(cover.blocks) and not is_exact,
     )
-
-
-def _whole(found: SummaryCover, definition: Definition) -> JudgedSummary | None:
-    """Return the summary of everything that `found` covers; None without an ending."""
-    summaries = judged(
-        [pair for block in found.blocks for pair in block.pairs], found.rows, definition
-    )
-    return summaries[0] if summaries else None
 
 
 def _exact_bins(sketch: Sketch) -> list[Bin]:

@@ -47,7 +47,7 @@ class LatestGroup:
     spread: Spread
 
 
-def latest_groups(viewer: Viewer, asked: DefinitionAsked) -> Sequence[LatestGroup]:
+def latest_groups(viewer: Viewer, overrides: DefinitionAsked) -> Sequence[LatestGroup]:
     """Return the MAX_GROUPS groups with the newest episodes, newest first, each by the definition
     of its environment.
 
@@ -74,7 +74,7 @@ def latest_groups(viewer: Viewer, asked: DefinitionAsked) -> Sequence[LatestGrou
     tasks = Task.objects.select_related("environment").in_bulk([key.task for key in keys])
     members = _members(keys)
     return [
-        _group(runs[key.run], key, tasks[key.task], members[key], asked)
+        _group(runs[key.run], key, tasks[key.task], members[key], overrides)
         for key in keys
         if key.task in tasks
     ]
@@ -84,22 +84,26 @@ def _members(keys: Sequence[LatestGroupKey]) -> dict[LatestGroupKey, list[_Membe
     """Return all episodes of the groups. One query, along the index of training steps."""
     runs, steps, tasks = ({key[place] for key in keys} for place in range(3))
     rows = Episode.objects.filter(run__in=runs, run_step__in=steps, task__in=tasks)
-    found: dict[LatestGroupKey, list[_Member]] = {key: [] for key in keys}
+    members: dict[LatestGroupKey, list[_Member]] = {key: [] for key in keys}
     columns: tuple[Any, ...] = ("status", KIND, *(f"return_{name}" for name in RETURNS))
     for run, step, task, status, kind, *returns in rows.values_list(
         "run", "run_step", "task", *columns
     ):
-        if (key := LatestGroupKey(run, step, task)) in found:
-            found[key].append(
+        if (key := LatestGroupKey(run, step, task)) in members:
+            members[key].append(
                 _Member(status == "ended", kind, dict(zip(RETURNS, returns, strict=True)))
             )
-    return found
+    return members
 
 
 def _group(
-    run: Run, key: LatestGroupKey, task: Task, members: Sequence[_Member], asked: DefinitionAsked
+    run: Run,
+    key: LatestGroupKey,
+    task: Task,
+    members: Sequence[_Member],
+    overrides: DefinitionAsked,
 ) -> LatestGroup:
-    definition = definition_of(task.environment, asked)
+    definition = definition_of(task.environment, overrides)
     endings = [
         (member.kind, member.returns[definition.return_]) for member in members if member.has_ended
     ]

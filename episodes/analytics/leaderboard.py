@@ -133,18 +133,18 @@ class LeaderboardQuery:
         """Return the leaderboard. Five queries at most, twelve by run."""
         environment, viewer, by = self.environment, self.viewer, self.by
         definition = self.definition or definition_of(environment)
-        bound, shared = 0, None
+        floor, shared_tasks = 0, None
         people: EndingsByTask = endings_by_task(
             self._within(people_in(environment, viewer)), "player", definition
         )
         if by != "player" and definition == definition_of(environment):
-            attempted = tasks_attempted(people, definition) if self.is_shared else None
-            results, shared = counted(environment, self.split, by, attempted)
+            tasks_of_people = tasks_attempted(people, definition) if self.is_shared else None
+            results, shared_tasks = counted(environment, self.split, by, tasks_of_people)
         else:
             own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
-            bound = floor_of(filtered(own, environment.name, own))
+            floor = floor_of(filtered(own, environment.name, own))
             endings: EndingsByTask = endings_by_task(
-                self._within(own.filter(pk__gt=bound)), by, definition
+                self._within(own.filter(pk__gt=floor)), by, definition
             )
             if self.is_shared:
                 others = {
@@ -152,8 +152,10 @@ class LeaderboardQuery:
                     for place, kinds in endings.items()
                     if by != "player" or place[0] != "human"
                 }
-                shared = tasks_attempted(people, definition) & tasks_attempted(others, definition)
-                endings = at_tasks(endings, shared)
+                shared_tasks = tasks_attempted(people, definition) & tasks_attempted(
+                    others, definition
+                )
+                endings = at_tasks(endings, shared_tasks)
             results = results_of(endings, definition)
         if by == "run":
             runs = Run.objects.seen_by(viewer).filter(among("name", list(results)))
@@ -166,9 +168,9 @@ class LeaderboardQuery:
         of_people = {}
         if by != "player":
             of_people = results_of(
-                people if shared is None else at_tasks(people, shared), definition
+                people if shared_tasks is None else at_tasks(people, shared_tasks), definition
             )
-        tasks = self._task_count() if shared is None else len(shared)
+        tasks = self._task_count() if shared_tasks is None else len(shared_tasks)
         each = [(key, result, by == "player" and key == "human") for key, result in results.items()]
         each += [(key, result, True) for key, result in of_people.items()]
         rows = [
@@ -194,7 +196,7 @@ class LeaderboardQuery:
             key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key),
         )
         note = ""
-        if bound:
+        if floor:
             note = f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} are counted."
         elif environment.counted != environment.definition:
             note = "The definition of return and success has changed; results are being recounted."
@@ -206,7 +208,7 @@ class LeaderboardQuery:
             rows=[row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human],
             tasks=tasks,
             is_shared=self.is_shared,
-            is_bounded=bound > 0,
+            is_bounded=floor > 0,
             note=note,
         )
 
@@ -232,9 +234,9 @@ def _split_of_runs(environment: Environment, runs: Sequence[int], viewer: Viewer
 
     `runs`: ids, newest first, of which MAX_ROWS are looked at. Two queries.
     """
-    played = splits_of(runs[:MAX_ROWS], viewer)
+    splits_by_run = splits_of(runs[:MAX_ROWS], viewer)
     here = (
-        [split for split in played.get(run, ()) if split.environment_id == environment.pk]
+        [split for split in splits_by_run.get(run, ()) if split.environment_id == environment.pk]
         for run in runs[:MAX_ROWS]
     )
     return next(filter(None, map(SplitChoice().of, here)), None)

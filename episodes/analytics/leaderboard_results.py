@@ -114,16 +114,16 @@ def counted(
     """
     of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
     tasks: QuerySet[Any] = of_environment if split is None else served(split)
-    chosen, shared = TaskStatistics.objects.filter(by=by).order_by(), None
+    statistics, shared_tasks = TaskStatistics.objects.filter(by=by).order_by(), None
     if among_people is None:
-        chosen = chosen.filter(task__in=tasks.values("task"))
+        statistics = statistics.filter(task__in=tasks.values("task"))
     else:
-        both = chosen.filter(among("task", among_people), attempts__gt=0)
-        shared = frozenset(both.values_list("task", flat=True))
-        chosen = chosen.filter(among("task", shared))
+        both = statistics.filter(among("task", among_people), attempts__gt=0)
+        shared_tasks = frozenset(both.values_list("task", flat=True))
+        statistics = statistics.filter(among("task", shared_tasks))
     total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
     scored = F("scored") * Value(1.0, FloatField())
-    rows = chosen.values_list("key", "attempts", "successes").annotate(
+    rows = statistics.values_list("key", "attempts", "successes").annotate(
         a=Count("pk"),
         b=Sum("scored"),
         c=Sum("return_total"),
@@ -134,18 +134,18 @@ def counted(
         h=Min("return_total"),
         **{f"of_{name}": Sum(name) for name in COUNTED_PARTS},
     )
-    found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
+    results: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
     parts = len(COUNTED_PARTS)
     for row in rows_of(rows):
         key, *values, high, low = row[:-parts]
         cell = Cell._make([*values, max(abs(high), abs(low))])
         if cell.attempts:
-            found[key].cells.append(cell)
-        found[key].kinds.update(dict(zip(COUNTED_PARTS, map(int, row[-parts:]), strict=True)))
+            results[key].cells.append(cell)
+        results[key].kinds.update(dict(zip(COUNTED_PARTS, map(int, row[-parts:]), strict=True)))
     convention = Convention.from_code(environment.convention)
-    for result in found.values():
+    for result in results.values():
         result.kinds = Counter(kinds_counted(result.attempts, result.kinds, convention))
-    return found, shared
+    return results, shared_tasks
 
 
 def endings_by_task(
@@ -179,16 +179,16 @@ def at_tasks(endings: EndingsByTask, tasks: Collection[int]) -> EndingsByTask:
 
 def results_of(tasks: EndingsByTask, definition: Definition) -> dict[str, LeaderboardResult]:
     """Return the results by name."""
-    found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
+    results: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
     for (key, _), endings in tasks.items():
-        found[key].kinds.update(kind for kind, _ in endings)
+        results[key].kinds.update(kind for kind, _ in endings)
         if returns := returns_counted(endings, definition.convention):
             values = [value for value in returns if value is not None]
             total, scored = sum(values), len(values)
             small = total if abs(total) <= MAX_SQUARED else 0.0
             successes = sum(map(definition.is_success, values))
             squares = (small**2, small * scored, float(scored**2))
-            found[key].cells.append(
+            results[key].cells.append(
                 Cell(len(returns), successes, 1, scored, total, *squares, abs(total))
             )
-    return found
+    return results

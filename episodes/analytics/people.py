@@ -79,12 +79,12 @@ def people_of(viewer: Viewer) -> People:
     rows = rows_of(played.values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
     shown = Environment.objects.seen_by(viewer)
     environments = shown.defer("card", "description", "task_schema").in_bulk()
-    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    rows_by_name: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for name, environment, *row in rows:
         if environment in environments and row[1] != "probe":
-            found[name].append((environments[environment], *row))
+            rows_by_name[name].append((environments[environment], *row))
     now = time.time()
-    persons = [_person(name, own, now) for name, own in found.items()]
+    persons = [_person(name, own, now) for name, own in rows_by_name.items()]
     persons.sort(key=lambda one: one.last, reverse=True)
     return People(
         persons[:MAX_PEOPLE], len(rows) == MAX_EPISODES_OF_PEOPLE or len(persons) > MAX_PEOPLE

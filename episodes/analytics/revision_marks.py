@@ -68,21 +68,21 @@ def used_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
         return []
     newest: int | None = scope.episodes.order_by("-pk").values_list("pk", flat=True).first()
     rows = [row for row in rows if newest is not None and row.first_episode <= newest]
-    found = [_use(scope.episodes, row, _end_of(row, rows)) for row in reversed(rows)]
-    return [use for use in found if use is not None]
+    uses = [_use(scope.episodes, row, _end_of(row, rows)) for row in reversed(rows)]
+    return [use for use in uses if use is not None]
 
 
 def changes_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
     """Return the revisions of `used_in` whose code differs from that before it in the same
     environment."""
     last: dict[int, str] = {}
-    found = []
+    changes = []
     for use in used_in(scope, most):
         environment, code = use.revision.environment_id, use.revision.code
         if last.get(environment, code) != code:
-            found.append(use)
+            changes.append(use)
         last[environment] = code
-    return found
+    return changes
 
 
 def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
@@ -96,8 +96,8 @@ def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
         return []
     rows = {use.revision.code: use.revision for scope in scopes for use in used_in(scope)}
     environments = [row.environment_id for row in rows.values()]
-    found = [row for row in rows.values() if environments.count(row.environment_id) > 1]
-    return sorted(found, key=lambda row: -row.pk)
+    several = [row for row in rows.values() if environments.count(row.environment_id) > 1]
+    return sorted(several, key=lambda row: -row.pk)
 
 
 def several_codes(environments: Collection[int]) -> list[str]:
@@ -106,23 +106,27 @@ def several_codes(environments: Collection[int]) -> list[str]:
     rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by(
         "environment__name"
     )
-    counted = rows.values_list("environment__name").annotate(codes=Count("code", distinct=True))
-    return [name for name, codes in counted if codes > 1]
+    codes_by_name = rows.values_list("environment__name").annotate(
+        codes=Count("code", distinct=True)
+    )
+    return [name for name, codes in codes_by_name if codes > 1]
 
 
 def marks_of(*curves: Curve) -> list[RevisionMark]:
     """Return where the curves of a chart pass to another revision, in order of x; none for scopes
     that any filter may give. One query for the curves in whose environments no code has changed.
     """
-    marked = [one for one in curves if one.scope.has_blocks or one.scope.kind == "task"]
-    changed = _changed() if marked else set()
+    curves_with_revisions = [
+        one for one in curves if one.scope.has_blocks or one.scope.kind == "task"
+    ]
+    changed_environments = _changed() if curves_with_revisions else set()
     most = min(MAX_REVISIONS, MAX_LOOKED_AT // max(1, len(curves)))
-    found = list[RevisionMark]()
-    for curve in marked:
-        uses = changes_in(curve.scope, most) if curve.environments & changed else []
+    marks = list[RevisionMark]()
+    for curve in curves_with_revisions:
+        uses = changes_in(curve.scope, most) if curve.environments & changed_environments else []
         places = ((use.revision, _x_of(use, curve)) for use in uses)
-        found += [RevisionMark(row, x) for row, x in places if x is not None]
-    return sorted(found, key=lambda mark: mark.x)
+        marks += [RevisionMark(row, x) for row, x in places if x is not None]
+    return sorted(marks, key=lambda mark: mark.x)
 
 
 def _changed() -> set[int]:
@@ -160,10 +164,10 @@ def _end_of(row: EnvironmentRevision, rows: Sequence[EnvironmentRevision]) -> in
 def _use(
     episodes: QuerySet[Episode], row: EnvironmentRevision, end: int | None
 ) -> UsedRevision | None:
-    found = episodes.filter(pk__gte=row.first_episode, environment=row.environment_id)
-    found = found if end is None else found.filter(pk__lt=end)
+    candidates = episodes.filter(pk__gte=row.first_episode, environment=row.environment_id)
+    candidates = candidates if end is None else candidates.filter(pk__lt=end)
     rows = rows_of(
-        found.order_by("pk").values_list("end_number", "run_step", "revision_id")[:NEIGHBOURS]
+        candidates.order_by("pk").values_list("end_number", "run_step", "revision_id")[:NEIGHBOURS]
     )
     return next(
         (UsedRevision(row, end, step) for end, step, revision in rows if revision == row.pk), None

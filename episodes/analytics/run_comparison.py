@@ -135,7 +135,7 @@ class RunTotals(NamedTuple):
 
     def coverage(self, definitions: Definitions) -> Coverage:
         parts = [
-            coverage_of(found, definitions.of(pk).convention) for pk, found in self.kinds.items()
+            coverage_of(counts, definitions.of(pk).convention) for pk, counts in self.kinds.items()
         ]
         return coverages_together(parts)
 
@@ -172,24 +172,26 @@ def paired(
         found = [_totals_of_revisions(run, definitions, floor, revisions, split) for run in runs]
     else:
         found = [_totals(run, definitions, floor, split) for run in runs]
-    shared = (
+    shared_tasks = (
         sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
     )
     # by run, then by task: a run may have thousands
-    sides = [[totals.tasks[task] for task in shared] for totals in found]
+    sides = [[totals.tasks[task] for task in shared_tasks] for totals in found]
     means = [[total / scored for scored, total in of_run] for of_run in sides]
     differences = [
         difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)
     ]
-    places = heapq.nsmallest(most, range(len(shared)), key=lambda place: -abs(differences[place]))
+    places = heapq.nsmallest(
+        most, range(len(shared_tasks)), key=lambda place: -abs(differences[place])
+    )
     return Pairing(
         definition=definitions.among({pk for one in found for pk in one.kinds}),
         versus=[_versus(*each, first=means[0]) for each in zip(runs, sides, means, strict=True)]
-        if shared
+        if shared_tasks
         else [],
         tasks=[
             PairedTask(
-                shared[place],
+                shared_tasks[place],
                 [
                     Side(of_run[place][0], mean[place])
                     for of_run, mean in zip(sides, means, strict=True)
@@ -198,8 +200,8 @@ def paired(
             )
             for place in places
         ],
-        evidence=evidence_of(differences) if len(runs) == 2 and len(shared) > 1 else None,
-        shared=len(shared),
+        evidence=evidence_of(differences) if len(runs) == 2 and len(shared_tasks) > 1 else None,
+        shared=len(shared_tasks),
         attempted=[len(totals.tasks) for totals in found],
         coverage=[totals.coverage(definitions) for totals in found],
         is_bounded=any(totals.is_bounded for totals in found),

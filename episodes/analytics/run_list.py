@@ -128,9 +128,9 @@ class RunListQuery:
     def _page(self, rows: QuerySet[Run]) -> tuple[list[Run], int | None, bool]:
         """Return the runs of the page, the id after which the next one starts, and whether the
         search stopped before the last run."""
-        tagged = rows.prefetch_related("tags").defer("notes")
+        rows_with_tags = rows.prefetch_related("tags").defer("notes")
         if not self.conditions:
-            runs = list(tagged[: self.size + 1])
+            runs = list(rows_with_tags[: self.size + 1])
             has_more = len(runs) > self.size
             runs = runs[: self.size]
             return runs, runs[-1].pk if has_more else None, False
@@ -144,5 +144,5 @@ class RunListQuery:
             if len(ids) == self.size:
                 break
         has_more = last > 0 and rows.filter(pk__lt=last).exists()
-        runs = list(tagged.filter(pk__in=ids))
+        runs = list(rows_with_tags.filter(pk__in=ids))
         return runs, last if has_more else None, count == MAX_SEARCHED and has_more

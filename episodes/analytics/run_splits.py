@@ -53,12 +53,12 @@ def splits_of(runs: Collection[int], viewer: Viewer) -> dict[int, list[Split]]:
     else:
         episodes = Episode.objects.filter(own, run__in=runs, split__isnull=False)
         rows = list(episodes.order_by().values_list("run", "split").annotate(first=Min("pk")))
-    known = Split.objects.select_related("environment").in_bulk({split for _, split, _ in rows})
-    played = dict[int, list[Split]]()
+    splits = Split.objects.select_related("environment").in_bulk({split for _, split, _ in rows})
+    splits_by_run = dict[int, list[Split]]()
     for run, split, _ in sorted(rows, key=lambda row: row[2]):
-        if split in known:
-            played.setdefault(run, []).append(known[split])
-    return played
+        if split in splits:
+            splits_by_run.setdefault(run, []).append(splits[split])
+    return splits_by_run
 
 
 def played_split(name: str, splits: QuerySet[Split], viewer: Viewer) -> Exists:
@@ -67,18 +67,22 @@ def played_split(name: str, splits: QuerySet[Split], viewer: Viewer) -> Exists:
 
     `splits`: those of which the viewer may know.
     """
-    named = splits.filter(name=name)
-    if not named.exists():
-        served = splits.filter(is_served=True).order_by("environment__position", "position", "name")
-        known = list(dict.fromkeys(served.values_list("name", flat=True)))
-        names = ", ".join(known[:MAX_NAMED]) + (" and more" if len(known) > MAX_NAMED else "")
+    splits_named = splits.filter(name=name)
+    if not splits_named.exists():
+        splits_served = splits.filter(is_served=True).order_by(
+            "environment__position", "position", "name"
+        )
+        legal = list(dict.fromkeys(splits_served.values_list("name", flat=True)))
+        names = ", ".join(legal[:MAX_NAMED]) + (" and more" if len(legal) > MAX_NAMED else "")
         raise BadFilter(
             "split",
             name,
-            f"no split has that name; {LEGAL}{names}" if known else "there are no splits",
+            f"no split has that name; {LEGAL}{names}" if legal else "there are no splits",
         )
     own = own_records(viewer)
-    return Exists(Episode.objects.filter(own, run=OuterRef("pk"), split__in=named.values("pk")))
+    return Exists(
+        Episode.objects.filter(own, run=OuterRef("pk"), split__in=splits_named.values("pk"))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +141,28 @@ def are_together_in(query: Mapping[str, str]) -> bool:
     return given(query, "splits", chosen((TOGETHER,))) is not None
 
 
-def common_split(played: Sequence[Sequence[Split]]) -> Split | None:
+def common_split(splits_by_run: Sequence[Sequence[Split]]) -> Split | None:
     """Return the split that is shown of runs that are compared: the first of the first run that all
     of them played.
 
-    `played`: the splits of each run. None if no run has several, or all have none in common.
+    `splits_by_run`: the splits of each run. None if no run has several, or all have none in common.
     """
-    if all(len(splits) < 2 for splits in played):
+    if all(len(splits) < 2 for splits in splits_by_run):
         return None
     return next(
-        (split for split in played[0] if all(split in splits for splits in played[1:])), None
+        (
+            split
+            for split in splits_by_run[0]
+            if all(split in splits for splits in splits_by_run[1:])
+        ),
+        None,
     )
 
 
-def of_one_split(asked: EpisodeFilter, split: Split | None) -> EpisodeFilter:
+def of_one_split(filters: EpisodeFilter, split: Split | None) -> EpisodeFilter:
     """Return the filter for the split alone; as it is for None."""
     fields: dict[str, Any] = dict(in_split(split))
-    return replace(asked, **fields)
+    return replace(filters, **fields)
 
 
 def in_split(split: Split | None) -> dict[str, str]:
@@ -173,22 +182,22 @@ def labelled(splits: Sequence[Split], *, has_several: bool = False) -> list[tupl
     ]
 
 
-def pools_splits(asked: EpisodeFilter) -> bool:
+def pools_splits(filters: EpisodeFilter) -> bool:
     """Return whether the filter may find episodes of several splits, and its sender has not said of
     which."""
-    return asked.split is None and not asked.is_of_tasks
+    return filters.split is None and not filters.is_of_tasks
 
 
-def within(splits: Sequence[Split], asked: EpisodeFilter) -> list[Split]:
+def within(splits: Sequence[Split], filters: EpisodeFilter) -> list[Split]:
     """Return those of the splits that are in the environment of the filter, if it names one."""
-    return [split for split in splits if asked.environment in (None, split.environment.name)]
+    return [split for split in splits if filters.environment in (None, split.environment.name)]
 
 
-def named_split(asked: EpisodeFilter, named: NamedRows) -> Split | None:
+def named_split(filters: EpisodeFilter, rows: NamedRows) -> Split | None:
     """Return the split that is shown where the filter names a run, and no split; None: all that it
     finds."""
-    if named.run is None or not pools_splits(asked):
+    if rows.run is None or not pools_splits(filters):
         return None
     return SplitChoice().of(
-        within(splits_of([named.run.pk], asked.viewer).get(named.run.pk, []), asked)
+        within(splits_of([rows.run.pk], filters.viewer).get(rows.run.pk, []), filters)
     )

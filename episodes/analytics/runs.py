@@ -23,10 +23,10 @@ from environments.scoring.definition import (
     definitions_in_force,
 )
 from episodes.analytics.figures import ScopeFigures, judged
-from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
+from episodes.analytics.overview import ScopeOutline, outline_of
 from episodes.analytics.run_splits import SplitChoice, in_split, labelled, splits_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
-from episodes.analytics.summary_cover import SummaryCover
+from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, covers_of
 from episodes.models import Episode, Run
 from episodes.models.privacy import own_records
 from episodes.rollups.scopes import Place
@@ -56,7 +56,7 @@ class RunLine:
     """The definition of the episodes that count, or the definitions of their environments where
     these differ."""
     outline: ScopeOutline
-    asked: DefinitionAsked
+    overrides: DefinitionAsked
     """The parts of the definition that are given, which replace those of the environments."""
     read: SummaryCover = field(repr=False)
     """What was read of all of its episodes."""
@@ -85,13 +85,13 @@ class RunLine:
     @property
     def attempts_query(self) -> str:
         """Query string of the Episodes page that lists the rollouts that the figures count."""
-        return f"{self.query}&{query_string(ending='attempt', **self.asked.convention_parts)}"
+        return f"{self.query}&{query_string(ending='attempt', **self.overrides.convention_parts)}"
 
 
 def lines_of(
     runs: Sequence[Run],
     viewer: Viewer,
-    asked: DefinitionAsked = NOTHING_ASKED,
+    overrides: DefinitionAsked = NOTHING_ASKED,
     choice: SplitChoice = FIRST_SPLIT,
 ) -> list[RunLine]:
     """Return a line for each run, in the given order. The number of queries does not depend on that
@@ -100,8 +100,13 @@ def lines_of(
     For a key, the newest MAX_ENDINGS of its own episodes of each run are counted. `choice`: which
     splits the figures count of a run that played several. Raises: BadFilter for another one.
     """
-    newest, definitions = _newest(runs, viewer), definitions_in_force(asked)
-    covers = covers_of([_scope_of(run, viewer) for run in runs], definitions, MIN_BLOCKS)
+    newest, definitions = _newest(runs, viewer), definitions_in_force(overrides)
+    covers = covers_of(
+        [_scope_of(run, viewer) for run in runs],
+        definitions,
+        least_blocks=MIN_BLOCKS,
+        most_rows=MIN_RAW,
+    )
     places = [
         one.environments or _place_of(newest.get(run.pk))
         for run, one in zip(runs, covers, strict=True)
@@ -109,9 +114,9 @@ def lines_of(
     rows = Environment.objects.defer("card", "task_schema").in_bulk(
         {pk for some in places for pk in some}
     )
-    played, lines = splits_of([run.pk for run in runs], viewer), list[RunLine]()
+    splits_by_run, lines = splits_of([run.pk for run in runs], viewer), list[RunLine]()
     for run, read, some in zip(runs, covers, places, strict=True):
-        splits = played.get(run.pk, [])
+        splits = splits_by_run.get(run.pk, [])
         names = sorted(rows[pk].name for pk in some if pk in rows)
         split = choice.of(splits, names[0] if len(names) == 1 else None)
         own = definitions.among(some if split is None else {split.environment_id})
@@ -124,7 +129,7 @@ def lines_of(
                 newest[run.pk].created if run.pk in newest else None,
                 own,
                 outline_of(read if split is None else read.of_split(split.pk), own),
-                asked,
+                overrides,
                 read,
             )
         )
@@ -198,7 +203,7 @@ def judged_parts(line: RunLine) -> list[JudgedPart]:
 
 def _judged_part(line: RunLine, environment: Environment, split: Split | None) -> JudgedPart:
     definition, place = (
-        definition_of(environment, line.asked),
+        definition_of(environment, line.overrides),
         Place(environment.pk, split.pk if split else 0),
     )
     blocks = [(environment.pk, one.parts[place]) for one in line.read.blocks if place in one.parts]
@@ -212,7 +217,7 @@ def _judged_part(line: RunLine, environment: Environment, split: Split | None) -
         definition,
         ScopeFigures(judged(blocks, rows, definition)),
         query,
-        f"{query}&{query_string(ending='attempt', **line.asked.convention_parts)}",
+        f"{query}&{query_string(ending='attempt', **line.overrides.convention_parts)}",
     )
 
 
@@ -242,8 +247,10 @@ def places_of(run: Run) -> RunPlaces:
     """Return the environments of a run's newest MAX_COUNTED episodes. Three queries."""
     episodes = Episode.objects.filter(run=run)
     floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
-    grouped = episodes.filter(pk__gt=floor).order_by().values_list("environment")
-    counts = list(grouped.annotate(count=Count("pk"), last=Max("created")).order_by("-count"))
+    by_environment = episodes.filter(pk__gt=floor).order_by().values_list("environment")
+    counts = list(
+        by_environment.annotate(count=Count("pk"), last=Max("created")).order_by("-count")
+    )
     names = dict(
         Environment.objects.filter(pk__in=[pk for pk, _, _ in counts]).values_list("pk", "name")
     )

@@ -186,79 +186,79 @@ _GROUPED = frozenset(("run", "environment", "split", "task", "suite", "step", "k
 read."""
 
 
-def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:
+def scope_of_filter(filters: EpisodeFilter, rows: NamedRows, label: str = "all episodes") -> Scope:
     """Return the scope of a filter.
 
     Every episode counts for an environment, split, run or task alone, and for a run in one
     environment or split; for any other filter the newest ones do. Those of people count only if the
     filter names them.
     """
-    if named.unknown:
+    if rows.unknown:
         return filtered(Episode.objects.none(), label)
-    asked = without_people(asked)
+    filters = without_people(filters)
     # a key may read only part of the environments and runs, so there are no blocks
-    given = (
-        set(asked.values()) - set(DEFINITION_PARAMETERS)
-        if asked.viewer.key_label is None
+    names = (
+        set(filters.values()) - set(DEFINITION_PARAMETERS)
+        if filters.viewer.key_label is None
         else set()
     )
-    given -= {"player"} if asked.player == "others" else set()
-    if given == {"run"} and named.run:
-        return scope_of(named.run)
-    if given == {"run", "environment"} and named.run and named.environment:
-        return part_of_run(named.run, named.environment, label)
+    names -= {"player"} if filters.player == "others" else set()
+    if names == {"run"} and rows.run:
+        return scope_of(rows.run)
+    if names == {"run", "environment"} and rows.run and rows.environment:
+        return part_of_run(rows.run, rows.environment, label)
     # clients do not name the others
-    declared = None if named.split and named.split.is_curated else named.split
-    if given == {"run", "environment", "split"} and named.run and named.environment and declared:
-        return part_of_run(named.run, named.environment, label, declared)
-    if given == {"environment", "split"} and named.split:
-        return scope_of(named.split)
-    if given == {"environment"} and named.environment:
-        return scope_of(named.environment)
-    conditions = set(asked.conditions) - ({"player"} if asked.player == "others" else set())
-    has_groups = named.run is not None and _GROUPED.issuperset(conditions)
-    episodes = episodes_of(asked, named, for_figures=True)
-    return replace(filtered(episodes, label, _within(asked, named)), has_groups=has_groups)
+    split = None if rows.split and rows.split.is_curated else rows.split
+    if names == {"run", "environment", "split"} and rows.run and rows.environment and split:
+        return part_of_run(rows.run, rows.environment, label, split)
+    if names == {"environment", "split"} and rows.split:
+        return scope_of(rows.split)
+    if names == {"environment"} and rows.environment:
+        return scope_of(rows.environment)
+    conditions = set(filters.conditions) - ({"player"} if filters.player == "others" else set())
+    has_groups = rows.run is not None and _GROUPED.issuperset(conditions)
+    episodes = episodes_of(filters, rows, for_figures=True)
+    return replace(filtered(episodes, label, _within(filters, rows)), has_groups=has_groups)
 
 
-def without_people(asked: EpisodeFilter) -> EpisodeFilter:
+def without_people(filters: EpisodeFilter) -> EpisodeFilter:
     """Return the filter with everybody except people as players, unless it says whose episodes it
     is about: a run has those of its own people.
     """
-    says_whose = asked.player or asked.is_of_people or asked.run is not None
-    return asked if says_whose else replace(asked, player="others")
+    says_whose = filters.player or filters.is_of_people or filters.run is not None
+    return filters if says_whose else replace(filters, player="others")
 
 
-def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str:
+def people_left_out(filters: EpisodeFilter, rows: NamedRows | None = None) -> str:
     """Return a sentence about the episodes of people that `without_people` leaves out; empty if
     there are none.
 
-    `named`: the rows that the filter names; None: they are read.
+    `rows`: the rows that the filter names; None: they are read.
     """
-    if without_people(asked) is asked:
+    if without_people(filters) is filters:
         return ""
-    of_people = episodes_of(replace(asked, player="human"), named, for_figures=True)
-    found = of_people.ended().order_by()[: MAX_COUNTED + 1].count()
-    if not found:
+    of_people = episodes_of(replace(filters, player="human"), rows, for_figures=True)
+    number = of_people.ended().order_by()[: MAX_COUNTED + 1].count()
+    if not number:
         return ""
-    count = f"over {MAX_COUNTED:,}" if found > MAX_COUNTED else f"{found:,}"
+    count = f"over {MAX_COUNTED:,}" if number > MAX_COUNTED else f"{number:,}"
     return (
-        f"{count} ended episode{'' if found == 1 else 's'} of people left out; player=human shows "
+        f"{count} ended episode{'' if number == 1 else 's'} of people left out; player=human shows "
         "people."
     )
 
 
-def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> Overlaid:
+def overlaid(filters: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> Overlaid:
     """Return a part for each of the newest MAX_SERIES runs, environments, models or kinds of
     players among the filter's episodes, oldest first; if `needs_step`, of those with a training
     step.
     """
     if by == "player":
-        return _of_players(asked)
-    asked = without_people(asked)
-    episodes = episodes_of(asked, for_figures=True)
+        return _of_players(filters)
+    filters = without_people(filters)
+    episodes = episodes_of(filters, for_figures=True)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
-    if by == "run" and (condition := visible_runs(asked.viewer)):
+    if by == "run" and (condition := visible_runs(filters.viewer)):
         recent = recent.filter(run__in=Run.objects.filter(condition))
     stepped = Count("run_step") if needs_step else Value(1)
     last = (
@@ -272,47 +272,51 @@ def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> 
     shown = list(reversed(known[:MAX_SERIES]))
     if by == "run":
         stepless = [value for value, _ in found if value not in set(known)]
-        named = [part.label for part in of_runs(asked, stepless[:MAX_SERIES]).parts]
+        named = [part.label for part in of_runs(filters, stepless[:MAX_SERIES]).parts]
         return replace(
-            of_runs(asked, shown),
+            of_runs(filters, shown),
             known=len(known),
             stepless=named,
             unnamed=len(stepless) - len(named),
         )
     if by == "environment":
         names = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
-        parts = [OverlaidPart(replace(asked, environment=names[pk]), names[pk]) for pk in shown]
+        parts = [OverlaidPart(replace(filters, environment=names[pk]), names[pk]) for pk in shown]
         return Overlaid(parts, len(known))
-    return Overlaid([OverlaidPart(replace(asked, model=name), name) for name in shown], len(known))
+    return Overlaid(
+        [OverlaidPart(replace(filters, model=name), name) for name in shown], len(known)
+    )
 
 
-def _of_players(asked: EpisodeFilter) -> Overlaid:
+def _of_players(filters: EpisodeFilter) -> Overlaid:
     """Return a part for each kind of player that has played: agents, people, scripted players."""
-    parts = [OverlaidPart(replace(asked, player=kind), label) for kind, label in PLAYERS.items()]
-    found = [part for part in parts if episodes_of(part.filter, for_figures=True).exists()]
-    return Overlaid(found, len(found))
+    parts = [OverlaidPart(replace(filters, player=kind), label) for kind, label in PLAYERS.items()]
+    parts_with_episodes = [
+        part for part in parts if episodes_of(part.filter, for_figures=True).exists()
+    ]
+    return Overlaid(parts_with_episodes, len(parts_with_episodes))
 
 
-def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> Overlaid:
+def of_runs(filters: EpisodeFilter, runs: Sequence[int]) -> Overlaid:
     """Return a part for each run by id, in the given order."""
-    visible = Run.objects.seen_by(asked.viewer).defer("config", "notes")
+    visible = Run.objects.seen_by(filters.viewer).defer("config", "notes")
     rows = visible.in_bulk(list(runs))
     found = [rows[pk] for pk in runs if pk in rows]
-    parts = [OverlaidPart(replace(asked, run=run.name), run.name, run) for run in found]
+    parts = [OverlaidPart(replace(filters, run=run.name), run.name, run) for run in found]
     return Overlaid(parts, len(parts), [pk for pk in runs if pk not in rows])
 
 
-def _within(asked: EpisodeFilter, named: NamedRows) -> QuerySet[Episode] | None:
+def _within(filters: EpisodeFilter, rows: NamedRows) -> QuerySet[Episode] | None:
     """Return episodes that an index returns by id and that include those of the filter; None: all
     episodes."""
-    if asked.task is not None:
-        return Episode.objects.filter(task=asked.task)
-    if named.run is not None:
-        return Episode.objects.filter(run=named.run)
-    if asked.is_of_people:
+    if filters.task is not None:
+        return Episode.objects.filter(task=filters.task)
+    if rows.run is not None:
+        return Episode.objects.filter(run=rows.run)
+    if filters.is_of_people:
         return Episode.objects.by_people()
-    if asked.model is not None:
-        return Episode.objects.filter(model=asked.model).exclude(model="")
-    if named.environment is not None:
-        return Episode.objects.filter(environment=named.environment)
+    if filters.model is not None:
+        return Episode.objects.filter(model=filters.model).exclude(model="")
+    if rows.environment is not None:
+        return Episode.objects.filter(environment=rows.environment)
     return None

@@ -27,16 +27,16 @@ class Smoothing:
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Smoothing:
         """Return what the parameters `smooth` and `window` of an address say. Raises: BadFilter."""
-        found = cls(
+        smoothing = cls(
             given(query, "smooth", _strength, 0.0) or 0.0, given(query, "window", _odd, 1) or 1
         )
-        if found.strength and found.window > 1:
+        if smoothing.strength and smoothing.window > 1:
             raise BadFilter(
                 "window",
-                found.window,
-                f"a curve is smoothed in one way; leave out smooth={found.strength:g}",
+                smoothing.window,
+                f"a curve is smoothed in one way; leave out smooth={smoothing.strength:g}",
             )
-        return found
+        return smoothing
 
     @property
     def is_on(self) -> bool:
@@ -44,9 +44,9 @@ class Smoothing:
 
     def values(self) -> dict[str, str]:
         """Return what is given as parameters of an address."""
-        found = {"smooth": f"{self.strength:g}" if self.strength else ""}
-        found["window"] = str(self.window) if self.window > 1 else ""
-        return {name: text for name, text in found.items() if text}
+        texts = {"smooth": f"{self.strength:g}" if self.strength else ""}
+        texts["window"] = str(self.window) if self.window > 1 else ""
+        return {name: text for name, text in texts.items() if text}
 
     def of(self, values: Sequence[float | None]) -> list[float | None]:
         """Return the smoothed values. None stays None and is ignored."""
@@ -67,12 +67,12 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
     far add up to 1.
     """
     total = weight = 0.0
-    found = list[float | None]()
+    averages = list[float | None]()
     for value in values:
         if value is not None:
             total, weight = total * strength + value, weight * strength + 1.0
-        found.append(value if value is None else total / weight)
-    return found
+        averages.append(value if value is None else total / weight)
+    return averages
 
 
 def averaged(values: Sequence[float | None], window: int) -> list[float | None]:
@@ -82,12 +82,12 @@ def averaged(values: Sequence[float | None], window: int) -> list[float | None]:
     Near an end fewer are taken on both sides, so that a mean is always that of a stretch around its
     point.
     """
-    found = list[float | None]()
+    means = list[float | None]()
     for place, value in enumerate(values):
         reach = min(window // 2, place, len(values) - 1 - place)
-        present = [one for one in values[place - reach : place + reach + 1] if one is not None]
-        found.append(value if value is None else sum(present) / len(present))
-    return found
+        values_near = [one for one in values[place - reach : place + reach + 1] if one is not None]
+        means.append(value if value is None else sum(values_near) / len(values_near))
+    return means
 
 
 def _strength(name: str, text: str) -> float:

@@ -20,8 +20,8 @@ from episodes.analytics.block_queries import (
     ScopeHead,
     StoredBlock,
     block_ranges,
+    episodes_in,
     heads_of,
-    held_by,
     read_blocks,
     read_rows,
     read_spans,
@@ -105,16 +105,7 @@ class SummaryCover:
         return replace(self, blocks=blocks, rows=[row for row in self.rows if row[-2] == split])
 
 
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """Single endings of one scope that are still to be read."""
-
-    episodes: Sequence[QuerySet[Episode]]
-    missing: str = ""
-    """See SummaryCover."""
-
-
-def cover(
+def covers_of(
     scopes: Sequence[Scope],
     definitions: Definitions,
     axis: Axis = "episode",
@@ -129,61 +120,75 @@ def cover(
     covered by blocks of the highest level that has `least_blocks` of them (None: MIN_BLOCKS, fewer
     for many scopes). `needs_groups`: whether spans are read with what they say about groups.
     """
-    least = max(MIN_SCOPE_BLOCKS, min(MIN_BLOCKS, 2 * MIN_BLOCKS // max(1, len(scopes))))
-    least = least if least_blocks is None else least_blocks
-    most = max(MIN_RAW, MAX_RAW_ENDINGS // max(1, len(scopes))) if most_rows is None else most_rows
-    followed = followed_by(axis)
-    heads = heads_of(scopes) if followed else [ScopeHead()] * len(scopes)
-    heads = [head if head.endings > most else ScopeHead() for head in heads]
+    many = max(1, len(scopes))
+    if least_blocks is None:
+        least_blocks = max(MIN_SCOPE_BLOCKS, min(MIN_BLOCKS, 2 * MIN_BLOCKS // many))
+    if most_rows is None:
+        most_rows = max(MIN_RAW, MAX_RAW_ENDINGS // many)
+    last_followed = followed_by(axis)
+    heads = heads_of(scopes) if last_followed else [ScopeHead()] * len(scopes)
+    heads = [head if head.endings > most_rows else ScopeHead() for head in heads]
     if axis == "step":
         long = [scope for scope, head in zip(scopes, heads, strict=True) if head.blocks]
         spans = read_spans(long, definitions, needs_groups=needs_groups)
         blocks = [spans.get(scope, []) for scope in scopes]
     else:
-        wanted = [
-            block_ranges(0, head.blocks, min(least, max(MIN_COARSE, least // head.places)))
+        ranges = [
+            block_ranges(
+                0, head.blocks, min(least_blocks, max(MIN_COARSE, least_blocks // head.places))
+            )
             for head in heads
         ]
-        blocks = read_blocks(scopes, wanted, definitions, axis)
-    bound = max(followed, last_end() - MAX_ENDINGS)
-    ends = [min(head.last_end, followed) for head in heads]
-    rests = [_rest(scope, end, followed, bound) for scope, end in zip(scopes, ends, strict=True)]
-    rows = iter(read_rows([part for rest in rests for part in rest.episodes], definitions, axis))
-    found = [
+        blocks = read_blocks(scopes, ranges, definitions, axis)
+    # endings that the follower has not reached may be many, so that only the newest ones are read
+    floor = max(last_followed, last_end() - MAX_ENDINGS)
+    parts, missing = list[list[QuerySet[Episode]]](), list[str]()
+    for scope, head in zip(scopes, heads, strict=True):
+        after = scope.episodes.filter(end_number__gt=min(head.last_end, last_followed))
+        lacks_some = floor > last_followed
+        if not scope.has_blocks:
+            oldest = floor_of(scope)
+            parts.append([scope.episodes.filter(pk__gt=oldest)])
+            lacks_some = oldest > 0
+        elif lacks_some:
+            unfollowed = scope.episodes.filter(end_number__gt=floor)
+            parts.append([after.filter(end_number__lte=last_followed), unfollowed])
+        else:
+            parts.append([after])
+        missing.append(missing_from(scope) if lacks_some else "")
+    rows = iter(read_rows([part for some in parts for part in some], definitions, axis))
+    covers = [
         SummaryCover(
             blocks[place],
-            [row for _ in rest.episodes for row in next(rows)],
-            _first_row(scopes[place], heads[place], blocks[place]),
-            rest.missing,
+            [row for _ in parts[place] for row in next(rows)],
+            sum(block.episodes for block in blocks[place]) if scope.is_part else head.endings,
+            missing[place],
         )
-        for place, rest in enumerate(rests)
+        for place, (scope, head) in enumerate(zip(scopes, heads, strict=True))
     ]
-    if axis == "step":
-        heads = held_by(scopes, heads)
-        return [_by_step(each, head, followed) for each, head in zip(found, heads, strict=True)]
-    return found
+    if axis != "step":
+        return covers
+    counts = episodes_in(scopes, heads)
+    return [
+        _by_step(cover, head, count, last_followed)
+        for cover, head, count in zip(covers, heads, counts, strict=True)
+    ]
 
 
-def _first_row(scope: Scope, head: ScopeHead, blocks: Sequence[StoredBlock]) -> int:
-    """Return the place of the first ending after the blocks."""
-    return sum(block.episodes for block in blocks) if scope.is_part else head.endings
-
-
-def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover:
-    """Return a cover by spans, and by rows of the endings that came after what spans have
-    `followed`.
+def _by_step(cover: SummaryCover, head: ScopeHead, count: int, last_followed: int) -> SummaryCover:
+    """Return a cover by spans, and by rows of the endings that came after what spans have.
 
     A batch of the follower may have come between two queries: spans hold every training step up to
-    their last end.
+    their last end. `count`: of the episodes in the blocks of the scope.
     """
-    last = max([followed if head.blocks else 0, *(span.last_end for span in read.blocks)])
-    rows = [row for row in read.rows if row[4] is not None and row[0] > last]
+    last = max([last_followed if head.blocks else 0, *(span.last_end for span in cover.blocks)])
+    rows = [row for row in cover.rows if row[4] is not None and row[0] > last]
     # how many of the endings that were not read have no training step is unknown
-    if read.missing and head.blocks:
-        return replace(read, rows=rows)
-    endings = head.held + sum(row[0] > head.last_end for row in read.rows)
-    stepless = endings - sum(span.episodes for span in read.blocks) - len(rows)
-    return replace(read, rows=rows, stepless=max(0, stepless))
+    if cover.missing and head.blocks:
+        return replace(cover, rows=rows)
+    endings = count + sum(row[0] > head.last_end for row in cover.rows)
+    stepless = endings - sum(span.episodes for span in cover.blocks) - len(rows)
+    return replace(cover, rows=rows, stepless=max(0, stepless))
 
 
 def followed_by(axis: Axis) -> int:
@@ -191,21 +196,5 @@ def followed_by(axis: Axis) -> int:
     none, or while they are rebuilt. Blocks say how many endings a scope has, so curves from spans
     need both.
     """
-    return (
-        followed_to(BlocksPart.name, SpansPart.name)
-        if axis == "step"
-        else followed_to(BlocksPart.name)
-    )
-
-
-def _rest(scope: Scope, after: int, followed: int, bound: int) -> _Rest:
-    """Return the endings after `after`; of those that the follower has not reached only the ones
-    after `bound`, because they may be many.
-    """
-    if not scope.has_blocks:
-        floor = floor_of(scope)
-        return _Rest([scope.episodes.filter(pk__gt=floor)], missing_from(scope) if floor else "")
-    if bound <= followed:
-        return _Rest([scope.episodes.filter(end_number__gt=after)])
-    reached = scope.episodes.filter(end_number__gt=after, end_number__lte=followed)
-    return _Rest([reached, scope.episodes.filter(end_number__gt=bound)], missing_from(scope))
+    parts = (BlocksPart.name, SpansPart.name) if axis == "step" else (BlocksPart.name,)
+    return followed_to(*parts)

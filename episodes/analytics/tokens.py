@@ -59,28 +59,36 @@ def token_curve(curve: Curve) -> TokenCurve:
     episodes, floor = newest_episodes_of(curve)
     attempts = episodes.filter(ConventionsInForce.of_definitions(curve.definition).attempts)
     place_of = PointPlaces(curve)
-    found: list[list[_Tokens]] = [[] for _ in curve.points]
-    seen = set[int]()
+    tokens_by_point: list[list[_Tokens]] = [[] for _ in curve.points]
+    episodes_read = set[int]()
     for pk, end, step, *tokens in _rows(attempts):
-        if pk not in seen and (place := place_of(end, step)) is not None:
-            found[place].append((tokens[0], tokens[1]))
-        seen.add(pk)
+        if pk not in episodes_read and (place := place_of(end, step)) is not None:
+            tokens_by_point[place].append((tokens[0], tokens[1]))
+        episodes_read.add(pk)
     counts = [point.n for point in curve.points]
     if floor:
         counts = [0] * len(counts)
         for end, step in rows_of(attempts.order_by().values_list("end_number", "run_step")):
             if (place := place_of(end, step)) is not None:
                 counts[place] += 1
-    points = [_point(*each) for each in zip(counts, found, strict=True)]
-    note = f"Tokens are those of the newest {MAX_EPISODES:,} episodes." if floor and seen else ""
-    return TokenCurve(_point(sum(counts), [one for part in found for one in part]), points, note)
+    points = [_point(*each) for each in zip(counts, tokens_by_point, strict=True)]
+    note = (
+        f"Tokens are those of the newest {MAX_EPISODES:,} episodes."
+        if floor and episodes_read
+        else ""
+    )
+    return TokenCurve(
+        _point(sum(counts), [one for part in tokens_by_point for one in part]), points, note
+    )
 
 
 def _rows(attempts: Any) -> list[tuple[Any, ...]]:
     """Return id, `end_number`, training step, input and output tokens of the attempts with a
     rollout, newest first."""
-    told = Q(rollouts__input_tokens__isnull=False) | Q(rollouts__output_tokens__isnull=False)
-    found = attempts.filter(told, rollouts__joined_by__in=CERTAIN).order_by("-pk", "-rollouts__pk")
+    has_tokens = Q(rollouts__input_tokens__isnull=False) | Q(rollouts__output_tokens__isnull=False)
+    found = attempts.filter(has_tokens, rollouts__joined_by__in=CERTAIN).order_by(
+        "-pk", "-rollouts__pk"
+    )
     columns = ("pk", "end_number", "run_step", "rollouts__input_tokens", "rollouts__output_tokens")
     return rows_of(found.values_list(*columns)[:MAX_ROLLOUTS])
 

@@ -22,12 +22,11 @@ from episodes.analytics.block_queries import (
     read_blocks,
     read_rows,
 )
-from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import (
     MAX_RAW_ENDINGS,
     SummaryCover,
-    cover,
+    covers_of,
     followed_by,
     missing_from,
 )
@@ -48,38 +47,46 @@ class Range(NamedTuple):
         return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
 
 
+WHOLE = Range()
+
+
 def zoomed(
-    scope: Scope, definitions: Definitions, axis: Axis, shown: Range, *, needs_groups: bool = True
+    scope: Scope, definitions: Definitions, axis: Axis, zoom: Range, *, needs_groups: bool = True
 ) -> SummaryCover:
-    """Return a cover of the range `shown`, and of not much more on both sides. Seven queries at
+    """Return a cover of the range `zoom`, and of not much more on both sides. Seven queries at
     most."""
     head = heads_of([scope])[0] if followed_by(axis) else ScopeHead()
     if head.endings <= MAX_RAW_ENDINGS:
-        return cover([scope], definitions, axis)[0]
+        return covers_of([scope], definitions, axis)[0]
     if axis == "step":
-        return _of_steps(scope, definitions, shown, needs_groups=needs_groups)
-    places = _places_of(scope, head) if axis == "episode" else range(0)
-    first, beyond = (
-        _of_places(places, shown) if axis == "episode" else _of_times(scope, head, shown)
-    )
+        return _of_steps(scope, definitions, zoom, needs_groups=needs_groups)
+    places: Sequence[int] = [0]
+    if axis == "episode":
+        places = _places_of(scope, head)
+        first = bisect_right(places, int(max(0, zoom.low or 0))) - 1
+        first = min(max(0, first), head.blocks)
+        beyond = head.blocks
+        if zoom.high is not None:
+            beyond = bisect_right(places, int(max(0, zoom.high)))
+        beyond = min(max(first, beyond), head.blocks)
+    else:
+        first, beyond = _of_times(scope, head, zoom)
+    start, blocks = places[first] if axis == "episode" else 0, list[StoredBlock]()
     if (beyond - first) * BLOCK_ENDINGS <= MAX_RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
-        rows = read_rows([episodes], definitions, axis, MAX_ENDINGS)[0]
-        return SummaryCover([], rows, places[first] if places else 0, _missing(scope, rows))
-    blocks = read_blocks([scope], [block_ranges(first, beyond)], definitions, axis)[0]
-    if places and scope.is_part:
-        blocks = [_moved(block, places[first]) for block in blocks]
-    tail = (
-        scope.episodes.filter(end_number__gt=head.last_end)
-        if beyond == head.blocks
-        else Episode.objects.none()
-    )
-    rows = read_rows([tail], definitions, axis, MAX_ENDINGS)[0]
-    return SummaryCover(blocks, rows, places[-1] if places else 0, _missing(scope, rows))
-
-
-def _missing(scope: Scope, rows: Sequence[EndingRow]) -> str:
-    return missing_from(scope) if len(rows) == MAX_ENDINGS else ""
+    else:
+        blocks = read_blocks([scope], [block_ranges(first, beyond)], definitions, axis)[0]
+        if axis == "episode" and scope.is_part:
+            blocks = [
+                replace(block, low=block.low + start, high=block.high + start) for block in blocks
+            ]
+        start = places[-1]
+        episodes = scope.episodes.filter(end_number__gt=head.last_end)
+        if beyond < head.blocks:
+            episodes = episodes.none()
+    rows = read_rows([episodes], definitions, axis, MAX_ENDINGS)[0]
+    missing = missing_from(scope) if len(rows) == MAX_ENDINGS else ""
+    return SummaryCover(blocks, rows, start, missing)
 
 
 def _places_of(scope: Scope, head: ScopeHead) -> Sequence[int]:
@@ -97,66 +104,45 @@ def _places_of(scope: Scope, head: ScopeHead) -> Sequence[int]:
     return [0, *accumulate(sizes[number] for number in range(head.blocks))]
 
 
-def _moved(block: StoredBlock, places: int) -> StoredBlock:
-    return replace(
-        block, first=block.first + places, low=block.low + places, high=block.high + places
-    )
-
-
-def _of_places(places: Sequence[int], shown: Range) -> tuple[int, int]:
-    """Return the first level 0 block that holds some of `shown`, and the one after the last."""
-    blocks = len(places) - 1
-    first = max(0, bisect_right(places, int(max(0, shown.low or 0))) - 1)
-    beyond = blocks if shown.high is None else bisect_right(places, int(max(0, shown.high)))
-    return min(first, blocks), min(max(first, beyond), blocks)
-
-
-def _of_times(scope: Scope, head: ScopeHead, shown: Range) -> tuple[int, int]:
-    """Return the first level 0 block that holds some of `shown`, and the one after the last, as
+def _of_times(scope: Scope, head: ScopeHead, zoom: Range) -> tuple[int, int]:
+    """Return the first level 0 block that holds some of `zoom`, and the one after the last, as
     exactly as blocks of higher levels allow.
     """
-    chosen = Q(pk__in=())
+    condition = Q()
     for level, first, beyond in block_ranges(0, head.blocks):
-        chosen |= Q(level=level, number__gte=first, number__lt=beyond)
-    blocks = CurveBlock.objects.filter(chosen, scope=scope.kind, scope_id=scope.id)
+        condition |= Q(level=level, number__gte=first, number__lt=beyond)
+    blocks = CurveBlock.objects.filter(condition, scope=scope.kind, scope_id=scope.id)
     spans = [
         (number * BLOCKS_ABOVE**level, (number + 1) * BLOCKS_ABOVE**level, low, high)
         for level, number, low, high in blocks.values_list(
             "level", "number", Epoch("began"), Epoch("ended")
         )
     ]
-    held = [(first, beyond) for first, beyond, low, high in spans if shown.holds(low, high)]
-    is_open = shown.high is None or all(high < shown.high for *_, high in spans)
-    last = head.blocks if is_open else max((beyond for _, beyond in held), default=0)
-    return min((first for first, _ in held), default=last), last
+    held_ranges = [(first, beyond) for first, beyond, low, high in spans if zoom.holds(low, high)]
+    is_open = zoom.high is None or all(high < zoom.high for *_, high in spans)
+    last = head.blocks if is_open else max((beyond for _, beyond in held_ranges), default=0)
+    return min((first for first, _ in held_ranges), default=last), last
 
 
 def _of_steps(
-    scope: Scope, definitions: Definitions, shown: Range, *, needs_groups: bool
+    scope: Scope, definitions: Definitions, zoom: Range, *, needs_groups: bool
 ) -> SummaryCover:
     """Return the spans in the range, or their single endings if those are few and close
     together."""
-    whole = cover([scope], definitions, "step", needs_groups=needs_groups)[0]
-    spans = [span for span in whole.blocks if shown.holds(span.low, span.high)]
-    episodes = _few(scope, spans)
-    if episodes is None:
-        return replace(whole, blocks=spans)
-    for test, end in (("gte", shown.low), ("lte", shown.high)):
-        episodes = episodes if end is None else episodes.filter(**{f"run_step__{test}": end})
-    return replace(
-        whole, blocks=[], rows=[*read_rows([episodes], definitions, "step")[0], *whole.rows]
-    )
-
-
-def _few(scope: Scope, spans: Sequence[StoredBlock]) -> QuerySet[Episode] | None:
-    """Return the episodes from the first to the last ending of `spans`; None if there are too many
-    to read singly."""
+    whole = covers_of([scope], definitions, "step", needs_groups=needs_groups)[0]
+    spans = [span for span in whole.blocks if zoom.holds(span.low, span.high)]
     if not spans:
-        return Episode.objects.none()
-    first, last = min(one.first_end for one in spans), max(one.last_end for one in spans)
-    if sum(one.episodes for one in spans) > MAX_RAW_ENDINGS or last - first >= MAX_ENDINGS:
-        return None
-    return scope.episodes.filter(end_number__range=(first, last))
+        return replace(whole, blocks=[])
+    first, last = min(span.first_end for span in spans), max(span.last_end for span in spans)
+    if sum(span.episodes for span in spans) > MAX_RAW_ENDINGS or last - first >= MAX_ENDINGS:
+        return replace(whole, blocks=spans)
+    episodes = scope.episodes.filter(end_number__range=(first, last))
+    if zoom.low is not None:
+        episodes = episodes.filter(run_step__gte=zoom.low)
+    if zoom.high is not None:
+        episodes = episodes.filter(run_step__lte=zoom.high)
+    rows = read_rows([episodes], definitions, "step")[0]
+    return replace(whole, blocks=[], rows=[*rows, *whole.rows])
 
 
 def _between(scope: Scope, first: int, beyond: int | None) -> QuerySet[Episode]:

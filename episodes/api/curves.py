@@ -85,7 +85,7 @@ class CurvesView(ApiView):
             query = replace(query, filter=of_one_split(query.filter, split))
             named = replace(named, environment=split.environment, split=split)
         scope = scope_of_filter(query.filter, named)
-        line = curve(scope, query.definitions(named), query.x, points=points, shown=query.shown)
+        line = curve(scope, query.definitions(named), query.x, points=points, zoom=query.zoom)
         components = self._components(line, request.GET.getlist("component"))
         tokens = token_curve(line) if has_tokens else None
         people = people_left_out(query.filter, named)

@@ -57,7 +57,10 @@ class EnvironmentView(ApiView):
 def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> dict[str, Any]:
     """Return what the serializer of environments with figures needs."""
     found = environment_figures(rows, reader.viewer, definition_in(request.GET))
-    results = {one.environment.pk: Results(one.definition, one.total, one.missing) for one in found}
+    results = {
+        one.environment.pk: Results(one.definition, one.outline.total, one.outline.missing)
+        for one in found
+    }
     return {"request": request, "results": results}
 
 

@@ -85,6 +85,11 @@ class GroupCount(NamedTuple):
         """Return the mean of the standard deviations within groups; None without groups."""
         return self.deviations / self.groups if self.groups else None
 
+    @property
+    def flat_share(self) -> float | None:
+        """Return the share of the groups that are flat, 0 to 1; None without groups."""
+        return self.flat / self.groups if self.groups else None
+
 
 def counts_together(counts: Iterable[GroupCount]) -> GroupCount:
     parts = list(counts)

@@ -131,11 +131,11 @@ def moments_of(sketch: Sketch) -> Moments:
     """Return the `Moments` of all values, without adding up counts more than once."""
     if not sketch:
         return Moments(0, None, None, None)
-    cumulated = list(accumulate([count for _, count in sketch]))
+    totals = list(accumulate([count for _, count in sketch]))
     return Moments(
-        cumulated[-1],
-        _mean(sketch, cumulated[-1]),
-        *(_quantile(sketch, cumulated, share) for share in (0.1, 0.9)),
+        totals[-1],
+        _mean(sketch, totals[-1]),
+        *(_quantile(sketch, totals, share) for share in (0.1, 0.9)),
     )
 
 
@@ -170,13 +170,13 @@ def quantile(sketch: Sketch, share: float) -> float | None:
 
 def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
     """Return the `quantile` for each share."""
-    cumulated = list(accumulate([count for _, count in sketch]))
-    return [_quantile(sketch, cumulated, share) if cumulated else None for share in shares]
+    totals = list(accumulate([count for _, count in sketch]))
+    return [_quantile(sketch, totals, share) if totals else None for share in shares]
 
 
-def _quantile(sketch: Sketch, cumulated: Sequence[int], share: float) -> float:
-    """Return a quantile. `cumulated`: number of values up to each pair."""
-    return sketch[bisect_left(cumulated, share * cumulated[-1] - 1e-9)][0]
+def _quantile(sketch: Sketch, totals: Sequence[int], share: float) -> float:
+    """Return a quantile. `totals`: number of values up to each pair."""
+    return sketch[bisect_left(totals, share * totals[-1] - 1e-9)][0]
 
 
 def _mean(sketch: Sketch, count: int) -> float:

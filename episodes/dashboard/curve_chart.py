@@ -66,7 +66,7 @@ def charts_of(found: Drawn) -> list[dict[str, Any]]:
 
 
 def _chart(found: Drawn, figure: Figure) -> dict[str, Any]:
-    asked = found.asked
+    asked = found.query
     return {
         "figure": figure,
         "x": asked.x,
@@ -97,7 +97,7 @@ def _series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
             "hue": one.hue,
             "dash": one.dash,
             "query": one.filter.to_query(**one.parts),
-            "points": _points(one.curve, figure, found.asked.smoothing),
+            "points": _points(one.curve, figure, found.query.smoothing),
         }
         for one in found.series
     ]
@@ -111,7 +111,7 @@ def _component_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
             "hue": line.hue,
             "dash": line.dash,
             "query": line.of.filter.to_query(**line.of.parts),
-            "points": _component_points(line, found.asked.smoothing),
+            "points": _component_points(line, found.query.smoothing),
         }
         for line in found.components
     ]
@@ -127,7 +127,7 @@ def _caption(found: Drawn, figure: Figure) -> list[str]:
     )
     covered = [(label, coverage.text) for label, coverage in rests if coverage]
     lines = [text if len(covered) == 1 else f"{label}: {text}" for label, text in covered]
-    smooth = [f"Smoothed: {found.asked.smoothing}"] if found.asked.smoothing.is_on else []
+    smooth = [f"Smoothed: {found.query.smoothing}"] if found.query.smoothing.is_on else []
     each = [
         f"{one.label}: {definition}"
         for one, definition in zip(found.series, found.definitions, strict=False)
@@ -157,10 +157,10 @@ def _token_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
     lines = _series(found, "return")
     for line, one in zip(lines, found.series, strict=True):
         tokens = one.tokens.points if one.tokens else []
-        values = found.asked.smoothing.of([part.output_tokens for part in tokens])
+        values = found.query.smoothing.of([part.output_tokens for part in tokens])
         for point, part, value in zip(line["points"], tokens, values, strict=True):
             point |= {"y": value, "low": None, "high": None, "n": part.known, "coverage": part.text}
-            if found.asked.smoothing.is_on:
+            if found.query.smoothing.is_on:
                 point["raw"] = part.output_tokens
     return lines
 
@@ -211,7 +211,7 @@ def csv_of(found: Drawn) -> Iterator[str]:
     """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since
     the epoch."""
     names = list(dict.fromkeys(line.component.name for line in found.components))
-    tokens = TOKEN_COLUMNS if "tokens" in found.asked.figures else ()
+    tokens = TOKEN_COLUMNS if "tokens" in found.query.figures else ()
     yield csv_line(
         ["series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens, *(f"component:{name}" for name in names)]
     )

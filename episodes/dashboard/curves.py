@@ -60,7 +60,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return render(request, "episodes/curve_tables.html", context)
     return render(
-        request, "episodes/curves.html", context, status=400 if found.named.unknown else 200
+        request, "episodes/curves.html", context, status=400 if found.rows.unknown else 200
     )
 
 
@@ -68,11 +68,11 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
     """Return the template variables of `episodes/curve_panel.html`."""
     return {
         "drawn": found,
-        "asked": found.asked,
+        "asked": found.query,
         "charts": charts_of(found),
         **_definition(found),
         "environment": found.environment,
-        "figures": _choices(found.asked),
+        "figures": _choices(found.query),
         "axes": [(name, _AXES[name]) for name in AXES],
         "overlays": _BY,
         "switches": request.GET,
@@ -116,7 +116,7 @@ def _toggled(asked: CurveQuery, name: Figure) -> str:
 
 def _chosen(found: Drawn) -> str:
     """Return the ids of the runs that are drawn, separated by commas."""
-    runs = found.overlay.runs or ([found.named.run] if found.named.run else [])
+    runs = found.overlay.runs or ([found.rows.run] if found.rows.run else [])
     return ",".join(str(run.pk) for run in runs)
 
 
@@ -124,23 +124,23 @@ def _definition(found: Drawn) -> dict[str, Any]:
     """Return the template variables of the definition in force; where the curves differ, those of
     what is asked."""
     if found.definition is None:
-        return asked_context(found.asked.definition)
-    is_in_address = found.named.environment is not None
+        return asked_context(found.query.definition)
+    is_in_address = found.rows.environment is not None
     return definition_context(found.definition, found.environment, is_in_address=is_in_address)
 
 
 def _form(found: Drawn) -> dict[str, Any]:
     """Return the template variables of the filter form."""
-    environment, viewer = found.named.environment, found.asked.filter.viewer
+    environment, viewer = found.rows.environment, found.query.filter.viewer
     splits = (
         Split.objects.filter(environment=environment).values_list("name", flat=True)
         if environment
         else ()
     )
     return {
-        "values": found.asked.filter.values(),
-        "chips": found.asked.filter.chips(),
-        "kept": found.asked.switches(),
+        "values": found.query.filter.values(),
+        "chips": found.query.filter.chips(),
+        "kept": found.query.switches(),
         "environments": Environment.objects.seen_by(viewer).values_list("name", flat=True),
         "splits": splits,
         "runs": runs(viewer),

@@ -63,7 +63,7 @@ def environments(request: HttpRequest) -> HttpResponse:
     asked = definition_in(request.GET)
     viewer = viewer_of(request.user)
     shown = _with_splits().seen_by(viewer)
-    figures = [(one, one.sparkline) for one in environment_figures(list(shown), viewer, asked)]
+    figures = [(one, one.outline.means) for one in environment_figures(list(shown), viewer, asked)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
     return render(request, f"episodes/{page}.html", {"rows": figures, **asked_context(asked)})
 

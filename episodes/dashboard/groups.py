@@ -55,7 +55,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
         "missing": missing,
         "flat": sum(one.spread.is_flat for one in with_spread),
         "with_spread": len(with_spread),
-        **definitions_context(line.definition, line.asked, line.environment),
+        **definitions_context(line.definition, line.overrides, line.environment),
     }
     return render(request, "episodes/run_groups.html", context)
 

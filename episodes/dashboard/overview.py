@@ -161,16 +161,16 @@ def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
         {
             "environment": figures.environment,
             "definition": figures.definition,
-            "total": figures.total,
-            "missing": figures.missing,
-            "trace": figures.sparkline,
+            "total": figures.outline.total,
+            "missing": figures.outline.missing,
+            "trace": figures.outline.means,
         }
         for figures in found
     ]
     url = reverse("overview") + "?" + urlencode({"part": "environments"} | asked.values())
     return {
         "environments": rows,
-        "missing": next((one.missing for one in found if one.missing), ""),
+        "missing": next((one["missing"] for one in rows if one["missing"]), ""),
         "environments_url": url,
         "part_url": url,
         **asked_context(asked),

@@ -167,7 +167,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,
-        **definitions_context(line.definition, line.asked, line.environment),
+        **definitions_context(line.definition, line.overrides, line.environment),
         "splits": line.named_splits if len(line.splits) > 1 else [],
         "split": line.split,
         "are_together": line.split is None,

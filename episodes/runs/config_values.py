@@ -36,18 +36,18 @@ def config_values(config: str) -> dict[str, Scalar]:
 
     A list is one value, its JSON text.
     """
-    found: dict[str, Scalar] = {}
+    scalars: dict[str, Scalar] = {}
     values = json.loads(storable_json(config)) if config else {}
     open_objects: list[tuple[str, Any]] = list(reversed(values.items()))
-    while open_objects and len(found) < MAX_VALUES:
+    while open_objects and len(scalars) < MAX_VALUES:
         name, value = open_objects.pop()
         if isinstance(value, dict):
             open_objects += [(f"{name}.{inner}", one) for inner, one in reversed(value.items())]
         else:
-            found[name] = (
+            scalars[name] = (
                 json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
             )
-    return found
+    return scalars
 
 
 def value_text(value: Scalar) -> str:
@@ -69,14 +69,14 @@ class ConfigCondition:
     @classmethod
     def parse(cls, parameter: str, text: str) -> ConfigCondition:
         """Return the condition in a parameter of an address. Raises: BadFilter."""
-        found = _CONDITION.fullmatch(words(parameter, text))
-        if found is None:
+        match = _CONDITION.fullmatch(words(parameter, text))
+        if match is None:
             raise BadFilter(
                 parameter,
                 text,
                 "it has to be a name, a sign and a value: temperature>0.7, optimizer=adam,sgd",
             )
-        name, sign, value = found.groups()
+        name, sign, value = match.groups()
         if wrong := next(filter(_is_other_number, [value, *map(trimmed, value.split(","))]), ""):
             raise BadFilter(
                 parameter,

@@ -63,11 +63,13 @@ def _recorded(runs: list[KnownRun], fields: Mapping[str, Any], key_label: str) -
     if not (session := next(filter(None, found), "") or session_in(fields)):
         return []
     own = Episode.objects.filter(key_label=key_label, session_id=session).order_by("-pk")
-    recorded = own.values_list("run", flat=True).first()
-    return [run for run in runs if run.id == recorded]
+    run_id = own.values_list("run", flat=True).first()
+    return [run for run in runs if run.id == run_id]
 
 
 def _open(runs: list[KnownRun], model: str, now: float) -> list[KnownRun]:
     """Return the runs that are open, of several those with this model if there are any."""
-    found = [run for run in runs if not run.is_quiet(now) or (run is runs[0] and not run.is_over)]
-    return [run for run in found if model and run.model == model] or found
+    open_runs = [
+        run for run in runs if not run.is_quiet(now) or (run is runs[0] and not run.is_over)
+    ]
+    return [run for run in open_runs if model and run.model == model] or open_runs

@@ -47,19 +47,19 @@ def run_name(text: str) -> str:
     return name
 
 
-def parsed_description(given: Any) -> dict[str, Any]:
+def parsed_description(body: Any) -> dict[str, Any]:
     """Return the values of a description by member, as they are stored; `tags` is a list. Raises:
     BadFilter."""
-    if not isinstance(given, Mapping):
+    if not isinstance(body, Mapping):
         raise BadFilter(
-            "body", _brief(given), 'the body has to be a JSON object, such as {"step": 12}'
+            "body", _brief(body), 'the body has to be a JSON object, such as {"step": 12}'
         )
-    for name, value in given.items():
+    for name, value in body.items():
         if name not in _PARSERS:
             raise unknown_name(
                 name, _brief(value), tuple(_PARSERS), "member of a run", "members of a run"
             )
-    return {name: _PARSERS[name](name, value) for name, value in given.items()}
+    return {name: _PARSERS[name](name, value) for name, value in body.items()}
 
 
 def _step(name: str, value: Any) -> int | None:
@@ -68,8 +68,8 @@ def _step(name: str, value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_TRAINING_STEP:
-        allowed = f"a whole number from 0 to {MAX_TRAINING_STEP}, such as 12, or null"
-        raise BadFilter(name, _brief(value), f"it has to be {allowed}")
+        legal = f"a whole number from 0 to {MAX_TRAINING_STEP}, such as 12, or null"
+        raise BadFilter(name, _brief(value), f"it has to be {legal}")
     return value
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from environments.models import Environment, Split
 from environments.scoring.definition import Definition
 from episodes.analytics.block_queries import Axis
-from episodes.analytics.curve import Curve, drawn
+from episodes.analytics.curve import Curve, curve_of
 from episodes.analytics.scopes import Scope, scope_of
-from episodes.analytics.summary_cover import cover
+from episodes.analytics.summary_cover import covers_of
 from episodes.models import Run
 from tests.episodes.playing import THRESHOLD
 
@@ -25,6 +25,6 @@ OF: dict[str, Callable[[], Scope]] = {
 
 def from_blocks(scope: Scope, definition: Definition, axis: Axis = "episode") -> Curve:
     """Return a curve from blocks that are as coarse as possible."""
-    found = cover([scope], definition, axis, least_blocks=1, most_rows=0)[0]
+    found = covers_of([scope], definition, axis, least_blocks=1, most_rows=0)[0]
     assert found.blocks
-    return drawn(scope, found, definition, axis)
+    return curve_of(found, scope, definition, axis)

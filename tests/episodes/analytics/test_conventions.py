@@ -13,12 +13,12 @@ from environments.models import UNRESTRICTED, Environment
 from environments.scoring.convention import CONVENTION_PARTS, Convention
 from environments.scoring.definition import Definition, definition_of, definitions_in_force
 from episodes.analytics.activity import activity, together
-from episodes.analytics.curve import Curve, curve, drawn
+from episodes.analytics.curve import Curve, curve, curve_of
 from episodes.analytics.groups import group_of, groups_of
 from episodes.analytics.players import at_task
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.scopes import scope_of
-from episodes.analytics.summary_cover import cover
+from episodes.analytics.summary_cover import covers_of
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.models import Episode, Run
 from episodes.rollups.follower import catch_up
@@ -70,9 +70,9 @@ def test_a_curve_follows_every_convention() -> None:
             definition = Definition(return_, THRESHOLD, convention)  # type: ignore[arg-type]
             returns = expected(convention, f"return_{return_}", environment__name="echo")
             check(curve(scope, definition), returns)
-            blocks = cover([scope], definition, least_blocks=1, most_rows=0)[0]
+            blocks = covers_of([scope], definition, least_blocks=1, most_rows=0)[0]
             assert blocks.blocks
-            check(drawn(scope, blocks, definition, "episode"), returns)
+            check(curve_of(blocks, scope, definition, "episode"), returns)
 
 
 def test_a_filter_for_attempts_finds_what_the_figures_count() -> None:

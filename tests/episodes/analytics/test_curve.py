@@ -134,7 +134,7 @@ def test_a_zoom_shows_its_range(axis: Axis, low: float | None, high: float | Non
     shown = Range(
         *(None if share is None else begin + share * (end - begin) for share in (low, high))
     )
-    found = curve(OF["environment"](), SUM, axis, shown=shown)
+    found = curve(OF["environment"](), SUM, axis, zoom=shown)
     assert all(shown.holds(point.x, point.x) for point in found.points)
     assert sum(point.episodes for point in found.points) == sum(
         shown.holds(x, x) for x in places(axis)
@@ -162,7 +162,7 @@ def test_a_zoom_into_blocks_holds_the_range(
     shown = Range(
         *(None if share is None else begin + share * (end - begin) for share in (low, high))
     )
-    found = curve(scope, SUM, axis, shown=shown)
+    found = curve(scope, SUM, axis, zoom=shown)
     expected = [point for point in whole.points if shown.holds(point.x, point.x_to)]
     assert sum(point.episodes for point in found.points) == sum(
         point.episodes for point in expected

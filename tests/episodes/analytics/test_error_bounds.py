@@ -13,11 +13,11 @@ from environments.models import Environment
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import Definition, DefinitionAsked, definition_of
 from episodes.analytics.block_queries import Axis
-from episodes.analytics.curve import Curve, curve, drawn
+from episodes.analytics.curve import Curve, curve, curve_of
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.histogram import histogram
 from episodes.analytics.scopes import Scope, scope_of
-from episodes.analytics.summary_cover import cover
+from episodes.analytics.summary_cover import covers_of
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, play
 
@@ -35,9 +35,9 @@ def scope(no_follower: None, monkeypatch: pytest.MonkeyPatch) -> Scope:
 
 
 def from_blocks(scope: Scope, definition: Definition) -> tuple[float, Curve]:
-    found = cover([scope], definition, least_blocks=1, most_rows=0)[0]
+    found = covers_of([scope], definition, least_blocks=1, most_rows=0)[0]
     assert found.blocks
-    return error_bound_of(found, definition), drawn(scope, found, definition, "episode")
+    return error_bound_of(found, definition), curve_of(found, scope, definition, "episode")
 
 
 def test_a_rate_is_off_by_no_more_than_the_bound(scope: Scope) -> None:
@@ -70,9 +70,12 @@ def test_the_mean_and_its_standard_error_are_exact(scope: Scope) -> None:
 
 def assert_exact(scope: Scope, axis: Axis, expired: Treatment) -> None:
     definition = Definition("max", 0.3, Convention(expired=expired))
-    found = cover([scope], definition, axis, least_blocks=1, most_rows=0)[0]
+    found = covers_of([scope], definition, axis, least_blocks=1, most_rows=0)[0]
     assert any(one.own.scatters for block in found.blocks for one in block.parts.values())
-    small, whole = drawn(scope, found, definition, axis).total, curve(scope, definition, axis).total
+    small, whole = (
+        curve_of(found, scope, definition, axis).total,
+        curve(scope, definition, axis).total,
+    )
     assert small and whole
     assert (small.mean, small.error) == (pytest.approx(whole.mean), pytest.approx(whole.error))
     assert (small.tool_errors, small.refused_calls) == (whole.tool_errors, whole.refused_calls)

@@ -66,16 +66,16 @@ def points_of(found: Curve) -> list[tuple[Any, ...]]:
 
 
 def test_runs_side_by_side_share_the_points_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    scope, ranges = side_by_side(), (None, Range(20, 70), Range(None, 39), Range(139, 500))
+    scope, ranges = side_by_side(), (Range(), Range(20, 70), Range(None, 39), Range(139, 500))
     catch_up()
-    expected = [curve(scope, SUM, "step", shown=shown) for shown in ranges]
+    expected = [curve(scope, SUM, "step", zoom=shown) for shown in ranges]
     for module, name in (
         (covers, "MAX_RAW_ENDINGS"),
         (covers, "MIN_RAW"),
         (zooms, "MAX_RAW_ENDINGS"),
     ):
         monkeypatch.setattr(module, name, 0)
-    found = [curve(scope, SUM, "step", shown=shown) for shown in ranges]
+    found = [curve(scope, SUM, "step", zoom=shown) for shown in ranges]
     assert [points_of(one) for one in found] == [points_of(one) for one in expected]
     assert [one.stepless for one in found] == [one.stepless for one in expected] == [120, 0, 0, 0]
 

@@ -11,7 +11,7 @@ from environments.models import UNRESTRICTED, Environment, Viewer
 from environments.scoring.definition import Definition, DefinitionAsked
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import tool_figures
-from episodes.analytics.overview import environment_figures, strip
+from episodes.analytics.overview import environment_figures
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
@@ -21,31 +21,25 @@ from tests.factories import NOON, episode_ended, episode_started, step_taken
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
-def test_the_strip_shows_now_today_and_the_last_hour(django_assert_num_queries: Any) -> None:
+def test_activity_counts_the_endings_of_its_span(django_assert_num_queries: Any) -> None:
     play(120)
-    record((episode_started(500),))
     catch_up()
     now = NOON + 60 * 120
-    with django_assert_num_queries(5):
-        found = strip(UNRESTRICTED, now)
-    assert found.live == 1
-    assert found.today.episodes == sum(point.episodes for point in found.hours) == 120
-    latest = [one for one in played() if one.ended >= found.minutes[0].start]
-    last_hour = together(found.minutes)
+    with django_assert_num_queries(2):
+        minutes = activity("1h", UNRESTRICTED, now=now)
+    latest = [one for one in played() if one.ended >= minutes[0].start]
+    last_hour = together(minutes)
     assert last_hour.causes == causes(latest)
-    assert (len(found.minutes), last_hour.n) == (60, len(attempts(latest)))
+    assert (len(minutes), last_hour.n) == (60, len(attempts(latest)))
 
 
-def test_hidden_environments_are_in_no_sum_over_all(django_assert_num_queries: Any) -> None:
+def test_hidden_environments_are_in_no_sum_over_all() -> None:
     play(120)
-    record((episode_started(500),))  # it runs in the environment of the first episode
     catch_up()
-    hidden = frozenset([Episode.objects.get(pk=500).environment_id])
-    now = NOON + 60 * 120
-    with django_assert_num_queries(5):
-        found = strip(Viewer(hidden), now)
+    hidden = frozenset([Episode.objects.order_by("pk")[0].environment_id])
+    today = activity("30d", Viewer(hidden), now=NOON + 60 * 120)[-1]
     shown = Episode.objects.ended().exclude(environment__in=hidden)
-    assert (found.live, found.today.episodes) == (0, shown.count())
+    assert today.episodes == shown.count()
     assert 0 < shown.count() < 120
 
 
@@ -71,13 +65,13 @@ def test_environments_have_figures_and_a_sparkline(
     with django_assert_num_queries(4):  # no blocks are needed
         found = environment_figures(environments, UNRESTRICTED)
     endings = attempts(played(environment=environments[0]))
-    total = found[0].total
+    total = found[0].outline.total
     assert total and (total.n, total.successes) == (
         len(endings),
         sum(one.return_sum > THRESHOLD for one in endings),
     )
-    assert 20 <= len(found[0].sparkline) <= 40
-    assert [one.total for one in found[2:]] == [None] * more
+    assert 20 <= len(found[0].outline.means) <= 40
+    assert [one.outline.total for one in found[2:]] == [None] * more
 
 
 def test_each_environment_has_its_own_definition() -> None:
