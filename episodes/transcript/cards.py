@@ -34,19 +34,25 @@ MAX_UNFOLDED_CHARACTERS = 1_600
 size."""
 
 _CODE = {
-    **{"command": "bash", "cmd": "bash", "bash": "bash", "shell": "bash", "commands": "bash"},
-    **{
-        "sql": "sql",
-        "patch": "diff",
-        "diff": "diff",
-        "code": "",
-        "script": "",
-        "source": "",
-        "program": "python",
-    },
+    "command": "bash",
+    "commands": "bash",
+    "cmd": "bash",
+    "bash": "bash",
+    "shell": "bash",
+    "sql": "sql",
+    "patch": "diff",
+    "diff": "diff",
+    "code": "",
+    "script": "",
+    "source": "",
+    "program": "python",
 }
 """Name of an input field that holds code -> its language; "" where the language has to be
 guessed."""
+
+
+JSON_KINDS: tuple[Kind, ...] = ("code", "text", "raw")
+TEXT_KINDS: tuple[Kind, ...] = ("text", "markdown", "code", "ansi", "latex", "raw")
 
 
 class UnknownKind(ValueError):
@@ -110,13 +116,13 @@ class Card:
 
 
 @cache
-def _options(kinds: tuple[Kind, ...], chosen: str) -> SafeString:
+def _options(kinds: tuple[Kind, ...], current: str) -> SafeString:
     """Return the `<option>` elements of the kinds.
 
     They are cached, because there are few combinations and rendering them takes longer than the
     rest of a short text.
     """
-    options = ((" selected" if kind == chosen else "", kind) for kind in kinds)
+    options = ((" selected" if kind == current else "", kind) for kind in kinds)
     return format_html_join("", "<option{}>{}</option>", options)
 
 
@@ -147,22 +153,38 @@ def message_cards(parts: Sequence[Part], side: str) -> list[MessageCard]:
 def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -> MessageCard:
     """Return the card of one part, shown as `kind` or, without it, as the kind that its content
     suggests."""
+    text, label, place = part.text, visible(part.label), f"{side}-{number}"
+    if part.kind == "image":
+        return MessageCard(
+            place=place,
+            label=label if side == "prompt" else "",
+            kind="image",
+            html=SafeString(),
+            kinds=(),
+            omitted=part.omitted,
+            is_short=False,
+            is_long=False,
+            number=number,
+            uri=text,
+        )
     language = _language(part, side)
-    chosen = kind or _kind(part, language)
-    text = part.text
-    is_image = part.kind == "image"
+    if kind is None:
+        if language is not None:
+            kind = "code"
+        elif part.is_short and part.label and "\x1b" not in text:
+            kind = "text"
+        else:
+            kind = kind_of(text)
     return MessageCard(
-        place=f"{side}-{number}",
-        label="" if is_image and side != "prompt" else visible(part.label),
-        kind="image" if is_image else chosen,
-        html=SafeString() if is_image else rendered(text, chosen, language or ""),
-        kinds=_kinds(part),
+        place=place,
+        label=label,
+        kind=kind,
+        html=rendered(text, kind, language or ""),
+        kinds=JSON_KINDS if part.kind == "json" else TEXT_KINDS,
         omitted=part.omitted,
-        is_short=part.is_short and chosen in ("text", "code") and bool(part.label),
-        is_long=not is_image
-        and (text.count("\n") >= MAX_UNFOLDED_LINES or len(text) > MAX_UNFOLDED_CHARACTERS),
+        is_short=part.is_short and kind in ("text", "code") and bool(part.label),
+        is_long=text.count("\n") >= MAX_UNFOLDED_LINES or len(text) > MAX_UNFOLDED_CHARACTERS,
         number=number,
-        uri=text if is_image else "",
     )
 
 
@@ -181,9 +203,9 @@ def message_card_at(sides: Mapping[str, Sequence[Part]], place: str, kind: str) 
     return message_card(sides[side][number], side, number, kind or None)
 
 
-def image_response(found: Sequence[Part], number: int) -> HttpResponse:
-    """Return the response with the image at index `number` of `found`. Raises: Http404."""
-    part = found[number] if number < len(found) else None
+def image_response(parts: Sequence[Part], number: int) -> HttpResponse:
+    """Return the response with the image at index `number`. Raises: Http404."""
+    part = parts[number] if number < len(parts) else None
     if part is None or part.kind != "image":
         raise Http404(f"There is no image {number}.")
     head, _, data = part.text.partition(";base64,")
@@ -198,21 +220,3 @@ def _language(part: Part, side: str) -> str | None:
     if side == "input" and part.label.lower() in _CODE:
         return _CODE[part.label.lower()] or language_of(part.text) or "python"
     return None
-
-
-def _kind(part: Part, language: str | None) -> Kind:
-    if language is not None:
-        return "code"
-    return (
-        "text" if part.is_short and "\x1b" not in part.text and part.label else kind_of(part.text)
-    )
-
-
-def _kinds(part: Part) -> tuple[Kind, ...]:
-    if part.kind == "image":
-        return ()
-    return (
-        ("code", "text", "raw")
-        if part.kind == "json"
-        else ("text", "markdown", "code", "ansi", "latex", "raw")
-    )

@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any, Literal
 
-from environments.database.json_rows import among
-from environments.database.storable import digest_of
 from environments.display.parts import read_json
-from episodes.models import Blob, Episode
-from episodes.models.blobs import MAX_DIGESTED_BYTES, texts_of_blobs
+from episodes.models import Episode
 from episodes.transcript.cards import Card, card_of
 from episodes.transcript.steps import TranscriptView, lines_at
 
 MAX_COMPARED = 1_000
 """Steps of each episode, from the first: matching takes time in the square of their number."""
-MAX_READ_BYTES, MAX_READ = 32 * 1024 * 1024, 100
-"""Size and number of large inputs and outputs that are read to learn whether they are the same
-under different keys."""
 ROWS = 40
 """Number of rows of a window."""
 
@@ -74,94 +69,35 @@ def comparison_of(
     left: Episode, right: Episode, view: TranscriptView, place: int = 0
 ) -> EpisodeComparison:
     """Return the window that contains row `place`. At most eight queries, independent of the number
-    of steps.
-
-    Large inputs and outputs may take some more.
-    """
-    rows = align(*_traces(left, right))
+    of steps."""
+    rows = align(_traces(left), _traces(right))
     divergence = first_divergence(rows)
     place = min(max(0, place), max(0, len(rows) - 1))
     first = place - place % ROWS
-    shown = rows[first : first + ROWS]
-    lefts, rights = (
-        _cards(left, (row.left for row in shown), view),
-        _cards(right, (row.right for row in shown), view),
-    )
-    compared = [_compared(first + n, row, lefts, rights, divergence) for n, row in enumerate(shown)]
-    counts = Counter[str](row.verdict for row in rows)
-    return EpisodeComparison(
-        compared,
-        first,
-        len(rows),
-        divergence,
-        counts,
-        len(rows) < MAX_COMPARED or _is_all(left, right),
-    )
-
-
-def _compared(
-    place: int,
-    row: ComparisonRow,
-    lefts: dict[int, Card],
-    rights: dict[int, Card],
-    divergence: int | None,
-) -> ComparedSteps:
-    left = None if row.left is None else lefts.get(row.left)
-    right = None if row.right is None else rights.get(row.right)
-    return ComparedSteps(place, left, right, row.verdict, place == divergence)
-
-
-def _is_all(*episodes: Episode) -> bool:
-    return not any(episode.steps.filter(index__gte=MAX_COMPARED).exists() for episode in episodes)
-
-
-def _traces(*episodes: Episode) -> list[list[Trace]]:
-    """Return the traces of the first MAX_COMPARED steps of each of two episodes."""
-    columns = ("input_blob", "output_blob", "tool", "input", "output", "status", "error")
-    left, right = (
-        list(episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns))
-        for episode in episodes
-    )
-    names = _names_of_contents(_keys(left) ^ _keys(right))
-    return [[_trace(names, *row) for row in rows] for rows in (left, right)]
-
-
-def _keys(rows: Iterable[Sequence[Any]]) -> set[str]:
-    return {key for row in rows for key in row[:2] if key}
-
-
-def _names_of_contents(keys: Collection[str]) -> dict[str, str]:
-    """Return the digest of the content of each large blob that has the size of another one.
-
-    Different versions of zstandard may have stored the same content under different keys.
-    """
-    if not keys:
-        return {}
-    sizes = dict(
-        Blob.objects.filter(among("pk", keys), size_bytes__gt=MAX_DIGESTED_BYTES).values_list(
-            "pk", "size_bytes"
+    window = rows[first : first + ROWS]
+    lefts = _cards(left, [row.left for row in window], view)
+    rights = _cards(right, [row.right for row in window], view)
+    steps = [
+        ComparedSteps(
+            place, lefts.get(row.left), rights.get(row.right), row.verdict, place == divergence
         )
+        for place, row in enumerate(window, first)
+    ]
+    is_all = len(rows) < MAX_COMPARED or not any(
+        episode.steps.filter(index__gte=MAX_COMPARED).exists() for episode in (left, right)
     )
-    counts = Counter(sizes.values())
-    same = [key for key, size in sizes.items() if counts[size] > 1][:MAX_READ]
-    return {key: digest_of(text.encode()) for key, text in texts_of_blobs(same, MAX_READ_BYTES)}
+    counts = Counter[str](row.verdict for row in rows)
+    return EpisodeComparison(steps, first, len(rows), divergence, counts, is_all)
 
 
-def _trace(
-    names: Mapping[str, str],
-    given_key: str | None,
-    answer_key: str | None,
-    tool: str,
-    given: str,
-    answer: str,
-    status: str,
-    error: str,
-) -> Trace:
-    """Return the trace of a step. `names`: what stands for a key."""
-    call = names.get(given_key, given_key) if given_key else _canonical(given)
-    return Trace(
-        (tool, call), (status, error, names.get(answer_key, answer_key) if answer_key else answer)
-    )
+def _traces(episode: Episode) -> list[Trace]:
+    """Return the traces of the first MAX_COMPARED steps."""
+    columns = ("tool", "input", "input_blob", "status", "error", "output", "output_blob")
+    rows = episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns)
+    return [
+        Trace((tool, input_blob or _canonical(input_)), (status, error, output_blob or output))
+        for tool, input_, input_blob, status, error, output, output_blob in rows
+    ]
 
 
 def _canonical(text: str) -> str:
@@ -174,16 +110,14 @@ def _canonical(text: str) -> str:
 
 
 def _cards(
-    episode: Episode, indexes: Iterable[int | None], view: TranscriptView
-) -> dict[int, Card]:
-    """Return the card of each of `indexes`."""
-    wanted = [index for index in indexes if index is not None]
-    if not wanted:
+    episode: Episode, window: Sequence[int | None], view: TranscriptView
+) -> dict[int | None, Card]:
+    """Return the cards of the steps by their indexes."""
+    indexes = [index for index in window if index is not None]
+    if not indexes:
         return {}
-    return {
-        line.step.index: card_of(line)
-        for line in lines_at(episode, min(wanted), max(wanted) + 1, view)
-    }
+    lines = lines_at(episode, min(indexes), max(indexes) + 1, view)
+    return {line.step.index: card_of(line) for line in lines}
 
 
 # --- alignment ------------------------------------------------------------------------------------
@@ -208,21 +142,21 @@ class ComparisonRow:
 
 def align(left: Sequence[Trace], right: Sequence[Trace]) -> list[ComparisonRow]:
     """Return the rows that contain every step of both sequences once and in order."""
-    start = _common(left, right)
+    # the matcher's time grows with the square of what follows the common beginning
+    pairs = enumerate(zip(left, right, strict=False))
+    shorter = min(len(left), len(right))
+    start = next((n for n, (a, b) in pairs if a.call != b.call), shorter)
     matcher = SequenceMatcher(
         None,
-        [one.call for one in left[start:]],
-        [one.call for one in right[start:]],
+        [trace.call for trace in left[start:]],
+        [trace.call for trace in right[start:]],
         autojunk=False,
     )
     rows = [_row(left, right, n, n) for n in range(start)]
     for _, left_from, left_to, right_from, right_to in matcher.get_opcodes():
-        for n, m in _side_by_side(range(left_from, left_to), range(right_from, right_to)):
-            rows.append(
-                _row(
-                    left, right, None if n is None else start + n, None if m is None else start + m
-                )
-            )
+        lefts = range(start + left_from, start + left_to)
+        rights = range(start + right_from, start + right_to)
+        rows += [_row(left, right, n, m) for n, m in zip_longest(lefts, rights)]
     return rows
 
 
@@ -231,20 +165,6 @@ def first_divergence(rows: Sequence[ComparisonRow]) -> int | None:
     return next(
         (place for place, row in enumerate(rows) if row.verdict in ("call", "left", "right")), None
     )
-
-
-def _common(left: Sequence[Trace], right: Sequence[Trace]) -> int:
-    """Return the length of the common beginning.
-
-    It is skipped because the matcher's time grows with the square of the rest.
-    """
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((n for n, (a, b) in pairs if a.call != b.call), min(len(left), len(right)))
-
-
-def _side_by_side(left: range, right: range) -> Iterator[tuple[int | None, int | None]]:
-    for n in range(max(len(left), len(right))):
-        yield left[n] if n < len(left) else None, right[n] if n < len(right) else None
 
 
 def _row(

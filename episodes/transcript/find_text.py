@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import accumulate
 
 from environments.database.folding import holding
+from environments.database.json_rows import among
 from environments.models.folding import fold_all_json, fold_term
 from episodes.models import Blob, Episode
 
@@ -12,7 +15,6 @@ MAX_FOUND = 2_000
 """Maximum number of steps that one search returns."""
 MAX_BLOB_BYTES = 64 * 1024 * 1024
 """Bytes of large inputs and outputs that one search reads; the others are not searched."""
-_MAX_BLOBS_PER_QUERY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,44 +28,28 @@ class StepsFound:
 def steps_with(episode: Episode, text: str) -> StepsFound:
     """Return the steps whose tool, input, output or error contains `text`, in whatever case and
     accents."""
-    holds = holding(episode.steps.all(), text, ("tool", "error"), ("input", "output"))
-    found = set(
-        episode.steps.filter(holds)
-        .order_by("index")
-        .values_list("index", flat=True)[: MAX_FOUND + 1]
-    )
+    condition = holding(episode.steps.all(), text, ("tool", "error"), ("input", "output"))
+    rows = episode.steps.filter(condition).order_by("index").values_list("index", flat=True)
     large, is_all = _in_blobs(episode, fold_term(text))
-    steps = sorted(found | large)
+    steps = sorted({*rows[: MAX_FOUND + 1], *large})
     return StepsFound(steps[:MAX_FOUND], is_all and len(steps) <= MAX_FOUND)
 
 
-def _in_blobs(episode: Episode, folded: str) -> tuple[set[int], bool]:
-    """Return the steps whose large input or output contains what is folded, and whether all blobs
+def _in_blobs(episode: Episode, term: str) -> tuple[set[int], bool]:
+    """Return the steps whose large input or output contains the folded term, and whether all blobs
     were searched."""
-    used: dict[str, list[int]] = {}
-    for side in ("input", "output"):
-        rows = episode.steps.filter(**{f"{side}_blob__isnull": False}).order_by("index")
-        for index, digest in rows.values_list("index", f"{side}_blob"):
-            used.setdefault(digest, []).append(index)
-    digests, read, found = list(used), 0, set[int]()
-    for start in range(0, len(digests), _MAX_BLOBS_PER_QUERY):
-        chosen = _sized(digests[start : start + _MAX_BLOBS_PER_QUERY], MAX_BLOB_BYTES - read)
-        for blob in Blob.objects.filter(digest__in=chosen).iterator(chunk_size=20):
-            read += blob.size_bytes
-            if folded in fold_all_json(blob.text):
-                found.update(used[blob.digest])
-        if len(chosen) < len(digests[start : start + _MAX_BLOBS_PER_QUERY]):
-            return found, False
-    return found, True
-
-
-def _sized(digests: list[str], room: int) -> list[str]:
-    """Return the first of `digests`, as many as fit into `room` bytes."""
-    sizes = dict(Blob.objects.filter(digest__in=digests).values_list("digest", "size_bytes"))
-    chosen = []
-    for digest in digests:
-        room -= sizes.get(digest, 0)
-        if room < 0:
-            break
-        chosen.append(digest)
-    return chosen
+    steps, sizes = defaultdict[str, list[int]](list), dict[str, int]()
+    for side in ("input_blob", "output_blob"):
+        rows = episode.steps.filter(**{f"{side}__isnull": False}).order_by("index")
+        for index, digest, size in rows.values_list("index", side, f"{side}__size_bytes"):
+            steps[digest].append(index)
+            sizes[digest] = size
+    totals = accumulate(sizes.values())
+    digests = [
+        digest for digest, total in zip(sizes, totals, strict=True) if total <= MAX_BLOB_BYTES
+    ]
+    results = set[int]()
+    for blob in Blob.objects.filter(among("pk", digests)).iterator(chunk_size=20):
+        if term in fold_all_json(blob.text):
+            results.update(steps[blob.digest])
+    return results, len(digests) == len(sizes)

@@ -16,12 +16,12 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from environments.display.parts import Part
-from episodes.transcript.cards import Card, MessageCard, card_of, message_card
+from episodes.transcript.cards import MessageCard, card_of, message_card
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import StepLine
 from episodes.transcript.timeline import HiddenMessages, Item
 
-Shown = TypeVar("Shown")
+ItemT = TypeVar("ItemT")
 
 MIN_CHARACTERS = 500
 """Number of characters to which a text that does not fit is shortened at most."""
@@ -34,19 +34,19 @@ class PageBudget:
         self.left = size_bytes
 
     def fitting(
-        self, items: Iterable[Shown], size: Callable[[Shown], int], most: int
-    ) -> tuple[list[Shown], list[Shown]]:
+        self, items: Iterable[ItemT], size: Callable[[ItemT], int], most: int
+    ) -> tuple[list[ItemT], list[ItemT]]:
         """Return the first items that fit into `most` bytes together, and the others."""
-        found, others, room = list[Shown](), list[Shown](), min(most, self.left)
+        first, others, room = list[ItemT](), list[ItemT](), min(most, self.left)
         for item in items:
-            needed = size(item)
-            if others or needed > room:
+            size_bytes = size(item)
+            if others or size_bytes > room:
                 others.append(item)
-                continue
-            found.append(item)
-            room -= needed
-            self.left -= needed
-        return found, others
+            else:
+                first.append(item)
+                room -= size_bytes
+                self.left -= size_bytes
+        return first, others
 
     def cards(self, parts: Sequence[Part], side: str, most: int) -> tuple[list[MessageCard], int]:
         """Return the first parts that fit into `most` bytes together as cards, and how many others
@@ -54,27 +54,25 @@ class PageBudget:
 
         A part that does not fit is shortened.
         """
-        found, room = list[MessageCard](), min(most, self.left)
+        cards, room = list[MessageCard](), min(most, self.left)
         for number, part in enumerate(parts):
             card = message_card(part, side, number)
             while (
-                (needed := size_of_card(card)) > room
+                size_of_card(card) > room
                 and len(part.text) > MIN_CHARACTERS
                 and part.kind != "image"
             ):
-                part = _halved(part)
+                half = len(part.text) // 2
+                omitted = part.omitted + len(part.text) - half
+                part = replace(part, text=part.text[:half], omitted=omitted)
                 card = message_card(part, side, number)
-            if needed > room:
+            size_bytes = size_of_card(card)
+            if size_bytes > room:
                 break
-            found.append(card)
-            room -= needed
-            self.left -= needed
-        return found, len(parts) - len(found)
-
-
-def _halved(part: Part) -> Part:
-    half = len(part.text) // 2
-    return replace(part, text=part.text[:half], omitted=part.omitted + len(part.text) - half)
+            cards.append(card)
+            room -= size_bytes
+            self.left -= size_bytes
+        return cards, len(parts) - len(cards)
 
 
 def size_of(text: str) -> int:
@@ -99,13 +97,14 @@ def window_html(
     Once `most` bytes are full, steps have only their heads, and messages are left out. Both are
     marked by `data-later`; the page loads the window again when the reader comes to them.
     """
-    pieces, left = list[str](), most
+    pieces, total = list[str](), 0
     for place, item in enumerate(items):
         html = item_html(item, options)
-        if left is not None and size_of(html) > left:
-            return SafeString("".join([*pieces, *_later(items[place:], options)]))
+        total += size_of(html)
+        if most is not None and total > most:
+            pieces += _later(items[place:], options)
+            break
         pieces.append(html)
-        left = None if left is None else left - size_of(html)
     return SafeString("".join(pieces))
 
 
@@ -113,9 +112,8 @@ def item_html(item: Item, options: dict[str, Any]) -> SafeString:
     if isinstance(item, StepLine):
         return step_html(card_of(item), options)
     if isinstance(item, HiddenMessages):
-        return render_to_string(
-            "episodes/hidden_messages.html", {"hidden": item, "episode": options["episode"]}
-        )
+        context = {"hidden": item, "episode": options["episode"]}
+        return render_to_string("episodes/hidden_messages.html", context)
     return render_to_string("episodes/message_card.html", {"view": item})
 
 
@@ -131,16 +129,13 @@ def _later(items: Sequence[Item], options: dict[str, Any]) -> Iterable[str]:
             yield format_html(
                 '<div class="message more-messages" data-later><a class="button" '
                 'href="{}">{}</a></div>',
-                *(address, sentence),
+                address,
+                sentence,
             )
             messages = 0
         if item is not None:
-            yield step_html(_head_of(item), {**options, "is_bare": True, "is_later": True})
-
-
-def _head_of(line: StepLine) -> Card:
-    """Return the card of a step without its texts."""
-    card = card_of(
-        replace(line, input=[], output=[], metadata="", raw="", components=[], is_whole=False)
-    )
-    return replace(card, error="")
+            line = replace(
+                item, input=[], output=[], metadata="", raw="", components=[], is_whole=False
+            )
+            card = replace(card_of(line), error="")
+            yield step_html(card, {**options, "is_bare": True, "is_later": True})

@@ -24,8 +24,9 @@ def notes_of(episode: Episode, author: str | None = None) -> QuerySet[Note]:
     `author`: only their notes.
     """
     rows = Note.objects.filter(episode=episode)
-    chosen = rows if author is None else rows.filter(author=author)
-    return chosen.order_by(F("step").asc(nulls_first=True), "id")
+    if author is not None:
+        rows = rows.filter(author=author)
+    return rows.order_by(F("step").asc(nulls_first=True), "id")
 
 
 def add_note(episode: Episode, author: str, text: str, step: str = "") -> Note:

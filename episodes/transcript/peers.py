@@ -10,7 +10,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from environments.models import Environment, Viewer
 from environments.scoring.attempt_figures import Figures
-from environments.scoring.convention import Convention, Coverage
+from environments.scoring.convention import Coverage
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import RETURNS, bar_of
 from episodes.attempts.endings import rows_of
@@ -42,34 +42,21 @@ class Peers:
 
 def peers_of(episode: Episode, definition: Definition, viewer: Viewer) -> Peers:
     """Return the attempts at the task of `episode`, itself included, by `definition`. One query."""
-    rows = rows_of(
-        _newest_rollouts(episode.task_id, viewer).values_list("pk", KIND, definition.column)[
-            : MAX_PEERS + 1
-        ]
-    )
+    convention = definition.convention
+    peers = _newest_rollouts(episode.task_id, viewer)
+    rows = rows_of(peers.values_list("pk", KIND, definition.column)[: MAX_PEERS + 1])
     endings: list[EndedReturn] = [(kind, value) for _, kind, value in rows[:MAX_PEERS]]
-    counted = returns_counted(endings, definition.convention)
-    returns = [value for value in counted if value is not None]
-    own = next(
-        (
-            _counted(kind, value, definition.convention)
-            for pk, kind, value in rows
-            if pk == episode.pk
-        ),
-        None,
-    )
+    attempts = returns_counted(endings, convention)
+    returns = [value for value in attempts if value is not None]
+    own_endings = [(kind, value) for pk, kind, value in rows if pk == episode.pk]
+    own = next(iter(returns_counted(own_endings, convention)), None)
     return Peers(
-        attempts=len(counted),
-        coverage=coverage_from(endings, definition.convention),
+        attempts=len(attempts),
+        coverage=coverage_from(endings, convention),
         is_all=len(rows) <= MAX_PEERS,
         mean=sum(value / len(returns) for value in returns) if returns else None,
         rank=None if own is None else 1 + sum(value > bar_of(own) for value in returns),
     )
-
-
-def _counted(kind: str, value: float | None, convention: Convention) -> float | None:
-    """Return the return that counts; None if the ending does not count."""
-    return next(iter(returns_counted([(kind, value)], convention)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +97,10 @@ def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
     At most MAX_PAIRS among the newest MAX_SEARCHED attempts of `episodes`, one for each task. Two
     queries.
     """
-    named = ("pk", "task_id", "environment_id", *(f"return_{name}" for name in RETURNS))
-    rows = list(episodes.filter(IS_ATTEMPT).order_by("-pk").values(*named)[:MAX_SEARCHED])
+    columns = ("pk", "task_id", "environment_id", *(f"return_{name}" for name in RETURNS))
+    rows = list(episodes.filter(IS_ATTEMPT).order_by("-pk").values(*columns)[:MAX_SEARCHED])
     environments = Environment.objects.in_bulk({row["environment_id"] for row in rows})
-    definitions = {pk: definition_of(one) for pk, one in environments.items()}
+    definitions = {pk: definition_of(environment) for pk, environment in environments.items()}
     first: dict[tuple[int, bool], int] = {}
     pairs: dict[int, tuple[int, int]] = {}
     for row in rows:
@@ -134,10 +121,11 @@ def with_neighbours(episodes: QuerySet[Episode], viewer: Viewer) -> QuerySet[Epi
     same run. Each takes one step along an index.
     """
     others = Episode.objects.filter(outside_hidden_parts(viewer), is_probe=False)
-    found: dict[str, Subquery] = {}
+    neighbours: dict[str, Subquery] = {}
     for field in ("task", "run"):
         same = others.filter(**{field: OuterRef(field)})
-        before = same.filter(pk__lt=OuterRef("pk")).order_by("-pk").values("pk")[:1]
-        after = same.filter(pk__gt=OuterRef("pk")).order_by("pk").values("pk")[:1]
-        found |= {f"{field}_previous": Subquery(before), f"{field}_next": Subquery(after)}
-    return episodes.annotate(**found)
+        before = same.filter(pk__lt=OuterRef("pk")).order_by("-pk").values("pk")
+        after = same.filter(pk__gt=OuterRef("pk")).order_by("pk").values("pk")
+        neighbours[f"{field}_previous"] = Subquery(before[:1])
+        neighbours[f"{field}_next"] = Subquery(after[:1])
+    return episodes.annotate(**neighbours)

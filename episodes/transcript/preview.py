@@ -64,41 +64,38 @@ def preview_of(episode: Episode) -> EpisodePreview:
 
 def _preview_of_step(step: Step) -> PreviewText:
     answer = read_json(_read(step.output_blob, step.output))
-    shown = blocks(answer.get("blocks", [])) if isinstance(answer, dict) else []
+    output = blocks(answer.get("blocks", [])) if isinstance(answer, dict) else []
     return PreviewText(
         step,
         _text(fields(_read(step.input_blob, step.input))),
-        _text(shown) or visible(shorten(step.error, MAX_SHOWN_CHARACTERS)),
+        _text(output) or visible(shorten(step.error, MAX_SHOWN_CHARACTERS)),
     )
 
 
 def _read(blob: Blob | None, text: str) -> str:
     if blob is None:
         return text
-    return (
-        blob.text
-        if blob.size_bytes <= MAX_BLOB_BYTES
-        else f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
-    )
+    if blob.size_bytes > MAX_BLOB_BYTES:
+        return f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
+    return blob.text
 
 
 def _shortened(parts: Sequence[Part]) -> list[Part]:
     """Return the first parts, with MAX_SHOWN_CHARACTERS of all of them together and names instead
     of images."""
-    shown, room = [], MAX_SHOWN_CHARACTERS
+    beginning, room = [], MAX_SHOWN_CHARACTERS
     for part in parts:
         text = shorten(_text_of(part), room)
-        shown.append(Part("text" if part.kind == "image" else part.kind, text, part.label))
+        beginning.append(Part("text" if part.kind == "image" else part.kind, text, part.label))
         room -= len(text)
         if room <= 0:
             break
-    return shown
+    return beginning
 
 
 def _text(parts: Sequence[Part]) -> str:
-    return visible(
-        shorten("\n".join(_text_of(part) for part in parts).strip(), MAX_SHOWN_CHARACTERS)
-    )
+    text = "\n".join(_text_of(part) for part in parts).strip()
+    return visible(shorten(text, MAX_SHOWN_CHARACTERS))
 
 
 def _text_of(part: Part) -> str:

@@ -82,8 +82,8 @@ async def reexecute(
         instance, mask = host.instance(episode.environment.name), mask_of(tuple(secrets.values()))
     except UnknownEnvironment as error:
         return Reexecution(episode, [], 0, has_other_prompt=False, fault=str(error))
-    found: list[DifferingStep] = []
-    played, has_other_prompt, fault = 0, False, ""
+    differences: list[DifferingStep] = []
+    count, has_other_prompt, fault = 0, False, ""
     try:
         if await instance.construct(json.loads(episode.task.spec), secrets, None):
             await instance.set_up()
@@ -91,32 +91,27 @@ async def reexecute(
             has_other_prompt = await _has_other_prompt(instance, episode.prompt.text, mask)
         for step in steps:
             again = _step_of(await instance.run(step.tool, json.loads(step.input_json)), mask)
-            played += 1
+            count += 1
             if aspects := differing(step, again):
-                found.append(DifferingStep(step, again, aspects))
+                differences.append(DifferingStep(step, again, aspects))
     except OrsError as error:  # construction, setup or prompt failed
         fault = mask.text(str(error))
     finally:
-        fault = await _closed(instance) or fault
-    return Reexecution(episode, found, played, has_other_prompt, fault)
+        try:
+            await instance.close()
+        except EnvironmentFault as error:
+            fault = f"teardown failed: {error}"
+    return Reexecution(episode, differences, count, has_other_prompt, fault)
 
 
-async def _has_other_prompt(instance: PlayedInstance, recorded: str, mask: Mask) -> bool:
+async def _has_other_prompt(instance: PlayedInstance, prompt: str, mask: Mask) -> bool:
     """Return whether the prompt differs from the recorded one, which may be blocks or messages."""
-    then = read_json(recorded)
+    then = read_json(prompt)
     has_messages = isinstance(then, list) and any(
-        isinstance(one, dict) and "role" in one for one in then
+        isinstance(message, dict) and "role" in message for message in then
     )
     now = await (instance.messages_json() if has_messages else instance.prompt_json())
     return bool(then != read_json(mask.json(now)))
-
-
-async def _closed(instance: PlayedInstance) -> str:
-    try:
-        await instance.close()
-    except EnvironmentFault as error:
-        return f"teardown failed: {error}"
-    return ""
 
 
 def _step_of(outcome: CallOutcome, mask: Mask) -> Step:

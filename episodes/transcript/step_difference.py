@@ -10,8 +10,7 @@ from episodes.models import Step
 
 Aspect = Literal["outcome", "error", "output", "reward", "finished", "components", "metadata"]
 """Part of a step's result. "outcome" is its status (ok, refused or failed) with the reason,
-"output" its blocks,
-and "components" are those of its reward."""
+"output" its blocks, and "components" are those of its reward."""
 ASIDES: frozenset[Aspect] = frozenset({"metadata"})
 """Aspects that change neither what an agent sees nor what it is paid. Metadata often has times."""
 UNSEEN: frozenset[Aspect] = ASIDES | {"components"}
@@ -26,7 +25,11 @@ def differing(then: Step, now: Step) -> tuple[Aspect, ...]:
 
 
 def _result_of(step: Step) -> dict[Aspect, Any]:
-    output = _read(step.output_json)
+    text = step.output_json
+    try:
+        output = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        output = text
     is_whole = isinstance(output, dict)
     return {
         "outcome": (step.status, step.reason),
@@ -37,13 +40,6 @@ def _result_of(step: Step) -> dict[Aspect, Any]:
         "components": _exact(components_of(output.get("metadata")) if is_whole else {}),
         "metadata": _exact(output.get("metadata") if is_whole else None),
     }
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return text
 
 
 def _exact(value: Any) -> str:

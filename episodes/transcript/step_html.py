@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from html import escape
 from typing import Any, Protocol
@@ -26,12 +26,10 @@ from django.utils.safestring import SafeString
 from environments.display.formats import NOTHING, clock, in_words, milliseconds, moment, reward
 from environments.display.numbers import signed
 from environments.display.visible import visible
-from episodes.models import Episode
-from episodes.rendering.kinds import Kind
 from episodes.transcript.cards import Card, MessageCard
 
-MAX_FRAMES = 1024
-"""Maximum number of frames of each template that are cached."""
+MAX_FRAMES = 2048
+"""Maximum number of frames that are cached."""
 MAX_ERROR_CHARACTERS = 8_000
 _NONE = SafeString('<p class="none">none</p>')
 _MARK = secrets.token_hex(16)
@@ -61,23 +59,8 @@ class DisplayOptions(Protocol):
     def get(self, key: str, default: Any = None, /) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _CardShape:
-    """Everything that the HTML of a step depends on, except its texts."""
-
-    definition: str
-    is_ok: bool
-    is_finished: bool
-    has_waited: bool
-    is_whole: bool
-    is_alone: bool
-    is_bare: bool
-    is_blind: bool
-    is_later: bool
-    may_note: bool
-    is_plain: bool
-    there: tuple[str, ...]
-    """Names of the texts that are not empty."""
+_OPTIONS = ("is_alone", "is_bare", "is_blind", "is_later", "may_note", "is_plain")
+"""Options of the page that the HTML of a step depends on, besides its texts."""
 
 
 def step_html(card: Card, options: DisplayOptions) -> SafeString:
@@ -85,27 +68,17 @@ def step_html(card: Card, options: DisplayOptions) -> SafeString:
     `people/plain_step.html`."""
     step = card.step
     texts = _texts(card, options)
-    shape = _CardShape(
-        definition=options.get("definition", ""),
-        is_ok=step.status == "ok",
-        is_finished=step.finished,
-        has_waited=step.waited_ms >= 1,
-        is_whole=card.is_whole,
-        is_alone=bool(options.get("is_alone")),
-        is_bare=bool(options.get("is_bare")),
-        is_blind=bool(options.get("is_blind")),
-        is_later=bool(options.get("is_later")),
-        may_note=bool(options.get("may_note")),
-        is_plain=bool(options.get("is_plain")),
-        there=tuple(name for name, text in texts.items() if text),
-    )
-    return _fill(_card_frame(shape), texts)
-
-
-@lru_cache(MAX_FRAMES)
-def _card_frame(shape: _CardShape) -> Frame:
-    template = "people/plain_step.html" if shape.is_plain else "episodes/step_card.html"
-    return _frame(template, {**asdict(shape), **{name: _mark(name) for name in shape.there}})
+    shape = {
+        "definition": options.get("definition", ""),
+        "is_ok": step.status == "ok",
+        "is_finished": step.finished,
+        "has_waited": step.waited_ms >= 1,
+        "is_whole": card.is_whole,
+        **{name: bool(options.get(name)) for name in _OPTIONS},
+        **{name: _MARKS[name] for name, text in texts.items() if text},
+    }
+    template = "people/plain_step.html" if shape["is_plain"] else "episodes/step_card.html"
+    return _fill(_frame(template, tuple(shape.items())), texts)
 
 
 def _texts(card: Card, options: DisplayOptions) -> Texts:
@@ -134,85 +107,46 @@ def _texts(card: Card, options: DisplayOptions) -> Texts:
             "reward": reward(score, episode.environment) if score else "",
         }
     if not options.get("is_blind"):
-        texts |= _rewards(card, episode)
+        environment = episode.environment
+        texts["reward"] = reward(step.reward, environment)
+        texts["running"] = NOTHING if card.running is None else signed(card.running)
+        if card.components:
+            context = {"card": card, "environment": environment}
+            texts["components"] = render_to_string("episodes/reward_components.html", context)
     if not options.get("is_bare"):
-        texts |= _folds(card, episode, may_continue=bool(options.get("may_continue")))
-        texts["redact"] = _redact_url(step.index, episode) if options.get("may_redact") else ""
+        hint = '{} UTC <span class="hint">{}</span>'
+        texts["metadata"] = card.metadata
+        texts["started"] = format_html(hint, clock(step.started), moment(step.started))
+        texts["task_id"] = visible(step.task_id)
+        if options.get("may_continue") and not step.finished:
+            texts["continue"] = f"{reverse('continue', args=[episode.pk])}?step={step.index}"
+        if options.get("may_redact"):
+            form = reverse("admin:episodes_redaction_add")
+            texts["redact"] = f"{form}?episode={episode.pk}&step={step.index}"
     return texts
 
 
-def _rewards(card: Card, episode: Episode) -> Texts:
-    environment = episode.environment
-    components = {"card": card, "environment": environment}
-    return {
-        "reward": reward(card.step.reward, environment),
-        "running": NOTHING if card.running is None else signed(card.running),
-        "components": render_to_string("episodes/reward_components.html", components)
-        if card.components
-        else "",
-    }
-
-
-def _redact_url(index: int, episode: Episode) -> str:
-    return f"{reverse('admin:episodes_redaction_add')}?episode={episode.pk}&step={index}"
-
-
-def _folds(card: Card, episode: Episode, *, may_continue: bool) -> Texts:
-    step = card.step
-    goes_on = may_continue and not step.finished
-    return {
-        "metadata": card.metadata,
-        "started": format_html(
-            '{} UTC <span class="hint">{}</span>', clock(step.started), moment(step.started)
-        ),
-        "task_id": visible(step.task_id),
-        "continue": f"{reverse('continue', args=[episode.pk])}?step={step.index}"
-        if goes_on
-        else "",
-    }
-
-
-def _blocks(messages: list[MessageCard], side: str, at: str, options: DisplayOptions) -> SafeString:
-    return SafeString("".join([_block(message, side, at, options) for message in messages]))
-
-
-def _block(one: MessageCard, side: str, at: str, options: DisplayOptions) -> SafeString:
+def _blocks(cards: list[MessageCard], side: str, at: str, options: DisplayOptions) -> SafeString:
     is_open, is_alone, own = bool(options.get("is_open")), bool(options.get("is_alone")), f"{at}/"
-    if options.get("is_plain"):
-        one = replace(one, label=in_words(one.label) if side == "input" else "", kinds=())
-    if options.get("is_bare"):
-        return block_html(one, is_open=is_open, is_alone=is_alone)
-    if side == "output" and one.kind == "image":
-        # an address of its own, so that browsers cache the image
-        context = {"is_open": is_open, "is_alone": is_alone, "image": f"{at}/images/{one.number}"}
-        return render_to_string("episodes/content_block.html", {"one": one, **context})
-    return block_html(one, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
-
-
-# --- one text or image of a step ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _BlockShape:
-    """Everything that the HTML of a block depends on, except its text and its addresses."""
-
-    place: str
-    label: str
-    kind: Kind
-    kinds: tuple[Kind, ...]
-    omitted: int
-    is_short: bool
-    is_long: bool
-    is_empty: bool
-    has_source: bool
-    has_whole: bool
-    swap: str
-    is_open: bool
-    is_alone: bool
+    pieces = []
+    for card in cards:
+        if options.get("is_plain"):
+            card = replace(card, label=in_words(card.label) if side == "input" else "", kinds=())
+        if options.get("is_bare"):
+            html = block_html(card, is_open=is_open, is_alone=is_alone)
+        elif side == "output" and card.kind == "image":
+            # an address of its own, so that browsers cache the image
+            context = {"one": card, "is_open": is_open, "is_alone": is_alone}
+            context["image"] = f"{at}/images/{card.number}"
+            html = render_to_string("episodes/content_block.html", context)
+        else:
+            html = block_html(card, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
+        pieces.append(html)
+    return SafeString("".join(pieces))
 
 
 def block_html(
-    one: MessageCard,
+    card: MessageCard,
     source: str = "",
     whole: str = "",
     swap: str = "",
@@ -225,60 +159,36 @@ def block_html(
 
     An image keeps its data: address.
     """
-    if one.kind == "image":
-        addresses = {"source": source, "whole": whole, "swap": swap}
-        return render_to_string(
-            "episodes/content_block.html",
-            {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses},
-        )
-    shape = _BlockShape(
-        *(
-            one.place,
-            one.label,
-            one.kind,
-            one.kinds,
-            one.omitted,
-            one.is_short,
-            one.is_long,
-            not one.html,
-        ),
-        *(bool(source), bool(whole), swap, is_open, is_alone),
-    )
-    return _fill(_block_frame(shape), {"html": one.html, "source": source, "whole": whole})
-
-
-@lru_cache(MAX_FRAMES)
-def _block_frame(shape: _BlockShape) -> Frame:
-    one = MessageCard(
-        place=shape.place,
-        label=shape.label,
-        kind=shape.kind,
-        html=SafeString() if shape.is_empty else _mark("html"),
-        kinds=shape.kinds,
-        omitted=shape.omitted,
-        is_short=shape.is_short,
-        is_long=shape.is_long,
-        number=0,
-    )
-    options = {"swap": shape.swap, "is_open": shape.is_open, "is_alone": shape.is_alone}
-    source, whole = (
-        _mark("source") if shape.has_source else "",
-        _mark("whole") if shape.has_whole else "",
-    )
-    return _frame(
-        "episodes/content_block.html", {"one": one, "source": source, "whole": whole, **options}
-    )
+    context = {"one": card, "source": source, "whole": whole, "swap": swap}
+    context |= {"is_open": is_open, "is_alone": is_alone}
+    if card.kind == "image":
+        return render_to_string("episodes/content_block.html", context)
+    texts: Texts = {"html": card.html, "source": source, "whole": whole}
+    marks = {name: _MARKS[name] if text else SafeString() for name, text in texts.items()}
+    context |= {
+        "one": replace(card, html=marks["html"]),
+        "source": marks["source"],
+        "whole": marks["whole"],
+    }
+    return _fill(_frame("episodes/content_block.html", tuple(context.items())), texts)
 
 
 # --- frames ---------------------------------------------------------------------------------------
 
 
-def _mark(name: str) -> SafeString:
-    """Return the placeholder for the text `name`, a value for the context of a template."""
-    return SafeString(f"{_MARK}-{name}-")
+class _Marks(dict[str, SafeString]):
+    """Placeholders for texts by their names, values for the context of a template."""
+
+    def __missing__(self, name: str) -> SafeString:
+        mark = self[name] = SafeString(f"{_MARK}-{name}-")
+        return mark
 
 
-def _frame(template: str, context: Mapping[str, Any]) -> Frame:
+_MARKS = _Marks()
+
+
+@lru_cache(MAX_FRAMES)
+def _frame(template: str, context: tuple[tuple[str, Any], ...]) -> Frame:
     return _MARKED.split(render_to_string(template, dict(context)))
 
 

@@ -136,8 +136,12 @@ def transcript_of(episode: Episode, index: int = 0, view: TranscriptView = WHOLE
 
 def lines_at(episode: Episode, first: int, stop: int, view: TranscriptView) -> list[StepLine]:
     """Return the steps `first` to `stop - 1`. Three queries."""
-    steps = _steps(episode).filter(index__gte=first, index__lt=stop)
-    return list(_lines(list(steps), _before(episode, first, view), view))
+    rows = episode.steps.select_related("input_blob", "output_blob").order_by("index")
+    rows = rows.defer("input_blob__data", "output_blob__data")
+    so_far = ReturnSoFar(view.definition)
+    if first:
+        so_far = _sum_of(episode.steps.filter(index__lt=first), view.definition)
+    return list(_lines(list(rows.filter(index__gte=first, index__lt=stop)), so_far, view))
 
 
 def lines_after(
@@ -159,32 +163,17 @@ def line_of(episode: Episode, index: int, view: TranscriptView) -> StepLine | No
     return next(iter(lines_at(episode, index, index + 1, view)), None)
 
 
-def _steps(episode: Episode) -> Any:
-    related = episode.steps.select_related("input_blob", "output_blob")
-    return related.defer("input_blob__data", "output_blob__data").order_by("index")
-
-
 def return_so_far(episode: Episode, definition: str) -> float | None:
     """Return the return up to now of a running episode, whose row has no return yet. One query."""
     return _sum_of(episode.steps.all(), definition).value
-
-
-def _before(episode: Episode, first: int, view: TranscriptView) -> ReturnSoFar:
-    """Return the return before step `first`."""
-    return (
-        _sum_of(episode.steps.filter(index__lt=first), view.definition)
-        if first
-        else ReturnSoFar(view.definition)
-    )
 
 
 def _sum_of(steps: QuerySet[Step], definition: str) -> ReturnSoFar:
     """Return the return of `steps`. Added here, because PostgreSQL raises an error where a sum
     overflows."""
     so_far = ReturnSoFar(definition)
-    for reward in (
-        steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True)
-    ):
+    rows = steps.filter(reward__isnull=False).order_by("index")
+    for reward in rows.values_list("reward", flat=True):
         so_far.add(reward)
     return so_far
 
@@ -194,36 +183,34 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
         (blob for step in steps for blob in (step.input_blob, step.output_blob) if blob), view
     )
     for step in steps:
-        given = texts.get(step.input_blob_id) if step.input_blob_id else step.input
+        call = texts.get(step.input_blob_id) if step.input_blob_id else step.input
         answer = texts.get(step.output_blob_id) if step.output_blob_id else step.output
         output = read_json(answer or "")
         whole = output if isinstance(output, dict) else {}
         metadata = whole.get("metadata")
         yield StepLine(
             step=step,
-            input=fields(given or "", view.characters),
+            input=fields(call or "", view.characters),
             output=blocks(whole.get("blocks", [] if not answer else output), view.characters),
             metadata=indented(metadata)[: 4 * MAX_SHOWN_CHARACTERS] if metadata is not None else "",
             components=list(components_of(metadata, SHOWN_COMPONENTS).items()),
             raw=answer if answer and len(answer) <= MAX_SHOWN_CHARACTERS else "",
             running=so_far.add(step.reward),
-            is_whole=given is not None and answer is not None,
+            is_whole=call is not None and answer is not None,
         )
 
 
 def _texts(blobs: Iterable[Blob], view: TranscriptView) -> dict[str, str]:
     """Return the content by digest of the blobs that fit on the page, in order, until the page is
     full."""
-    wanted, room = set(), view.total_bytes
+    digests, room = set(), view.total_bytes
     for blob in blobs:
-        if blob.digest not in wanted and blob.size_bytes <= min(view.blob_bytes, room):
-            wanted.add(blob.digest)
+        if blob.digest not in digests and blob.size_bytes <= min(view.blob_bytes, room):
+            digests.add(blob.digest)
             room -= blob.size_bytes
-    return (
-        {blob.digest: blob.text for blob in Blob.objects.filter(digest__in=wanted)}
-        if wanted
-        else {}
-    )
+    if not digests:
+        return {}
+    return {blob.digest: blob.text for blob in Blob.objects.filter(digest__in=digests)}
 
 
 # --- steps after a known one, for pages that follow a play or a running episode -------------------
@@ -237,38 +224,33 @@ def steps_after(episode: int, index: int, most: int) -> list[Step]:
     needs twenty times as long to compile the statement as the database to answer it. So the
     statement is compiled once, and rows are made of the values that the driver returns.
     """
-    names, statement = _statement()
+    statement = _statement()
     with connection.cursor() as cursor:
         cursor.execute(statement, [episode, index, most])
         rows = cursor.fetchall()
+    names = [field.attname for field in Step._meta.concrete_fields]
     steps = [Step.from_db(connection.alias, names, row) for row in rows]
     digests = {
         digest for step in steps for digest in (step.input_blob_id, step.output_blob_id) if digest
     }
     blobs = Blob.objects.defer("data").in_bulk(digests) if digests else {}
     for step in steps:
-        _complete(step, blobs)
+        # as Django converts rows: times from SQLite have no zone and are UTC
+        if step.started.tzinfo is None:
+            step.started = step.started.replace(tzinfo=UTC)
+        if step.input_blob_id:
+            step.input_blob = blobs[step.input_blob_id]
+        if step.output_blob_id:
+            step.output_blob = blobs[step.output_blob_id]
     return steps
 
 
-def _complete(step: Step, blobs: dict[str, Blob]) -> None:
-    """Convert the values of a row like Django does: times from SQLite have no zone and are UTC."""
-    if step.started.tzinfo is None:
-        step.started = step.started.replace(tzinfo=UTC)
-    if step.input_blob_id:
-        step.input_blob = blobs[step.input_blob_id]
-    if step.output_blob_id:
-        step.output_blob = blobs[step.output_blob_id]
-
-
 @cache
-def _statement() -> tuple[list[str], str]:
-    fields = Step._meta.concrete_fields
-    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields if field.column)
+def _statement() -> str:
+    names = [field.column for field in Step._meta.concrete_fields]
+    columns = ", ".join(connection.ops.quote_name(name) for name in names if name)
     where = 'WHERE episode_id = %s AND "index" > %s ORDER BY "index" LIMIT %s'
-    return [
-        field.attname for field in fields
-    ], f"SELECT {columns} FROM {Step._meta.db_table} {where}"  # nosec B608 # only our own names
+    return f"SELECT {columns} FROM {Step._meta.db_table} {where}"  # nosec B608 # only our own names
 
 
 # --- steps as JSON --------------------------------------------------------------------------------
@@ -277,13 +259,10 @@ def _statement() -> tuple[list[str], str]:
 def step_json(step: Step) -> str:
     """Return everything that is recorded of a step as one JSON object; input and output are the
     exact texts."""
-    facts = {name: getattr(step, name) for name in STEP_FACTS} | {
-        "started": step.started.isoformat()
-    }
-    return (
-        json.dumps(facts)[:-1] + f', "input": {step.input_json or "null"}, "output": '
-        f"{step.output_json or 'null'}" + "}"
-    )
+    facts = {name: getattr(step, name) for name in STEP_FACTS}
+    members = json.dumps({**facts, "started": step.started.isoformat()})[1:-1]
+    input_json, output_json = step.input_json or "null", step.output_json or "null"
+    return f'{{{members}, "input": {input_json}, "output": {output_json}}}'
 
 
 def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
@@ -297,30 +276,17 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
     the step's index.
     """
     last = episode.steps.aggregate(last=Max("index"))["last"]
-    rows = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ).order_by(
-        "index"
-    )
-    tools: dict[str, int] = {}
-    columns: dict[str, list[Any]] = {"tool": [], "reward": []}
-    states = []
-    reasons: dict[int, str] = {}
-    for index, tool, status, reason, reward in rows.values_list(
-        "index", "tool", "status", "reason", "reward"
-    ):
-        columns["tool"].append(tools.setdefault(tool, len(tools)))
-        columns["reward"].append(reward)
-        states.append(_STATES[status])
-        if reason:
-            reasons[index] = reason
-    total = 0 if last is None else last + 1
+    window = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ)
+    columns = ("index", "tool", "status", "reason", "reward")
+    rows = list(window.order_by("index").values_list(*columns))
+    tools = {tool: place for place, tool in enumerate(dict.fromkeys(row[1] for row in rows))}
     return {
-        **{
-            "first": first,
-            "total": total,
-            "status": episode.status,
-            "tools": [*map(visible, tools)],
-            "state": "".join(states),
-        },
-        "reason": reasons,
-        **columns,
+        "first": first,
+        "total": 0 if last is None else last + 1,
+        "status": episode.status,
+        "tools": [visible(tool) for tool in tools],
+        "state": "".join(_STATES[status] for _, _, status, _, _ in rows),
+        "reason": {index: reason for index, _, _, reason, _ in rows if reason},
+        "tool": [tools[tool] for _, tool, _, _, _ in rows],
+        "reward": [reward for _, _, _, _, reward in rows],
     }

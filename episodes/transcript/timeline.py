@@ -65,10 +65,10 @@ class Timeline:
     @cached_property
     def gaps(self) -> Mapping[int, Sequence[int]]:
         """Ids of the messages before a step, by its index; those after the last step under TAIL."""
-        hidden = {*self.equal, *self.results.values()}
+        unseen = {*self.equal, *self.results.values()}
         gaps, waiting = dict[int, list[int]](), list[int]()
         for message in self.order:
-            if message not in hidden:
+            if message not in unseen:
                 waiting.append(message)
             if message in self.steps:
                 gaps[self.steps[message]], waiting = waiting, []
@@ -115,8 +115,8 @@ Item = MessageView | HiddenMessages | StepLine
 
 def timeline_of(episode: Episode) -> Timeline | None:
     """Return the timeline of an episode; None if no client has uploaded a conversation of it."""
-    found = rollout_of(episode)
-    return placed(*found) if found else None
+    rollout_and_match = rollout_of(episode)
+    return placed(*rollout_and_match) if rollout_and_match else None
 
 
 def placed(rollout: Rollout, match: EpisodeMatch | None) -> Timeline:
@@ -136,66 +136,52 @@ def _steps_of_calls(
     """Return the step of each tool call by the id of its message, and the ids of those with the
     step's arguments."""
     calls = [line for line in lines if line.kind == "tool_call"]
-    steps = list(episode.steps.order_by("index").values_list("index", "tool", "task_id"))
+    rows = episode.steps.select_related("input_blob").order_by("index")
+    steps = list(rows.only("index", "tool", "task_id", "input", "input_blob", "episode"))
     if not calls or not steps:
         return {}, set()
-    told, made = _told(rollout), _made(episode)
-    by_task = {task: index for index, _, task in steps}
+    messages = rollout.messages.filter(kind="tool_call").select_related("content_blob")
+    keys_of_calls = {
+        message.pk: call_key(message.name, message.text)
+        for message in messages.only("name", "content", "content_blob", "rollout")
+    }
+    keys_of_steps = {step.index: call_key(step.tool, step.input_json) for step in steps}
+    by_task = {step.task_id: step.index for step in steps}
     places = defaultdict[Call, list[int]](list)
-    for index, _, _ in steps:
-        places[made[index]].append(index)
-    found, last = dict[int, int](), -1
+    for index, key in keys_of_steps.items():
+        places[key].append(index)
+    matches, last = dict[int, int](), -1
     for line in calls:
         index = by_task.get(line.call_id, -1)
         if index <= last:
-            same = places.get(told[line.pk], [])
-            place = bisect_left(same, last + 1)
-            index = same[place] if place < len(same) else -1
+            equal = places.get(keys_of_calls[line.pk], [])
+            place = bisect_left(equal, last + 1)
+            index = equal[place] if place < len(equal) else -1
         if index > last:
-            found[line.pk] = last = index
-    found |= _by_name(calls, found, [(index, tool) for index, tool, _ in steps])
-    return found, {pk for pk, index in found.items() if told[pk] == made[index]}
-
-
-def _by_name(
-    calls: Sequence[_Line], found: Mapping[int, int], steps: Sequence[tuple[int, str]]
-) -> dict[int, int]:
-    """Return steps for calls that have none: of the same tool, in order, and between the steps of
-    their neighbours."""
-    more, last, taken = dict[int, int](), -1, set(found.values())
-    following = sorted(taken)
-    for line in calls:
-        if line.pk in found:
-            last = found[line.pk]
-            continue
-        end = (
-            following[place]
-            if (place := bisect_left(following, last + 1)) < len(following)
-            else len(steps)
-        )
-        between = (
-            index
-            for index, tool in steps[last + 1 : end]
-            if tool == line.name and index not in taken
-        )
-        if (index := next(between, None)) is not None:
-            more[line.pk] = last = index
-    return more
-
-
-def _told(rollout: Rollout) -> dict[int, Call]:
-    rows = rollout.messages.filter(kind="tool_call").select_related("content_blob")
-    return {
-        one.pk: call_key(one.name, one.text)
-        for one in rows.only("name", "content", "content_blob", "rollout")
+            matches[line.pk] = last = index
+    matches |= _by_name(calls, matches, [(step.index, step.tool) for step in steps])
+    return matches, {
+        pk for pk, index in matches.items() if keys_of_calls[pk] == keys_of_steps[index]
     }
 
 
-def _made(episode: Episode) -> dict[int, Call]:
-    rows = episode.steps.select_related("input_blob").only(
-        "index", "tool", "input", "input_blob", "episode"
-    )
-    return {step.index: call_key(step.tool, step.input_json) for step in rows}
+def _by_name(
+    calls: Sequence[_Line], matches: Mapping[int, int], steps: Sequence[tuple[int, str]]
+) -> dict[int, int]:
+    """Return steps for calls that have none: of the same tool, in order, and between the steps of
+    their neighbours."""
+    more, last = dict[int, int](), -1
+    indexes = sorted(matches.values())
+    for line in calls:
+        if line.pk in matches:
+            last = matches[line.pk]
+            continue
+        place = bisect_left(indexes, last + 1)
+        end = indexes[place] if place < len(indexes) else len(steps)
+        between = (index for index, tool in steps[last + 1 : end] if tool == line.name)
+        if (index := next(between, None)) is not None:
+            more[line.pk] = last = index
+    return more
 
 
 def _results(lines: Sequence[_Line], steps: Mapping[int, int]) -> dict[int, int]:
@@ -217,12 +203,12 @@ def steps_near(timeline: Timeline, text: str, most: int) -> set[int]:
     messages = timeline.rollout.messages.all()
     holds = holding(messages, text, ("content", "summary"))
     holds |= holding(messages.filter(kind="tool_call"), text, (), ("content",))  # its arguments
-    found = set(messages.filter(holds).order_by("index").values_list("pk", flat=True)[:most])
-    last = max(timeline.steps.values(), default=0)
+    rows = messages.filter(holds).order_by("index").values_list("pk", flat=True)
+    ids, last = set(rows[:most]), max(timeline.steps.values(), default=0)
     return {
         last if step == TAIL else step
         for step, gap in timeline.gaps.items()
-        if not found.isdisjoint(gap)
+        if not ids.isdisjoint(gap)
     }
 
 
@@ -237,16 +223,20 @@ def items_of(
 
     `prompt`: text of the prompt that the page shows; an equal message refers to it.
     """
-    places = [*(line.step.index for line in lines), *([TAIL] if has_tail else [])]
-    shown = {place: _ends(timeline.gaps.get(place, ())) for place in places}
-    wanted = [pk for first, _, last in shown.values() for pk in (*first, *last)]
-    messages = _read(
-        [*wanted, *(timeline.results[place] for place in places if place in timeline.results)]
-    )
     by_step = {line.step.index: line for line in lines}
+    places = [*by_step, TAIL] if has_tail else list(by_step)
+    ends = {place: _ends(timeline.gaps.get(place, ())) for place in places}
+    results = [timeline.results[place] for place in places if place in timeline.results]
+    messages = _read(
+        [*results, *(pk for first, _, last in ends.values() for pk in (*first, *last))]
+    )
     items: list[Item] = []
     for place in places:
-        items += _gap(place, shown[place], messages, prompt)
+        first, count, last = ends[place]
+        items += (view_of(messages[pk], prompt) for pk in first if pk in messages)
+        if count:
+            items.append(HiddenMessages(place, len(first), count))
+        items += (view_of(messages[pk], prompt) for pk in last if pk in messages)
         if (line := by_step.get(place)) is not None:
             items.append(line)
             items += _differing(line, messages.get(timeline.results.get(place, 0)))
@@ -282,15 +272,16 @@ def _lines_of_calls(
     if timeline.match is None:
         return {}
     results = {message: step for step, message in timeline.results.items()}
-    wanted = {timeline.steps.get(pk, results.get(pk, TAIL)) for pk in part} - {TAIL}
-    if not wanted:
+    indexes = {timeline.steps.get(pk, results.get(pk, TAIL)) for pk in part} - {TAIL}
+    if not indexes:
         return {}
     episode = timeline.match.episode
     view = TranscriptView(
         len(part), definition or episode.environment.default_return, MAX_SHOWN_CHARACTERS
     )
-    lines = lines_at(episode, min(wanted), min(max(wanted) + 1, min(wanted) + len(part)), view)
-    return {line.step.index: line for line in lines if line.step.index in wanted}
+    first = min(indexes)
+    lines = lines_at(episode, first, min(max(indexes) + 1, first + len(part)), view)
+    return {line.step.index: line for line in lines if line.step.index in indexes}
 
 
 def hidden_items(timeline: Timeline, step: int, skip: int) -> list[Item]:
@@ -300,24 +291,26 @@ def hidden_items(timeline: Timeline, step: int, skip: int) -> list[Item]:
     part = gap[skip : min(end, skip + GAP_PART)]
     messages = _read(part)
     items: list[Item] = [view_of(messages[pk]) for pk in part if pk in messages]
-    if (left := end - skip - len(part)) > 0:
-        items.append(HiddenMessages(step, skip + len(part), left))
+    count = end - skip - len(part)
+    if count > 0:
+        items.append(HiddenMessages(step, skip + len(part), count))
     return items
 
 
 def _usage_once(items: Sequence[Item]) -> list[Item]:
     """Return the items with the usage of a response on its first message only; serialisers repeat
     it on each."""
-    found: list[Item] = []
+    results: list[Item] = []
     last: Mapping[str, Any] = {}
     for item in items:
-        metadata = metadata_in(item.message.extra_json) if isinstance(item, MessageView) else {}
-        is_repeated = bool(metadata) and metadata == last
-        found.append(
-            replace(item, usage=Usage()) if is_repeated and isinstance(item, MessageView) else item
-        )
+        metadata: Mapping[str, Any] = {}
+        if isinstance(item, MessageView):
+            metadata = metadata_in(item.message.extra_json)
+            if metadata and metadata == last:
+                item = replace(item, usage=Usage())
+        results.append(item)
         last = metadata
-    return found
+    return results
 
 
 def view_of(message: RolloutMessage, prompt: str = "") -> MessageView:
@@ -329,19 +322,19 @@ def view_of(message: RolloutMessage, prompt: str = "") -> MessageView:
         and message.kind in ("user_message", "system_message")
         and text.strip() == prompt.strip()
     )
+    card = None
+    if not is_prompt:
+        card = card_of_text(text, "json" if message.kind == "tool_call" else "text")
+    opening = " ".join((summary or text)[: 4 * OPENING_CHARACTERS].split())
     return MessageView(
         message=message,
         label=kind,
-        card=None
-        if is_prompt
-        else card_of_text(text, "json" if message.kind == "tool_call" else "text"),
+        card=card,
         summary=card_of_text(summary, "text"),
         is_folded=message.kind == "reasoning",
         characters=len(text) + len(summary),
         usage=usage_in(metadata_in(message.extra_json)) if message.extra_json else Usage(),
-        opening=shorten(
-            " ".join((summary or text)[: 4 * OPENING_CHARACTERS].split()), OPENING_CHARACTERS
-        ),
+        opening=shorten(opening, OPENING_CHARACTERS),
         is_prompt=is_prompt,
     )
 
@@ -349,8 +342,8 @@ def view_of(message: RolloutMessage, prompt: str = "") -> MessageView:
 def card_of_text(text: str, kind: Literal["text", "json"]) -> MessageCard | None:
     if not text:
         return None
-    shown = text[:MAX_SHOWN_CHARACTERS]
-    return message_card(Part(kind, shown, omitted=len(text) - len(shown)), "output", 0)
+    omitted = max(0, len(text) - MAX_SHOWN_CHARACTERS)
+    return message_card(Part(kind, text[:MAX_SHOWN_CHARACTERS], omitted=omitted), "output", 0)
 
 
 def _ends(gap: Sequence[int]) -> tuple[Sequence[int], int, Sequence[int]]:
@@ -360,35 +353,22 @@ def _ends(gap: Sequence[int]) -> tuple[Sequence[int], int, Sequence[int]]:
     return gap[:GAP_ENDS], len(gap) - 2 * GAP_ENDS, gap[-GAP_ENDS:]
 
 
-def _gap(
-    place: int,
-    shown: tuple[Sequence[int], int, Sequence[int]],
-    messages: Mapping[int, RolloutMessage],
-    prompt: str,
-) -> Iterator[Item]:
-    first, hidden, last = shown
-    yield from (view_of(messages[pk], prompt) for pk in first if pk in messages)
-    if hidden:
-        yield HiddenMessages(place, len(first), hidden)
-    yield from (view_of(messages[pk], prompt) for pk in last if pk in messages)
-
-
 def _differing(line: StepLine, result: RolloutMessage | None) -> Iterator[MessageView]:
     """Yield the result of a step as the client reported it, if it is not the step's output."""
-    if result is None or _is_output(result.text, line):
-        return
-    label = "result as the model got it"
-    yield replace(view_of(result), label=label, is_folded=True, is_result=True)
+    if result is not None and not _is_output(result.text, line):
+        label = "result as the model got it"
+        yield replace(view_of(result), label=label, is_folded=True, is_result=True)
 
 
 def _is_output(text: str, line: StepLine) -> bool:
     """Return whether a text is the output of the step, or starts with as much of it as the page
     shows."""
-    told = _squeezed(text)
-    if told in (_squeezed(line.step.error), _squeezed(line.step.output)):
+    result = _squeezed(text)
+    if result in (_squeezed(line.step.error), _squeezed(line.step.output)):
         return True
-    shown = _squeezed("".join(part.text for part in line.output if part.kind != "image"))
-    return told == shown or (any(part.omitted for part in line.output) and told.startswith(shown))
+    output = _squeezed("".join(part.text for part in line.output if part.kind != "image"))
+    is_cut = any(part.omitted for part in line.output)
+    return result == output or (is_cut and result.startswith(output))
 
 
 def _squeezed(text: str) -> str:
