@@ -169,10 +169,9 @@ def _read(episode: int, last: int, reading: _EventReading) -> _EventPart:
     status = Episode.objects.filter(pk=episode).values_list("status", flat=True).first()
     # after the status: then an ended one is complete
     steps, has_more = steps_after(episode, last, MAX_STEPS_PER_READ)
-    events = [
-        sse_encode_event("step", exact_json(StepSerializer(step).data), step.index)
-        for step in steps
-    ]
+    # To make a serializer takes four times as long as to use it.
+    represent = StepSerializer().to_representation
+    events = [sse_encode_event("step", exact_json(represent(step)), step.index) for step in steps]
     last = steps[-1].index if steps else last
     if has_more or status == "running":
         return _EventPart("".join(events), last, has_more=has_more)
