@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from ipaddress import IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import cast
 
 from django.conf import settings
 from django.core.signals import setting_changed
 
 from environments.local_sandboxes.service import SandboxSettings
-from environments.runtime.limits import (
-    WHOLE_ANSWER_SECONDS,
-    Limits,
-    LoadingSettings,
-    ReturnErrors,
-    WorkerSettings,
-)
+from environments.runtime.limits import NO_SETTINGS, Limits, LoadingSettings, WorkerSettings
 from environments.runtime.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
 
@@ -35,23 +29,14 @@ knows that."""
 
 
 def limits() -> Limits:
-    """Return the limits of live play."""
-    return Limits(
-        keepalive_seconds=settings.ORSWEB_KEEPALIVE,
-        whole_answer_seconds=WHOLE_ANSWER_SECONDS_IN_CLUSTER
-        if settings.ORSWEB_CLUSTER
-        else WHOLE_ANSWER_SECONDS,
-        session_timeout_seconds=settings.ORSWEB_SESSION_TIMEOUT,
-        result_linger_seconds=settings.ORSWEB_RESULT_LINGER,
-        setup_wait_seconds=settings.ORSWEB_SETUP_WAIT,
-        tool_timeout_seconds=settings.ORSWEB_TOOL_TIMEOUT,
-        remote_silence_seconds=settings.ORSWEB_REMOTE_SILENCE,
-        quota_wait_seconds=settings.ORSWEB_QUOTA_WAIT,
-        quota_call_wait_seconds=settings.ORSWEB_QUOTA_CALL_WAIT,
-        max_sessions=settings.ORSWEB_MAX_SESSIONS,
-        max_result_bytes=settings.ORSWEB_MAX_RESULT_BYTES,
-        return_errors=cast(ReturnErrors, settings.ORSWEB_RETURN_ERRORS),  # checked by env_choice
-    )
+    """Return the limits of live play: each field that is a setting has that setting's value."""
+    names = [field.name for field in fields(Limits) if field.name not in NO_SETTINGS]
+    values = {
+        name: getattr(settings, f"ORSWEB_{name.removesuffix('_seconds').upper()}") for name in names
+    }
+    if settings.ORSWEB_CLUSTER:
+        values["whole_answer_seconds"] = WHOLE_ANSWER_SECONDS_IN_CLUSTER
+    return Limits(**values)
 
 
 def loading() -> LoadingSettings:
@@ -89,14 +74,8 @@ def sandboxes() -> SandboxSettings | None:
 
 def quotas() -> Quotas:
     """Return the quotas of every key that has none of its own, and of clients without a key."""
-    return Quotas(
-        requests=settings.ORSWEB_QUOTA_REQUESTS,
-        sessions=settings.ORSWEB_QUOTA_SESSIONS,
-        calls=settings.ORSWEB_QUOTA_CALLS,
-        steps=settings.ORSWEB_QUOTA_STEPS,
-        seconds=settings.ORSWEB_QUOTA_SECONDS,
-        bytes=settings.ORSWEB_QUOTA_BYTES,
-    )
+    names = [field.name for field in fields(Quotas)]
+    return Quotas(**{name: getattr(settings, f"ORSWEB_QUOTA_{name.upper()}") for name in names})
 
 
 def thresholds() -> Thresholds:

@@ -13,13 +13,13 @@ WHOLE_ANSWER_SECONDS = 0.5
 is long enough for a server under load, where every call takes several iterations of the event
 loop."""
 ReturnErrors = Literal["none", "exception", "stacktrace"]
+NO_SETTINGS = {"close_wait_seconds", "whole_answer_seconds", "max_linger_bytes"}
+"""Limits that no operator needs to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Each is a setting, ORSWEB_… without `_seconds`, except for `close_wait_seconds`,
-    `whole_answer_seconds` and `max_linger_bytes`.
-    """
+    """Each is the setting ORSWEB_… of its name without `_seconds`, except for NO_SETTINGS."""
 
     keepalive_seconds: float = 10.0
     """Interval of the comments in the stream of a running call; clients give up after 30 s of
