@@ -14,7 +14,6 @@ import os
 import signal
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from environments.hosts import printer
@@ -28,14 +27,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SELF_ENDING = b"episodes.rollups.follower_process"
 _OURS = (b"environments.hosts.worker_program", b"bwrap")
 """In the command lines of processes that end with their server anyway."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftProcess:
-    """A process that was killed: what it is for people, and its command line as /proc has it."""
-
-    name: str
-    command: bytes
 
 
 class Orphans:
@@ -52,19 +43,19 @@ class Orphans:
         # Two looks, because a server may have died between the last look at it and this one.
         self._daemons, self._recent = self._recent & orphans, orphans
 
-    def end(self, own: Collection[int], *, with_daemons: bool) -> list[LeftProcess]:
-        """Kill all, but for `own`; return them, with the names of environments whose code has
-        forked them."""
-        processes, deadline = dict[int, LeftProcess](), time.monotonic() + END_SECONDS
+    def end(self, own: Collection[int], *, with_daemons: bool) -> list[str]:
+        """Kill all, but for `own`; return what each is for people, with the environment whose code
+        has forked it."""
+        names, deadline = dict[int, str](), time.monotonic() + END_SECONDS
         pids_to_spare = {*own} if with_daemons else {*own, *self._daemons}
         while (pids := _orphans(pids_to_spare)) and time.monotonic() < deadline:
             for pid in pids:
-                if pid not in processes:
-                    processes[pid] = LeftProcess(_name_of(pid), _line(pid))
+                if pid not in names:
+                    names[pid] = _name_of(pid)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(PAUSE_SECONDS)
-        return [process for process in processes.values() if process.name]
+        return list(filter(None, names.values()))
 
 
 def _orphans(pids_to_spare: Collection[int]) -> list[int]:

@@ -39,8 +39,8 @@ import structlog
 
 from environments.runtime.crash_notes import read_sources
 from environments.runtime.incident_reports import IncidentReport
-from orsweb.server import forks, programs
-from orsweb.server.orphans import LeftProcess, Orphans
+from orsweb.server import forks
+from orsweb.server.orphans import Orphans
 from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.succession import (
     RELOAD,
@@ -189,15 +189,14 @@ class Supervisor:
 
     def _end_orphans(self, server: ServerProcess) -> None:
         """End what hosted code has started in a server at this place, which has ended."""
-        processes = self._orphans.end(self._own(), with_daemons=not self._running())
-        if processes:
-            names = [process.name for process in processes]
+        names = self._orphans.end(self._own(), with_daemons=not self._running())
+        if names:
             log.warning("what hosted code had started is ended with its server", processes=names)
             report = IncidentReport(
                 "left",
                 time.time(),
                 ", ".join(names),
-                environment=_environment_of(processes, server),
+                environment=_environment_of(names, server.place.directory),
             )
             report.write(server.place.directory)
 
@@ -384,18 +383,12 @@ class Supervisor:
         _notify_systemd("READY=1")
 
 
-def _environment_of(processes: Sequence[LeftProcess], server: ServerProcess) -> str:
-    """Return the environment whose code has started these processes; empty if it is not a single
-    known one."""
-    directory = server.place.directory
-    names = {forks.name_of(environment): environment for environment in read_sources(directory)}
-    environments = set[str]()
-    for process in processes:
-        name = names.get(process.name.rpartition(" (pid ")[0])
-        environments.add(
-            name or programs.environment_of(directory, process.command, names.values())
-        )
-    return environments.pop() if len(environments) == 1 else ""
+def _environment_of(names: Sequence[str], directory: Path) -> str:
+    """Return the environment whose code has forked these processes; empty if it is not a single
+    one. Programs that it has started don't say whose they are."""
+    processes = {name.rpartition(" (pid ")[0] for name in names}
+    environments = [name for name in read_sources(directory) if forks.name_of(name) in processes]
+    return environments[0] if len(environments) == 1 else ""
 
 
 def _notify_systemd(state: str) -> None:

@@ -45,7 +45,6 @@ from orsweb.server import (
     forks,
     listening,
     pending_migrations,
-    programs,
     succession,
     uvicorn_server,
 )
@@ -171,7 +170,6 @@ class Command(TerminalCommand):
         connection.close()
         with _peer_listeners() as peers:
             forks.keep_all(map(forks.address_of, [*server.place.listeners, *peers]))
-            programs.note_starts(server.place.directory)
             uvicorn_server.run(
                 asgi.application,
                 asgi.agents,
