@@ -4,8 +4,9 @@ components, search."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from django.db.models import Count, Max, Sum
+from django.db.models import Aggregate, Count, Max, QuerySet, Sum
 
 from environments.models import Environment
 from episodes.models import (
@@ -28,7 +29,10 @@ MAX_LAG = 10_000
 """Endings that the follower may have left to follow."""
 REBUILD = "Run rebuild_statistics; the server may be running."
 _STORED = "environments_taskstatistics"
-_KEYS = ('"by"', '"key"')
+_KINDS = "no_call > 0 OR expired > 0 OR interrupted > 0 OR env_error > 0"
+
+Scope = tuple[str, int]
+"""What figures are of, such as an environment or a run, and its id."""
 
 
 def check_task_statistics() -> Iterator[DoctorProblem]:
@@ -55,12 +59,9 @@ def check_task_statistics() -> Iterator[DoctorProblem]:
         if tasks := sorted(int(str(task)) for task in wrong):
             yield DoctorProblem(
                 f"Statistics of {len(tasks):,} tasks of {environment} differ from their episodes: "
-                f"{listing(tasks, len(tasks))}.",
+                f"{listing(tasks)}.",
                 REBUILD,
             )
-
-
-_KINDS = "no_call > 0 OR expired > 0 OR interrupted > 0 OR env_error > 0"
 
 
 _ORPHANED_COMPONENTS = """
@@ -88,72 +89,69 @@ def check_blocks() -> Iterator[DoctorProblem]:
     """Compare the number of episodes in the blocks of each scope with the episodes up to the last
     block."""
     blocks = CurveBlock.objects.filter(level=0).order_by().values_list("scope", "scope_id")
-    wrong = list[str]()
+    stored, recorded = dict[Scope, int](), dict[Scope, int]()
     for scope, pk, episodes, last in blocks.annotate(n=Sum("episodes"), last=Max("last_end")):
-        there = Episode.objects.filter(**{scope: pk}, status="ended", end_number__lte=last).count()
-        if there != episodes:
-            wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
-    if wrong:
-        yield DoctorProblem(
-            f"Curves do not match the episodes: {listing(wrong, len(wrong))}.", REBUILD
-        )
+        stored[scope, pk] = episodes
+        recorded[scope, pk] = _ended(last).filter(**{scope: pk}).count()
+    yield from _differences("Curves do not match the episodes", stored, recorded)
 
 
 def check_spans() -> Iterator[DoctorProblem]:
     place = _progress_of("steps")
     spans = StepSpan.objects.order_by().values_list("scope", "scope_id").annotate(n=Sum("episodes"))
-    wrong = list[str]()
-    for scope, pk, episodes in spans:
-        episodes_of_scope = Episode.objects.filter(
-            **{scope: pk}, status="ended", end_number__lte=place, run_step__isnull=False
-        )
-        if (there := episodes_of_scope.count()) != episodes:
-            wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
-    if wrong and place == _progress_of("steps"):
-        yield DoctorProblem(
-            f"Curves by training step do not match the episodes: {listing(wrong, len(wrong))}.",
-            REBUILD,
+    stored = {(scope, pk): episodes for scope, pk, episodes in spans}
+    episodes_with_step = _ended(place).filter(run_step__isnull=False)
+    recorded = {
+        (scope, pk): episodes_with_step.filter(**{scope: pk}).count() for scope, pk in stored
+    }
+    if place == _progress_of("steps"):
+        yield from _differences(
+            "Curves by training step do not match the episodes", stored, recorded
         )
 
 
 def check_activity() -> Iterator[DoctorProblem]:
-    days = Activity.objects.filter(period=86400).order_by().values_list("environment_id")
-    counts = dict(days.annotate(n=Sum("episodes")))
-    episodes = Episode.objects.filter(
-        status="ended", end_number__lte=_progress_of("activity")
-    ).order_by()
-    there = dict(episodes.values_list("environment_id").annotate(n=Count("pk")))
-    if wrong := _differences(counts, there):
-        yield DoctorProblem(
-            f"Activity does not match the episodes: environment {listing(wrong, len(wrong))}.",
-            REBUILD,
-        )
+    days = Activity.objects.filter(period=86400)
+    stored = _by("environment", days, Sum("episodes"))
+    recorded = _by("environment", _ended(_progress_of("activity")), Count("pk"))
+    yield from _differences("Activity does not match the episodes", stored, recorded)
 
 
 def check_run_tasks() -> Iterator[DoctorProblem]:
-    counts = dict(RunTask.objects.order_by().values_list("run_id").annotate(n=Sum("attempts")))
-    rollouts = (
-        Episode.objects.rollouts()
-        .filter(run__isnull=False, end_number__lte=_progress_of("run_tasks"))
-        .order_by()
+    stored = _by("run", RunTask.objects.all(), Sum("attempts"))
+    rollouts = Episode.objects.rollouts().filter(
+        run__isnull=False, end_number__lte=_progress_of("run_tasks")
     )
-    there = dict(rollouts.values_list("run_id").annotate(n=Count("pk")))
-    if wrong := _differences(counts, there):
-        yield DoctorProblem(
-            f"Comparisons of runs do not match the rollouts: run {listing(wrong, len(wrong))}.",
-            REBUILD,
-        )
+    recorded = _by("run", rollouts, Count("pk"))
+    yield from _differences("Comparisons of runs do not match the rollouts", stored, recorded)
 
 
-def _differences(counts: Mapping[int, int], others: Mapping[int, int]) -> list[int]:
-    """Return the ids whose counts differ."""
-    ids = counts.keys() | others.keys()
-    return sorted(pk for pk in ids if counts.get(pk, 0) != others.get(pk, 0))
+def _ended(place: int) -> QuerySet[Episode]:
+    """Return the episodes that ended up to `place`."""
+    return Episode.objects.filter(status="ended", end_number__lte=place).order_by()
+
+
+def _by(scope: str, rows: QuerySet[Any], amount: Aggregate) -> dict[Scope, int]:
+    pairs = rows.order_by().values_list(f"{scope}_id").annotate(n=amount)
+    return {(scope, pk): count for pk, count in pairs}
+
+
+def _differences(
+    sentence: str, stored: Mapping[Scope, int], recorded: Mapping[Scope, int]
+) -> Iterator[DoctorProblem]:
+    """Yield the problem that the counts of some scopes differ, if they do."""
+    wrong = [
+        f"{scope} {pk} ({stored.get((scope, pk), 0):,} instead of {recorded.get((scope, pk), 0):,})"
+        for scope, pk in sorted(stored.keys() | recorded.keys())
+        if stored.get((scope, pk), 0) != recorded.get((scope, pk), 0)
+    ]
+    if wrong:
+        yield DoctorProblem(f"{sentence}: {listing(wrong)}.", REBUILD)
 
 
 def check_search() -> Iterator[DoctorProblem]:
     documents, place = TranscriptText.objects.filter(part=0).count(), _progress_of("text")
-    there = Episode.objects.filter(status="ended", end_number__lte=place).count()
+    there = _ended(place).count()
     # more may wait to be indexed again
     if documents < there or (documents > there and place >= newest_end()):
         yield DoctorProblem(f"Search covers {documents:,} of {there:,} episodes.", REBUILD)

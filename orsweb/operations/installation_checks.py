@@ -41,10 +41,10 @@ class DoctorCheck:
     find: Callable[[], Iterator[DoctorProblem]]
 
 
-def listing(ids: Sequence[object], total: int) -> str:
+def listing(ids: Sequence[object]) -> str:
     """Return the first of some rows, for people to look them up."""
     names = ", ".join(map(str, ids[:MAX_NAMED]))
-    return f"{names} and {total - MAX_NAMED:,} more" if total > MAX_NAMED else names
+    return f"{names} and {len(ids) - MAX_NAMED:,} more" if len(ids) > MAX_NAMED else names
 
 
 def rows(sql: str, values: Sequence[int] = ()) -> list[tuple[object, ...]]:
@@ -77,9 +77,7 @@ def check_migrations() -> Iterator[DoctorProblem]:
             f"The database {newer}.", "Install that version, or restore a backup from before."
         )
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        names = listing(
-            [f"{migration.app_label}.{migration.name}" for migration, _ in plan], len(plan)
-        )
+        names = listing([f"{migration.app_label}.{migration.name}" for migration, _ in plan])
         yield DoctorProblem(
             f"Migrations are pending: {names}.", f"Run {command_line.command('migrate')}."
         )

@@ -8,8 +8,9 @@ sessions, tasks or keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
@@ -46,71 +47,55 @@ class _Metrics(Collector):
         self._load, self._checks = load, checks
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("info", "Version of the server", ["version"], [((conf.version(),), 1)])
+        yield _gauge("info", "Version of the server", {conf.version(): 1}, "version")
         yield from self._of_play()
         yield from self._of_workers()
         yield from self._of_recorder()
         yield from self._of_cluster()
-        threads = sorted(self._load.threads.items())
         yield _gauge(
-            "threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads]
+            "threads", "Threads by name", dict(sorted(self._load.threads.items())), "thread"
         )
-        checks = [((check.name,), check.is_met) for check in self._checks]
-        yield _gauge("ready", "1 for each check of /ready that is met", ["check"], checks)
-        values = [((check.name,), check.value) for check in self._checks if check.value is not None]
-        yield _gauge("ready_value", "Value of each check of /ready, in its unit", ["check"], values)
+        met = {check.name: check.is_met for check in self._checks}
+        yield _gauge("ready", "1 for each check of /ready that is met", met, "check")
+        values = {check.name: check.value for check in self._checks if check.value is not None}
+        yield _gauge("ready_value", "Value of each check of /ready, in its unit", values, "check")
 
     def _of_play(self) -> Iterator[Metric]:
         play = self._load.play
-        for name, text, counts in (
+        for name, text, live in (
             ("live_sessions", "Sessions that are open", play.live),
             ("running_calls", "Tool calls that run, or wait for the setup", play.running),
         ):
-            yield _gauge(
-                name,
-                text,
-                ["environment"],
-                [((environment or UNBOUND,), count) for environment, count in counts.items()],
-            )
-        environments = sorted(play.counts.items())
+            samples = {environment or UNBOUND: count for environment, count in live.items()}
+            yield _gauge(name, text, samples, "environment")
+        environments = dict(sorted(play.counts.items()))
+        calls = {name: counts.calls for name, counts in environments.items()}
         yield _counter(
-            "calls",
-            "Tool calls that were answered",
-            ["environment", "outcome"],
-            [
-                ((name, outcome), count)
-                for name, counts in environments
-                for outcome, count in counts.calls.items()
-            ],
+            "calls", "Tool calls that were answered", _flat(calls), "environment", "outcome"
         )
         yield _histogram(
             "call_seconds",
             "Time from a call's arrival to its recorded result",
-            [(name, counts.seconds) for name, counts in environments],
+            {name: counts.seconds for name, counts in environments.items()},
+            "environment",
         )
         yield _counter(
             "call_errors",
             "Tool calls that failed, by the reason that is recorded",
-            ["environment", "cause"],
-            [
-                ((name, cause), count)
-                for name, counts in environments
-                for cause, count in counts.errors.items()
-            ],
+            _flat({name: counts.errors for name, counts in environments.items()}),
+            "environment",
+            "cause",
         )
         yield _counter(
             "episodes_ended",
             "Episodes by how they ended",
-            ["environment", "cause"],
-            [
-                ((name, cause), count)
-                for name, counts in environments
-                for cause, count in counts.endings.items()
-            ],
+            _flat({name: counts.endings for name, counts in environments.items()}),
+            "environment",
+            "cause",
         )
 
     def _of_workers(self) -> Iterator[Metric]:
-        workers = sorted(self._load.workers.items())
+        workers = dict(sorted(self._load.workers.items()))
         for field, text in {
             "processes": "Worker processes that run",
             "sessions": "Sessions that worker processes play",
@@ -118,108 +103,111 @@ class _Metrics(Collector):
             "lag_seconds": "Longest time that a worker process takes to answer a ping while it has "
             "a call",
         }.items():
-            samples = [((name,), getattr(load, field)) for name, load in workers]
-            yield _gauge(f"worker_{field}", text, ["environment"], samples)
+            samples = {name: getattr(load, field) for name, load in workers.items()}
+            yield _gauge(f"worker_{field}", text, samples, "environment")
+        deaths = {name: load.deaths for name, load in workers.items()}
         yield _counter(
             "worker_deaths",
             "Worker processes that ended while they had sessions",
-            ["environment"],
-            [((name,), load.deaths) for name, load in workers],
+            deaths,
+            "environment",
         )
 
     def _of_recorder(self) -> Iterator[Metric]:
         recorder = self._load.recorder
         commits = recorder.commits
-        yield _histogram(
-            "commit_batch_calls", "Calls that were committed together", [("", commits.calls)]
-        )
-        yield _histogram(
-            "commit_seconds", "Time that a batch took to be written", [("", commits.seconds)]
-        )
-        yield _histogram(
-            "commit_lag_seconds",
-            "Time from the oldest call of a batch to its commit",
-            [("", commits.lag_seconds)],
-        )
-        yield _counter(
-            "rejected_rows", "Rows that the database refused", [], [((), recorder.rejected)]
-        )
-        yield _gauge("queue_calls", "Calls that wait to be recorded", [], [((), recorder.queued)])
+        for name, text, values in (
+            ("commit_batch_calls", "Calls that were committed together", commits.calls),
+            ("commit_seconds", "Time that a batch took to be written", commits.seconds),
+            (
+                "commit_lag_seconds",
+                "Time from the oldest call of a batch to its commit",
+                commits.lag_seconds,
+            ),
+        ):
+            yield _histogram(name, text, {(): values})
+        yield _counter("rejected_rows", "Rows that the database refused", {(): recorder.rejected})
+        yield _gauge("queue_calls", "Calls that wait to be recorded", {(): recorder.queued})
         yield _gauge(
             "queue_oldest_seconds",
             "How long the oldest of those waits",
-            [],
-            [((), recorder.oldest_seconds)],
+            {(): recorder.oldest_seconds},
         )
-        behind = [((part,), count) for part, count in recorder.behind.items()]
         yield _gauge(
             "follower_behind_episodes",
             "Ended episodes that figures don't count yet",
-            ["part"],
-            behind,
+            recorder.behind,
+            "part",
         )
         yield _gauge(
             "follower_seconds",
             "Time since all figures last followed the record",
-            [],
-            [((), recorder.follower_seconds)],
+            {(): recorder.follower_seconds},
         )
 
     def _of_cluster(self) -> Iterator[Metric]:
         cluster = self._load.cluster
-        living, leaders, leases = list[Sample](), list[Sample](), list[Sample]()
+        living: Samples[float] = {}
+        leaders: Samples[float] = {}
+        leases: Samples[float] = {}
         passed_on: Mapping[str, int] = {}
         taken_over: Mapping[str, int] = {}
         if cluster is not None:
             servers = cluster.servers
-            living.append(((), sum(server.ended is None for server in servers)))
-            leaders.append(((), cluster.is_leader))
+            living = {(): sum(server.ended is None for server in servers)}
+            leaders = {(): cluster.is_leader}
             own = sum(server.sessions for server in servers if server.id == cluster.own_id)
             dead = sum(server.sessions for server in servers if server.ended is not None)
-            leases += [(("this server",), own), (("dead servers",), dead)]
+            leases = {"this server": own, "dead servers": dead}
             passed_on, taken_over = cluster.passed_on, cluster.taken_over
-        yield _gauge("cluster_servers", "Servers of the database that live", [], living)
-        yield _gauge("cluster_leader", "1 if this server leads", [], leaders)
-        yield _gauge(
-            "cluster_leases", "Sessions that a server has, in the database", ["of"], leases
-        )
-        requests = [((outcome,), passed_on.get(outcome, 0)) for outcome in PASSED_ON]
+        yield _gauge("cluster_servers", "Servers of the database that live", living)
+        yield _gauge("cluster_leader", "1 if this server leads", leaders)
+        yield _gauge("cluster_leases", "Sessions that a server has, in the database", leases, "of")
         yield _counter(
-            "passed_on_requests", "Requests passed on to another server", ["outcome"], requests
+            "passed_on_requests",
+            "Requests passed on to another server",
+            {outcome: passed_on.get(outcome, 0) for outcome in PASSED_ON},
+            "outcome",
         )
-        sessions = [((outcome,), taken_over.get(outcome, 0)) for outcome in TAKEN_OVER]
         yield _counter(
-            "taken_over_sessions", "Sessions taken over from dead servers", ["outcome"], sessions
+            "taken_over_sessions",
+            "Sessions taken over from dead servers",
+            {outcome: taken_over.get(outcome, 0) for outcome in TAKEN_OVER},
+            "outcome",
         )
 
 
-Sample = tuple[tuple[str, ...], float]
+Value = TypeVar("Value")
+Samples = Mapping[Any, Value]
+"""Values by label, or by several labels; by () without one."""
 
 
-def _gauge(name: str, text: str, labels: list[str], samples: Iterable[Sample]) -> Metric:
+def _gauge(name: str, text: str, samples: Samples[float], *labels: str) -> Metric:
     return _fill(GaugeMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
 
 
-def _counter(name: str, text: str, labels: list[str], samples: Iterable[Sample]) -> Metric:
+def _counter(name: str, text: str, samples: Samples[float], *labels: str) -> Metric:
     return _fill(CounterMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
 
 
-def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Iterable[Sample]) -> Metric:
-    for values, value in samples:
-        family.add_metric(values, value)
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples[float]) -> Metric:
+    for values, value in samples.items():
+        family.add_metric([values] if isinstance(values, str) else values, value)
     return family
 
 
-def _histogram(name: str, text: str, samples: Iterable[tuple[str, CountedValues]]) -> Metric:
-    """Return a histogram by environment, or without a label if the only sample has no name."""
-    pairs = list(samples)
-    labels = [] if pairs and not pairs[0][0] else ["environment"]
+def _histogram(name: str, text: str, samples: Samples[CountedValues], *labels: str) -> Metric:
     family = HistogramMetricFamily(f"orsweb_{name}", text, labels=labels)
-    for environment, values in pairs:
+    for names, values in samples.items():
         bounds = [*map(floatToGoString, values.bounds), "+Inf"]
         buckets = list(zip(bounds, values.cumulated(), strict=True))
-        family.add_metric([environment] if labels else [], buckets, values.total)
+        family.add_metric([names] if isinstance(names, str) else names, buckets, values.total)
     return family
+
+
+def _flat(counts: Mapping[str, Mapping[Any, int]]) -> dict[tuple[str, ...], float]:
+    """Return the counts by both keys."""
+    return {(name, key): count for name, inner in counts.items() for key, count in inner.items()}
 
 
 # --- several servers on one port ------------------------------------------------------------------

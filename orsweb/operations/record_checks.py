@@ -65,7 +65,7 @@ RESTORE = "The figures cannot be rebuilt from the record; restore a backup if th
 
 def _episodes(sql: str, words: str, remedy: str) -> Iterator[DoctorProblem]:
     if ids := [pk for (pk,) in rows(sql)]:
-        yield DoctorProblem(f"{len(ids):,} {words}: {listing(ids, len(ids))}.", remedy)
+        yield DoctorProblem(f"{len(ids):,} {words}: {listing(ids)}.", remedy)
 
 
 def check_blobs_exist() -> Iterator[DoctorProblem]:
@@ -89,7 +89,7 @@ def check_blob_hashes() -> Iterator[DoctorProblem]:
         if not is_right:
             wrong.append(blob.digest)
     if wrong:
-        sentence = f"{len(wrong):,} blobs do not match their hashes: {listing(wrong, len(wrong))}."
+        sentence = f"{len(wrong):,} blobs do not match their hashes: {listing(wrong)}."
         yield DoctorProblem(sentence, "The disk or its memory is faulty. " + RESTORE)
 
 
@@ -97,7 +97,7 @@ def check_constraints() -> Iterator[DoctorProblem]:
     if connection.vendor == "sqlite" and (orphans := rows("PRAGMA foreign_key_check")):
         tables = sorted({str(row[0]) for row in orphans})
         yield DoctorProblem(
-            f"{len(orphans):,} rows refer to deleted rows, in {listing(tables, len(tables))}.",
+            f"{len(orphans):,} rows refer to deleted rows, in {listing(tables)}.",
             RESTORE,
         )
 
