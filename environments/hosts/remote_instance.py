@@ -39,6 +39,7 @@ from environments.runtime.call_outcome import (
     refused,
     refused_after_end,
 )
+from environments.runtime.instance import scores_json
 from environments.runtime.usercode import text_of
 
 PING_SECONDS = 20.0
@@ -246,20 +247,13 @@ class RemoteInstance:
             raise RemoteFault(f"{self._server.url} couldn't score the group: {end.data}")
         try:
             scores = [wire.GroupScore.model_validate(each) for each in parsed(end.data)["scores"]]
-            if len(scores) != len(candidates) or not all(
-                math.isfinite(score.reward) for score in scores
-            ):
-                raise ValueError(
-                    f"{len(scores)} scores for {len(candidates)} candidates, or one "
-                    "that is not finite"
-                )
+            return scores_json(scores, len(candidates))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             is_invalid = isinstance(error, ValidationError)
             problem = text_of(error) if is_invalid else shorten(str(error), 200)
             raise RemoteFault(
                 f"{self._server.url} sent scores that are not valid: {problem}"
             ) from None
-        return wire.value_json({"scores": [score.model_dump() for score in scores]})
 
     async def _stream(self, name: str, values: Mapping[str, Any]) -> StreamEnd:
         self._check_present()

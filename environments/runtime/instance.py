@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -375,12 +375,7 @@ class Instance:
         EnvironmentFault."""
         answers = await self._code.call(self._env.score_group, self._class.candidates(candidates))
         try:
-            scores = [_score(answer) for answer in answers]
-            if len(scores) != len(candidates):
-                raise ValueError(
-                    f"score_group returned {len(scores)} scores for {len(candidates)} candidates"
-                )
-            return wire.value_json({"scores": [score.model_dump() for score in scores]})
+            return scores_json([_score(answer) for answer in answers], len(candidates))
         except Exception as error:  # depends on what the author's method returned
             raise EnvironmentFault(type(error).__name__, text_of(error)) from None
 
@@ -390,9 +385,17 @@ def _score(answer: Any) -> wire.GroupScore:
     Raises: TypeError, ValueError.
     """
     plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
-    score = wire.GroupScore.model_validate(plain)
-    if not math.isfinite(score.reward):
-        raise ValueError(
-            f"score_group returned the reward {score.reward}; it must be a finite number"
-        )
-    return score
+    return wire.GroupScore.model_validate(plain)
+
+
+def scores_json(scores: Sequence[wire.GroupScore], count: int) -> str:
+    """Return the JSON `{"scores": [...]}`. Raises: ValueError unless there are `count` finite
+    scores."""
+    if len(scores) != count:
+        raise ValueError(f"score_group returned {len(scores)} scores for {count} candidates")
+    for score in scores:
+        if not math.isfinite(score.reward):
+            raise ValueError(
+                f"score_group returned the reward {score.reward}; it must be a finite number"
+            )
+    return wire.value_json({"scores": [score.model_dump() for score in scores]})

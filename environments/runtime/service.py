@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 import structlog
@@ -352,19 +352,19 @@ class SessionService:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted,
         SessionStarting."""
         session = await self._enter(sid, owner, path_environment)
-        await self._life.until_ready(session, self.limits.setup_wait_seconds)
-        prompt = await self._life.read(session, "prompt", session.get_instance().prompt_json())
-        self._note(session, prompt_json=prompt)
-        return prompt
+        return await self._read_prompt(session, lambda: session.get_instance().prompt_json())
 
     async def messages_json(self, sid: str, owner: str, path_environment: str | None) -> str:
         """Return the prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted,
         SessionStarting."""
         session = await self._enter(sid, owner, path_environment)
+        return await self._read_prompt(session, lambda: session.get_instance().messages_json())
+
+    async def _read_prompt(self, session: Session, read: Callable[[], Awaitable[str]]) -> str:
         await self._life.until_ready(session, self.limits.setup_wait_seconds)
-        messages = await self._life.read(session, "prompt", session.get_instance().messages_json())
-        self._note(session, prompt_json=messages)
-        return messages
+        prompt = await self._life.read(session, "prompt", read())
+        self._note(session, prompt_json=prompt)
+        return prompt
 
     async def task_tools_json(self, sid: str, owner: str, path_environment: str | None) -> str:
         """Return the session's tools as JSON of ListToolsOutput; does not wait for setup. Raises:
@@ -443,14 +443,18 @@ class SessionService:
         session.check_alive()
         if (call := None if task_id else await calls.adopt(request.name, request.input)) is None:
             session.check_alive()
-            if self._table.accepts == "nothing":
-                raise Draining
             session.usage.check_queue()
-            call = calls.start(known_id or new_task_id(), request.name, request.input)
+            call = self._start(session, known_id, request.name, request.input)
             call.task = asyncio.get_running_loop().create_task(
                 self._calls.run(session, call, path_environment)
             )
         return call
+
+    def _start(self, session: Session, task_id: str, name: str, arguments: wire.JSONObject) -> Call:
+        """Return a new call, which is to be run. Raises: Draining."""
+        if self._table.accepts == "nothing":
+            raise Draining
+        return session.calls.start(task_id or new_task_id(), name, arguments)
 
     def mark_streaming(self, sid: str, call: Call) -> None:
         """Note that a reader of `call` is answered by a stream; call `leave` when the reader is
@@ -489,9 +493,7 @@ class SessionService:
         call = None if task_id else await calls.adopt("/score_group", arguments)
         session.check_alive()
         if call is None:
-            if self._table.accepts == "nothing":
-                raise Draining
-            call = calls.start(task_id or new_task_id(), "/score_group", arguments)
+            call = self._start(session, task_id, "/score_group", arguments)
             call.task = asyncio.get_running_loop().create_task(
                 self._calls.score(session, call, request.candidates)
             )

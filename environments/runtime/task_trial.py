@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from environments.errors import EnvironmentFault, OrsError
-from environments.runtime.host import Host, PlayedInstance
+from environments.runtime.host import Host
 from environments.runtime.operator_secrets import with_secrets
 
 Stage = Literal["construct", "setup", "prompt", "teardown"]
@@ -46,23 +46,6 @@ class Trial:
     """Time from the start of construction to the end of teardown."""
 
 
-class _Beginning:
-    """The stages before teardown, with the current one."""
-
-    def __init__(self, instance: PlayedInstance) -> None:
-        self._instance = instance
-        self.stage: Stage = "construct"
-        self.prompt_json = ""
-
-    async def play(self, spec: Any) -> None:
-        """Run the stages in order. Raises: what the host raises at `stage`."""
-        if await self._instance.construct(spec, {}, None):
-            self.stage = "setup"
-            await self._instance.set_up()
-        self.stage = "prompt"
-        self.prompt_json = await self._instance.prompt_json()
-
-
 async def try_out(
     host: Host,
     environment: str,
@@ -78,12 +61,21 @@ async def try_out(
     Raises: OrsError for errors outside the author's code, such as an unknown environment.
     """
     start, instance = time.monotonic(), with_secrets(host.instance(environment), secrets)
-    beginning = _Beginning(instance)
-    failures = []
-    task = asyncio.get_running_loop().create_task(beginning.play(spec))
+    stage: Stage = "construct"
+    prompt_json, failures = "", list[Failure]()
+
+    async def play() -> None:
+        nonlocal stage, prompt_json
+        if await instance.construct(spec, {}, None):
+            stage = "setup"
+            await instance.set_up()
+        stage = "prompt"
+        prompt_json = await instance.prompt_json()
+
+    task = asyncio.get_running_loop().create_task(play())
     try:
         await asyncio.wait([task], timeout=seconds)
-        if failure := _failure(task, beginning.stage, seconds):
+        if failure := _failure(task, stage, seconds):
             failures.append(failure)
     finally:
         if not task.done():
@@ -93,7 +85,7 @@ async def try_out(
             await instance.close()
         except EnvironmentFault as fault:
             failures.append(Failure("teardown", str(fault), fault.trace))
-    return Trial(beginning.prompt_json, tuple(failures), time.monotonic() - start)
+    return Trial(prompt_json, tuple(failures), time.monotonic() - start)
 
 
 def _failure(task: asyncio.Task[None], stage: Stage, seconds: float) -> Failure | None:

@@ -176,7 +176,7 @@ class _Sqlite:
                 copy,
                 pages=PAGES,
                 sleep=0,
-                progress=lambda status, left, total: progress(total - left, total),
+                progress=lambda status, rest, total: progress(total - rest, total),
             )
             copy.execute("PRAGMA journal_mode = DELETE")  # the file alone is the database
 

@@ -101,8 +101,12 @@ def operations(request: HttpRequest) -> HttpResponse:
 def _state(private_names: frozenset[str]) -> dict[str, Any]:
     """Return the template variables. `private_names`: of the environments that do not exist for
     the person."""
+
+    async def read(service: SessionService) -> tuple[ServerLoad, list[ReadyCheck]]:
+        return await load_of(service), await READINESS.checks(service)
+
     try:
-        load, checks = ask_service(_read, MAX_WAIT_SECONDS)
+        load, checks = ask_service(read, MAX_WAIT_SECONDS)
     except (NotPlaying, Draining) as error:
         return {"problem": str(error)}
     except TimeoutError:
@@ -146,10 +150,6 @@ def _state(private_names: frozenset[str]) -> dict[str, Any]:
         "cluster": load.cluster,
         "between_servers": between_servers,
     }
-
-
-async def _read(service: SessionService) -> tuple[ServerLoad, list[ReadyCheck]]:
-    return await load_of(service), await READINESS.checks(service)
 
 
 def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:

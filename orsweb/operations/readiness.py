@@ -43,9 +43,9 @@ class ReadyCheck:
         return self.value >= self.limit if self.is_minimum else self.value <= self.limit
 
     def as_json(self) -> dict[str, Any]:
-        bound = "minimum" if self.is_minimum else "maximum"
         value = round(self.value, 4) if self.value is not None else None
-        return {"ok": self.is_met, "value": value, bound: self.limit, "unit": self.unit}
+        limit = {"minimum" if self.is_minimum else "maximum": self.limit}
+        return {"ok": self.is_met, "value": value, **limit, "unit": self.unit}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ class Readiness:
         ):
             self._looked_at = time.monotonic()
             self._looking = loop.create_task(asyncio.to_thread(_look_at_place))
-        done, _ = await asyncio.wait([self._looking], timeout=MAX_DATABASE_SECONDS)
-        place = self._looking.result() if done else _Place(None, None)
+        await asyncio.wait([self._looking], timeout=MAX_DATABASE_SECONDS)
+        place = self._looking.result() if self._looking.done() else _Place(None, None)
         if place.newest_end is not None:
             self._newest_end = place.newest_end
         return place

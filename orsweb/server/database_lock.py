@@ -90,8 +90,13 @@ class FileLock(Lock):
                 raise BlockingIOError  # a restore that was refused has removed it in the meantime
         except BlockingIOError as error:
             with self._file:
-                refusal = _refusal(_read_holder(self._file))
-                raise DatabaseInUse(f"{refusal[:-1]}: {_NEEDS_POSTGRESQL}.") from error
+                self._file.seek(0)
+                try:
+                    holder = json.loads(self._file.read())
+                    name = "pid {pid} on {host}:{port} since {since}".format(**holder)
+                except (ValueError, KeyError, TypeError):  # it is being written at this moment
+                    name = "one that is just starting"
+                raise DatabaseInUse(f"{_refusal(name)[:-1]}: {_NEEDS_POSTGRESQL}.") from error
         forks.keep(self._file)  # who has a copy of it has the lock
         self._write(json.dumps(_holder()))
 
@@ -109,10 +114,10 @@ class FileLock(Lock):
 
 
 class AdvisoryLock(Lock):
-    def __init__(self, alias: str = "default") -> None:
+    def __init__(self) -> None:
         """Acquire the lock. Raises: DatabaseInUse; django.db.Error when the database cannot be
         reached."""
-        self._connection = fresh_connection(alias)
+        self._connection = fresh_connection("default")
         try:
             self._take()
         except BaseException:
@@ -207,15 +212,6 @@ def _holder() -> dict[str, str | int]:
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": socket.gethostname(),
     }
-
-
-def _read_holder(file: IO[str]) -> str:
-    file.seek(0)
-    try:
-        holder = json.loads(file.read())
-        return f"pid {holder['pid']} on {holder['host']}:{holder['port']} since {holder['since']}"
-    except (ValueError, KeyError, TypeError):  # it is being written at this moment
-        return "one that is just starting"
 
 
 def _refusal(holder: str) -> str:

@@ -12,7 +12,7 @@ from string import ascii_letters, digits
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from environments import wire
@@ -22,7 +22,12 @@ from tests.rows import each
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
 """Texts for each test; more find rarer mistakes and take longer."""
-FEW = settings(max_examples=EXAMPLES, deadline=None, database=None)
+FEW = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],  # which measures how busy the machine is
+)
 
 WORDS = st.text(ascii_letters + digits + "-_", min_size=8, max_size=60)
 SECRETS = st.one_of(

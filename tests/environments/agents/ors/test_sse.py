@@ -8,7 +8,7 @@ import os
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from environments import wire
@@ -67,7 +67,12 @@ def test_any_mixture_survives(seed: int) -> None:
     assert all(len(piece) <= MAX_PIECE_CHARACTERS and piece == piece.strip() for piece in cut)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, database=None)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],  # which measures how busy the machine is
+)
 @given(
     runs=st.lists(
         st.tuples(st.text(min_size=1, max_size=4) | st.sampled_from(EDGES), st.integers(1, 3000)),
