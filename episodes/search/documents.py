@@ -111,22 +111,19 @@ class SearchDocument:
     def add_all(self, texts: Iterable[str]) -> None:
         """Add texts in order. Those for which the first part has room are split into words later,
         together."""
-        found = [plain(text) if "\x1b" in text else text for text in texts if text]
-        size = sum(map(len, found))
+        texts = [plain(text) if "\x1b" in text else text for text in texts if text]
+        size = sum(map(len, texts))
         if len(self._texts) == 1 and size <= min(self._room, self.characters_left):
-            self._unsplit += found
+            self._unsplit += texts
             self._room -= size
             self.characters_left -= size
             return
         self._split()
-        for text in found:
-            self._add_text(text)
-
-    def _add_text(self, text: str) -> None:
-        self.is_cut = self.is_cut or len(text) > self.characters_left
-        for piece in pieces_of(text[: self.characters_left]):
-            self._add_piece(piece)
-        self.characters_left -= min(len(text), self.characters_left)
+        for text in texts:
+            self.is_cut = self.is_cut or len(text) > self.characters_left
+            for piece in pieces_of(text[: self.characters_left]):
+                self._add_piece(piece)
+            self.characters_left -= min(len(text), self.characters_left)
 
     def _split(self) -> None:
         """Split the texts that wait for it into words of the first part."""
@@ -169,9 +166,8 @@ def pieces_of(text: str) -> Iterator[str]:
     while start < len(text):
         end = start + PART_CHARACTERS
         if end < len(text):
-            end = (
-                1 + max(text.rfind(between, end - NEAR_CHARACTERS, end) for between in " \n") or end
-            )
+            blank = max(text.rfind(blank, end - NEAR_CHARACTERS, end) for blank in " \n")
+            end = blank + 1 or end
         yield text[start:end]
         start = end
 
@@ -186,14 +182,16 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     for pk, _, digest in facts:
         if digest:
             having[digest].append(documents[pk])
-    for digest, some in having.items():
-        prompt = texts_in(read_json(blobs.read(some[0], digest)))
-        for one in some:
-            one.is_cut = some[0].is_cut
-            one.add_all(prompt)
+    for digest, group in having.items():
+        prompt = texts_in(read_json(blobs.read(group[0], digest)))
+        for document in group:
+            document.is_cut = group[0].is_cut
+            document.add_all(prompt)
     for part in _parts({pk: calls for pk, calls, _ in facts}):
         _add_steps({pk: documents[pk] for pk in part}, blobs)
-    _add_conversations(documents)
+    # what clients uploaded, except calls and results, which the steps hold
+    if rollouts := {pk: documents[episode] for pk, episode in rows_among(_ROLLOUTS, [], documents)}:
+        add_messages(rollouts, has_calls=False)
     return list(documents.values())
 
 
@@ -206,20 +204,16 @@ def texts_in(value: Any) -> list[str]:
     """
     if not isinstance(value, list):
         return values_in(value)
-    found = list[str]()
+    texts = list[str]()
     for block in value:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind in ("text", "reasoning"):
-            text = block.get("text")
-            if isinstance(text, str):
-                found.append(text)
-            else:
-                _add_values(text, found)
+            _add_values(block.get("text"), texts)
         elif isinstance(block, dict) and isinstance(block.get("blocks"), list):
-            found += texts_in(block["blocks"])
+            texts += texts_in(block["blocks"])
         elif kind != "image":
-            _add_values(block, found)
-    return found
+            _add_values(block, texts)
+    return texts
 
 
 def values_in(value: Any) -> list[str]:
@@ -228,27 +222,27 @@ def values_in(value: Any) -> list[str]:
 
     The names at the first level are left out, because they belong to the tool.
     """
-    found = list[str]()
-    _add_values(value, found)
-    return found
+    texts = list[str]()
+    _add_values(value, texts)
+    return texts
 
 
-def _add_values(value: Any, found: list[str], depth: int = 0) -> None:
+def _add_values(value: Any, texts: list[str], depth: int = 0) -> None:
     if isinstance(value, str):
-        found.append(value)
+        texts.append(value)
     elif isinstance(value, dict):
         for name, member in value.items():
             if depth:
-                found.append(name)
+                texts.append(name)
             if isinstance(member, str):  # as most are, which saves a call for each
-                found.append(member)
+                texts.append(member)
             else:
-                _add_values(member, found, depth + 1)
+                _add_values(member, texts, depth + 1)
     elif isinstance(value, list):
         for member in value:
-            _add_values(member, found, depth + 1)
+            _add_values(member, texts, depth + 1)
     elif value is not None:
-        found.append(str(value))
+        texts.append(str(value))
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -278,9 +272,11 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> Non
         for episode, calls in groupby(steps, key=itemgetter(0)):
             _add_calls(documents[episode], calls, blobs)
         first += MAX_STEPS_PER_QUERY
-        unfinished = {step[0] for step in steps if step[1] == first - 1}
+        longer = {step[0] for step in steps if step[1] == first - 1}
         documents = {
-            pk: one for pk, one in documents.items() if pk in unfinished and not one.is_full
+            pk: document
+            for pk, document in documents.items()
+            if pk in longer and not document.is_full
         }
 
 
@@ -301,17 +297,15 @@ def texts_of_step(step: StepFacts, document: SearchDocument, blobs: BlobTexts) -
 
     Those in blobs are read for `document`, as BlobTexts.read says.
     """
-    _, _, tool, given, given_blob, answer, answer_blob, error = step
-    if given_blob:
-        given = blobs.read(document, given_blob)
-    if answer_blob:
-        answer = blobs.read(document, answer_blob)
+    _, _, tool, input_, input_blob, output, output_blob, error = step
+    input_ = blobs.read(document, input_blob, input_)
+    output = blobs.read(document, output_blob, output)
     texts = [tool]
-    if given:
-        _add_values(read_json(given), texts)
-    if answer:
-        output = read_json(answer)
-        texts += texts_in(output.get("blocks") if isinstance(output, dict) else output)
+    if input_:
+        _add_values(read_json(input_), texts)
+    if output:
+        value = read_json(output)
+        texts += texts_in(value.get("blocks") if isinstance(value, dict) else value)
     texts.append(error)
     return texts
 
@@ -339,13 +333,6 @@ def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) ->
         document.add(blobs.read(document, content_blob, content))
 
 
-def _add_conversations(documents: Mapping[int, SearchDocument]) -> None:
-    """Add to the documents of episodes what clients uploaded, except calls and results, which the
-    steps hold."""
-    if rollouts := {pk: documents[episode] for pk, episode in rows_among(_ROLLOUTS, [], documents)}:
-        add_messages(rollouts, has_calls=False)
-
-
 class BlobTexts:
     """Contents of blobs. Small ones are read together in advance, others one by one and not
     stored."""
@@ -355,8 +342,8 @@ class BlobTexts:
 
     def fetch(self, digests: Iterable[str]) -> None:
         """Read the small blobs among `digests` and forget those read before."""
-        wanted = set(digests)
-        self._texts = dict(texts_of_blobs(wanted, SMALL_BLOB_BYTES, len(wanted)) if wanted else ())
+        unique = set(digests)
+        self._texts = dict(texts_of_blobs(unique, SMALL_BLOB_BYTES, len(unique)) if unique else ())
 
     def read(self, document: SearchDocument, digest: str | None, text: str = "") -> str:
         """Return `text`, or that of a blob; empty if that is too large, which the document then
@@ -365,7 +352,7 @@ class BlobTexts:
             return text
         if digest in self._texts:
             return self._texts[digest]
-        for _, found in texts_of_blobs([digest], MAX_BLOB_BYTES):
-            return found
+        for _, content in texts_of_blobs([digest], MAX_BLOB_BYTES):
+            return content
         document.is_cut = True
         return ""

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from episodes.models import TranscriptText
-from episodes.search.documents import SearchDocument, documents_of
+from episodes.search.documents import documents_of
 from episodes.search.word_table import WordTable
 from episodes.search.words import Term, terms_of
 
@@ -65,17 +65,18 @@ def newest_searched(text: str) -> int | None:
     PostgreSQL looks for a phrase only in the newest of the transcripts with all of its words.
     """
     terms = terms_of(text)
-    has_phrase = connection.vendor == "postgresql" and any(len(term.words) > 1 for term in terms)
-    most = MAX_LOOKED_AT if has_phrase else MAX_MATCHES
     if not terms:
         return None
-    if has_phrase:
-        terms = [Term((word,)) for term in terms for word in term.words]
-    found = (
-        _in_sqlite(terms, most) if connection.vendor == "sqlite" else _in_postgresql(terms, most)
-    )
+    most = MAX_MATCHES
+    if connection.vendor == "sqlite":
+        matches = _in_sqlite(terms, most)
+    else:
+        if any(len(term.words) > 1 for term in terms):
+            most = MAX_LOOKED_AT
+            terms = [Term((word,)) for term in terms for word in term.words]
+        matches = _in_postgresql(terms, most)
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM ({found.sql}) AS found", found.params)  # nosec B608 # only our own names
+        cursor.execute(f"SELECT COUNT(*) FROM ({matches.sql}) AS matches", matches.params)  # nosec B608 # only our own names
         return most if cursor.fetchone()[0] >= most else None
 
 
@@ -97,17 +98,15 @@ def tsquery(terms: Sequence[Term]) -> str:
 
 
 def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
-    wanted = " & ".join(lexeme for term in terms for lexeme in _lexemes(term))
-    phrases = " & ".join(
-        f"({' <-> '.join(_lexemes(term))})" for term in terms if len(term.words) > 1
-    )
+    words = " & ".join(lexeme for term in terms for lexeme in _lexemes(term))
+    phrases = tsquery([term for term in terms if len(term.words) > 1])
     looked_at = None if most is None else MAX_LOOKED_AT
     sql = (
         "SELECT episodes_transcripts_with("
         "CAST(%s AS tsquery), CAST(%s AS tsquery), CAST(%s AS integer), CAST(%s AS integer),"
         " (SELECT MAX(episode_id) FROM episodes_transcripttext))"
     )
-    return RawSQL(sql, [wanted, phrases or None, most, looked_at])  # nosec B611 # the values are parameters
+    return RawSQL(sql, [words, phrases or None, most, looked_at])  # nosec B611 # the values are parameters
 
 
 def _lexemes(term: Term) -> list[str]:
@@ -120,44 +119,21 @@ def _lexemes(term: Term) -> list[str]:
 # --- filling --------------------------------------------------------------------------------------
 
 
+write = TABLE.write
+write_later_parts = TABLE.write_later_parts
+remove = TABLE.remove
+merge = TABLE.merge
+empty = TABLE.empty
+
+
 def index(episodes: Collection[int]) -> None:
     """Add the ended `episodes` to the index, or replace them there, within the transaction of the
     caller."""
     write(documents_of(episodes))
 
 
-def write(documents: Sequence[SearchDocument]) -> None:
-    """Store the documents and replace those of the same episodes. Raises: django.db.Error."""
-    TABLE.write(documents)
-
-
-def write_later_parts(documents: Sequence[SearchDocument]) -> None:
-    """Store all parts but the first of long documents, in several transactions. `write` has to
-    follow."""
-    TABLE.write_later_parts(documents)
-
-
-def remove(episodes: Collection[int]) -> None:
-    """Delete the documents of the episodes. On SQLite their words stay in the full-text table,
-    where nothing finds them, until `empty`.
-    """
-    TABLE.remove(episodes)
-
-
 def erase(episodes: Collection[int]) -> None:
     """Delete the documents of `episodes` with their words. Call it before what they contain is
     changed."""
-    indexed = TranscriptText.objects.filter(episode_id__in=episodes, part=0).values_list(
-        "episode_id", flat=True
-    )
-    TABLE.erase(documents_of(list(indexed)))
-
-
-def merge() -> None:
-    """Write SQLite's full-text table again without the words that were erased."""
-    TABLE.merge()
-
-
-def empty() -> None:
-    """Delete all documents. The follower can create them again."""
-    TABLE.empty()
+    rows = TranscriptText.objects.filter(episode_id__in=episodes, part=0)
+    TABLE.erase(documents_of(list(rows.values_list("episode_id", flat=True))))

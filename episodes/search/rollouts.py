@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from episodes.models import Rollout, RolloutText
@@ -29,32 +29,26 @@ def rollouts_matching(text: str) -> Q:
     """Return the condition that a rollout, or the episode that it belongs to, contains all terms of
     `text`."""
     # one list of ids, because with an OR of two, PostgreSQL goes through all rollouts
-    with_episode = (
-        Rollout.objects.filter(episode__in=matching(text)).order_by().values_list("pk", flat=True)
-    )
-    return Q(pk__in=_alone(text).union(with_episode, all=True))
-
-
-def _alone(text: str) -> QuerySet[RolloutText, int]:
-    rows = RolloutText.objects.order_by()
+    with_episode = Rollout.objects.filter(episode__in=matching(text)).order_by()
+    rows = RolloutText.objects.order_by().values_list("rollout_id", flat=True)
     if not (terms := terms_of(text)):
-        return rows.none().values_list("rollout_id", flat=True)
-    if connection.vendor == "sqlite":
+        rows = rows.none()
+    elif connection.vendor == "sqlite":
         sql = f"SELECT rowid FROM {TABLE.words} WHERE {TABLE.words} MATCH %s ORDER BY rowid DESC LIMIT %s"  # nosec B608 # only our own names
-        found: RawSQL = RawSQL(sql, [fts_query(terms), MAX_MATCHES])  # nosec B611 # the values are parameters
-        return rows.filter(pk__in=found).values_list("rollout_id", flat=True)
-    sql = (
-        "SELECT id FROM episodes_rollouttext WHERE words @@ CAST(%s AS tsquery) ORDER BY "
-        "rollout_id DESC LIMIT %s"
-    )
-    matches = RawSQL(sql, [tsquery(terms), MAX_MATCHES])  # nosec B611 # the values are parameters
-    return rows.filter(pk__in=matches).values_list("rollout_id", flat=True)
+        rows = rows.filter(pk__in=RawSQL(sql, [fts_query(terms), MAX_MATCHES]))  # nosec B611 # the values are parameters
+    else:
+        sql = (
+            "SELECT id FROM episodes_rollouttext WHERE words @@ CAST(%s AS tsquery) ORDER BY "
+            "rollout_id DESC LIMIT %s"
+        )
+        rows = rows.filter(pk__in=RawSQL(sql, [tsquery(terms), MAX_MATCHES]))  # nosec B611 # the values are parameters
+    return Q(pk__in=rows.union(with_episode.values_list("pk", flat=True), all=True))
 
 
 def documents_of_rollouts(rollouts: Collection[int]) -> list[SearchDocument]:
     """Return the documents of the `rollouts` that exist, in order of id."""
-    found = Rollout.objects.filter(pk__in=rollouts).order_by("pk").values_list("pk", flat=True)
-    documents = {pk: SearchDocument(pk) for pk in found}
+    rows = Rollout.objects.filter(pk__in=rollouts).order_by("pk")
+    documents = {pk: SearchDocument(pk) for pk in rows.values_list("pk", flat=True)}
     add_messages(documents, has_calls=True)
     return list(documents.values())
 
@@ -71,12 +65,8 @@ def write(documents: Sequence[SearchDocument], without: Collection[int] = ()) ->
 def erase(rollouts: Collection[int]) -> None:
     """Delete the documents of `rollouts` with their words. Call it before what they contain is
     changed."""
-    indexed = RolloutText.objects.filter(rollout_id__in=rollouts, part=0).values_list(
-        "rollout_id", flat=True
-    )
-    TABLE.erase(documents_of_rollouts(list(indexed)))
+    rows = RolloutText.objects.filter(rollout_id__in=rollouts, part=0)
+    TABLE.erase(documents_of_rollouts(list(rows.values_list("rollout_id", flat=True))))
 
 
-def merge() -> None:
-    """Write SQLite's full-text table again without the words that were erased."""
-    TABLE.merge()
+merge = TABLE.merge

@@ -12,7 +12,9 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate, pairwise
 from operator import and_, or_
+from typing import Any, Generic, TypeVar
 
 from django.db import connection
 from django.db.models import BooleanField, Func, Min, Q, QuerySet, Value
@@ -59,11 +61,11 @@ class SnippetPiece:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    step: int | None
-    """Index of the step; None for the prompt and for messages."""
     pieces: Sequence[SnippetPiece]
     terms: int
     """Number of different terms in it."""
+    step: int | None = None
+    """Index of the step; None for the prompt and for messages."""
     message: RolloutMessage | None = None
     """The uploaded message, without its content; None for steps and prompts."""
 
@@ -74,12 +76,10 @@ class Snippet:
     @property
     def matches(self) -> list[tuple[int, int]]:
         """Where each match begins and ends in `text`."""
-        found, end = list[tuple[int, int]](), 0
-        for piece in self.pieces:
-            start, end = end, end + len(piece.text)
-            if piece.is_match:
-                found.append((start, end))
-        return found
+        ends = list(accumulate((len(piece.text) for piece in self.pieces), initial=0))
+        return [
+            span for piece, span in zip(self.pieces, pairwise(ends), strict=True) if piece.is_match
+        ]
 
 
 def snippets_of(episodes: Sequence[Episode], text: str) -> dict[int, Snippet]:
@@ -87,35 +87,37 @@ def snippets_of(episodes: Sequence[Episode], text: str) -> dict[int, Snippet]:
     read."""
     if not (terms := terms_of(text)):
         return {}
-    found = _in_steps(_steps_with(terms, _first(episodes, MAX_STEPS)), terms)
-    rest = [one for one in episodes if one.pk not in found]
-    if further := _first(rest, MAX_STEPS_READ):
-        found |= _in_steps(Step.objects.filter(episode__in=further), terms)
-    found |= _in_prompts([one for one in rest if one.pk not in found], terms)
-    if left := [one.pk for one in rest if one.pk not in found]:
-        found |= _in_messages(
-            Rollout.objects.filter(episode__in=left), "episode_id", terms, has_calls=False
-        )
-    return found
+    snippets = _in_steps(_steps_with(terms, _first(episodes, MAX_STEPS)), terms)
+
+    def rest() -> list[Episode]:
+        return [episode for episode in episodes if episode.pk not in snippets]
+
+    if ids := _first(rest(), MAX_STEPS_READ):
+        snippets |= _in_steps(Step.objects.filter(episode__in=ids), terms)
+    snippets |= _in_prompts(rest(), terms)
+    if ids := [episode.pk for episode in rest()]:
+        rollouts = Rollout.objects.filter(episode__in=ids)
+        snippets |= _in_messages(rollouts, "episode_id", terms, has_calls=False)
+    return snippets
 
 
 def snippets_of_rollouts(rollouts: Sequence[Rollout], text: str) -> dict[int, Snippet]:
     """Return snippets of uploaded messages by the id of the rollout. Two queries, and one for each
     blob."""
-    rows, terms = (
-        Rollout.objects.filter(pk__in=[rollout.pk for rollout in rollouts]),
-        terms_of(text),
-    )
-    return _in_messages(rows, "pk", terms, has_calls=True) if terms and rollouts else {}
+    terms = terms_of(text)
+    if not terms or not rollouts:
+        return {}
+    rows = Rollout.objects.filter(pk__in=[rollout.pk for rollout in rollouts])
+    return _in_messages(rows, "pk", terms, has_calls=True)
 
 
 def _first(episodes: Iterable[Episode], most: int) -> list[int]:
     """Return the ids of the episodes that have up to `most` steps together, without those that
     would be too many."""
     ids = list[int]()
-    for one in episodes:
-        if (calls := one.steps_count + one.refused_count) <= most:
-            ids.append(one.pk)
+    for episode in episodes:
+        if (calls := episode.steps_count + episode.refused_count) <= most:
+            ids.append(episode.pk)
             most -= calls
     return ids
 
@@ -123,14 +125,15 @@ def _first(episodes: Iterable[Episode], most: int) -> list[int]:
 def _steps_with(terms: Sequence[Term], episodes: Collection[int]) -> QuerySet[Step]:
     """Return the first step with all terms of each episode, and the first with any, as far as the
     database can tell."""
-    by_term = [one for term in terms[:MAX_TERMS_LOOKED_FOR] if (one := _contains(term)) is not None]
+    conditions = [_contains(term) for term in terms[:MAX_TERMS_LOOKED_FOR]]
+    by_term = [condition for condition in conditions if condition is not None]
     if not episodes or not by_term:
         return Step.objects.none()
-    rows = (
-        Step.objects.filter(reduce(or_, by_term), episode__in=episodes).order_by().values("episode")
-    )
-    firsts = rows.annotate(all=Min("pk", filter=reduce(and_, by_term)), any=Min("pk")).values_list(
-        "all", "any"
+    rows = Step.objects.filter(reduce(or_, by_term), episode__in=episodes).order_by()
+    firsts = (
+        rows.values("episode")
+        .annotate(all=Min("pk", filter=reduce(and_, by_term)), any=Min("pk"))
+        .values_list("all", "any")
     )
     return Step.objects.filter(pk__in={pk for pair in firsts for pk in pair if pk is not None})
 
@@ -138,13 +141,12 @@ def _steps_with(terms: Sequence[Term], episodes: Collection[int]) -> QuerySet[St
 def _contains(term: Term) -> Q | None:
     """Return the condition that a step may contain `term`: its longest words that are ASCII; None
     if it has none."""
-    last, known = term.words[-1], {word for word in term.words if word.isascii()}
-    longest = sorted(known, key=lambda word: (-len(word), word))[:MAX_WORDS_OF_TERM]
-    each = [
-        _has(word, is_prefix=len(word) == MAX_CHARACTERS or (term.is_prefix and word == last))
-        for word in longest
-    ]
-    return reduce(and_, each) if each else None
+    words = {word for word in term.words if word.isascii()}
+    conditions = []
+    for word in sorted(words, key=lambda word: (-len(word), word))[:MAX_WORDS_OF_TERM]:
+        is_last = term.is_prefix and word == term.words[-1]
+        conditions.append(_has(word, is_prefix=is_last or len(word) == MAX_CHARACTERS))
+    return reduce(and_, conditions) if conditions else None
 
 
 def _has(word: str, *, is_prefix: bool) -> Q:
@@ -153,59 +155,79 @@ def _has(word: str, *, is_prefix: bool) -> Q:
     It has to end there, so that "test" is not looked for in all "tests". A letter of JSON may
     precede it.
     """
-    operator, pattern = (
-        ("GLOB", f"*{word}[^a-z0-9]*")
-        if connection.vendor == "sqlite"
-        else ("~", f"{word}[^a-z0-9]")
-    )
-    found = Q(tool__icontains=word) | Q(error__icontains=word)
+    operator, pattern = " ~ ", f"{word}[^a-z0-9]"
+    if connection.vendor == "sqlite":
+        operator, pattern = " GLOB ", f"*{pattern}*"
+    condition = Q(tool__icontains=word) | Q(error__icontains=word)
     for column in ("input", "output"):
         if is_prefix:
-            found |= Q(**{f"{column}__icontains": word})
-            continue
-        parts = Lower(column), Value(pattern)
-        found |= Q(
-            Func(
-                *parts,
-                template="(%(expressions)s)",
-                arg_joiner=f" {operator} ",
-                output_field=BooleanField(),
+            condition |= Q(**{f"{column}__icontains": word})
+        else:
+            condition |= Q(
+                Func(
+                    Lower(column),
+                    Value(pattern),
+                    template="(%(expressions)s)",
+                    arg_joiner=operator,
+                    output_field=BooleanField(),
+                )
             )
-        )
-    return found
+    return condition
+
+
+KeyT = TypeVar("KeyT", int, str)
+
+
+class _Reading(Generic[KeyT]):
+    """The best snippet of each subject of texts, of which up to MAX_CHARACTERS_READ are read."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self.terms = terms
+        self.snippets: dict[KeyT, Snippet] = {}
+        self.blobs = BlobTexts()
+        self._room = MAX_CHARACTERS_READ
+
+    @property
+    def is_over(self) -> bool:
+        return self._room < 0
+
+    def read(self, subject: KeyT, texts: Iterable[str], **place: Any) -> None:
+        """Read texts of a subject. `place`: fields of its snippet."""
+        for text in texts:
+            self._room -= len(text)
+            snippet, best = snippet_in(text, self.terms), self.snippets.get(subject)
+            if snippet and (best is None or snippet.terms > best.terms):
+                self.snippets[subject] = replace(snippet, **place)
 
 
 def _in_steps(steps: QuerySet[Step], terms: Sequence[Term]) -> dict[int, Snippet]:
-    """Return the best snippet of each episode in `steps`, of which up to MAX_CHARACTERS_READ are
-    read."""
-    found, blobs, left = dict[int, Snippet](), BlobTexts(), MAX_CHARACTERS_READ
+    """Return the best snippet of each episode in `steps`."""
+    reading = _Reading[int](terms)
     for step in steps.order_by("episode_id", "index").values_list(*STEP_FACTS).iterator(100):
         episode, index = step[:2]
-        known = found.get(episode)
-        if known and known.terms == len(terms):
-            continue
-        for text in texts_of_step(step, SearchDocument(episode), blobs):
-            left -= len(text)
-            one = snippet_in(text, terms, index)
-            if one and (not (known := found.get(episode)) or one.terms > known.terms):
-                found[episode] = one
-        if left < 0:
+        best = reading.snippets.get(episode)
+        if best is None or best.terms < len(terms):
+            texts = texts_of_step(step, SearchDocument(episode), reading.blobs)
+            reading.read(episode, texts, step=index)
+        if reading.is_over:
             break
-    return found
+    return reading.snippets
 
 
 def _in_prompts(episodes: Sequence[Episode], terms: Sequence[Term]) -> dict[int, Snippet]:
-    """Return the best snippet of each prompt, of which up to MAX_CHARACTERS_READ are read."""
-    blobs, found, left = BlobTexts(), dict[str, Snippet](), MAX_CHARACTERS_READ
-    for digest in {one.prompt_id: None for one in episodes if one.prompt_id}:
-        prompt = blobs.read(SearchDocument(0), digest)
-        texts = texts_in(read_json(prompt))
-        if each := [one for text in texts if (one := snippet_in(text, terms))]:
-            found[digest] = max(each, key=lambda one: one.terms)
-        left -= len(prompt)
-        if left < 0:
+    """Return the best snippet of each prompt."""
+    reading = _Reading[str](terms)
+    for digest in dict.fromkeys(episode.prompt_id for episode in episodes if episode.prompt_id):
+        prompt = reading.blobs.read(SearchDocument(0), digest)
+        reading.read(digest, texts_in(read_json(prompt)))
+        if reading.is_over:
             break
-    return {one.pk: found[one.prompt_id] for one in episodes if one.prompt_id in found}
+    snippets = reading.snippets
+    return {
+        episode.pk: snippets[episode.prompt_id]
+        for episode in episodes
+        if episode.prompt_id in snippets
+    }
 
 
 def _in_messages(
@@ -214,8 +236,7 @@ def _in_messages(
     """Return the best snippet of the messages of `rows`, by their column `key`. `has_calls`: also
     of calls and results.
 
-    Reads up to MAX_CHARACTERS_READ of the messages of rollouts that have up to MAX_STEPS messages
-    together.
+    Reads the messages of rollouts that have up to MAX_STEPS messages together.
     """
     subjects, room = dict[int, int](), MAX_STEPS
     for pk, subject, count in rows.order_by("-pk").values_list("pk", key, "messages_count"):
@@ -223,92 +244,81 @@ def _in_messages(
             subjects[pk] = subject
             room -= count
     messages = RolloutMessage.objects.filter(_may_contain(terms), rollout__in=subjects)
-    messages = messages if has_calls else messages.exclude(kind__in=CALLS)
-    found, blobs, left = dict[int, Snippet](), BlobTexts(), MAX_CHARACTERS_READ
-    for one in (
-        messages.order_by("rollout_id", "index", "pk").only("index", *MESSAGE_FACTS).iterator(100)
-    ):
-        subject, document = subjects[one.rollout_id], SearchDocument(0)
-        content = blobs.read(document, one.content_blob_id, one.content)
-        for text in (one.name, blobs.read(document, one.summary_blob_id, one.summary), content):
-            left -= len(text)
-            snippet = snippet_in(text, terms)
-            if snippet and (not (known := found.get(subject)) or snippet.terms > known.terms):
-                found[subject] = replace(snippet, message=one)
-        if left < 0:
+    if not has_calls:
+        messages = messages.exclude(kind__in=CALLS)
+    messages = messages.order_by("rollout_id", "index", "pk").only("index", *MESSAGE_FACTS)
+    reading, document = _Reading[int](terms), SearchDocument(0)
+    for message in messages.iterator(100):
+        summary = reading.blobs.read(document, message.summary_blob_id, message.summary)
+        content = reading.blobs.read(document, message.content_blob_id, message.content)
+        subject = subjects[message.rollout_id]
+        reading.read(subject, (message.name, summary, content), message=message)
+        if reading.is_over:
             break
-    return found
+    return reading.snippets
 
 
 def _may_contain(terms: Sequence[Term]) -> Q:
     """Return the condition that a message may contain a term: the longest word of one, letters that
     a database cannot fold, or a large text.
     """
-    longest = [
-        max((word for word in term.words if word.isascii()), key=len, default="") for term in terms
-    ]
-    words = list(filter(None, longest))[:MAX_TERMS_LOOKED_FOR]
-    columns = ("name", "content", "summary")
-    holds = reduce(
-        or_, (Q(**{f"{column}__icontains": word}) for word in words for column in columns), Q()
-    )
-    holds |= reduce(or_, map(is_foreign, columns))
-    return holds | Q(content_blob__isnull=False) | Q(summary_blob__isnull=False) if words else Q()
+    by_term = [[word for word in term.words if word.isascii()] for term in terms]
+    words = [max(words, key=len) for words in by_term if words][:MAX_TERMS_LOOKED_FOR]
+    if not words:
+        return Q()
+    condition = Q(content_blob__isnull=False) | Q(summary_blob__isnull=False)
+    for column in ("name", "content", "summary"):
+        condition |= is_foreign(column)
+        for word in words:
+            condition |= Q(**{f"{column}__icontains": word})
+    return condition
 
 
 # --- one text -------------------------------------------------------------------------------------
 
 
-def snippet_in(text: str, terms: Sequence[Term], step: int | None = None) -> Snippet | None:
+def snippet_in(text: str, terms: Sequence[Term]) -> Snippet | None:
     """Return the part of `text` with the most different terms, as it is read; None if it has
     none."""
     words = {term.words[0] for term in terms if len(term.words) > 1 or not term.is_prefix}
     prefixes = tuple(term.words[0] for term in terms if len(term.words) == 1 and term.is_prefix)
     for piece in pieces_of(plain(text)):
-        known = set(words_of(piece))
-        if words.isdisjoint(known) and not any(word.startswith(prefixes) for word in known):
+        in_piece = set(words_of(piece))
+        if words.isdisjoint(in_piece) and not any(word.startswith(prefixes) for word in in_piece):
             continue
         if places := _places(piece, terms):
-            return _snippet(piece, places, step)
+            return _snippet(piece, places)
     return None
 
 
 def _places(text: str, terms: Sequence[Term]) -> list[tuple[int, int, Term]]:
     """Return where terms begin and end in `text`, in order."""
-    placed = list(placed_words_of(text))
-    words = [word for word, _, _ in placed]
-    found = list[tuple[int, int, Term]]()
-    for number, (word, start, _) in enumerate(placed):
+    spans = list(placed_words_of(text))
+    words = [word for word, _, _ in spans]
+    places = list[tuple[int, int, Term]]()
+    for number, (_, start, _) in enumerate(spans):
         for term in terms:
-            if len(term.words) > 1 and word != term.words[0]:
-                continue
-            end = number + len(term.words)
-            if end <= len(placed) and _is(term, words[number:end]):
-                found.append((start, placed[end - 1][2], term))
-        if len(found) >= _MAX_MATCHES:
+            *first, last = term.words
+            end = number + len(first)
+            if end < len(spans) and words[number:end] == first:
+                word = words[end]
+                if word == last or (term.is_prefix and word.startswith(last)):
+                    places.append((start, spans[end][2], term))
+        if len(places) >= _MAX_MATCHES:
             break
-    return found
+    return places
 
 
-def _is(term: Term, words: list[str]) -> bool:
-    *first, last = term.words
-    return first == words[:-1] and (
-        words[-1].startswith(last) if term.is_prefix else words[-1] == last
-    )
-
-
-def _snippet(text: str, places: Sequence[tuple[int, int, Term]], step: int | None) -> Snippet:
+def _snippet(text: str, places: Sequence[tuple[int, int, Term]]) -> Snippet:
     def terms_from(start: int) -> int:
-        return len(
-            {
-                term
-                for begin, end, term in places
-                if begin >= start and end <= start + CHARACTERS_AFTER
-            }
-        )
+        limit = start + CHARACTERS_AFTER
+        return len({term for begin, end, term in places if begin >= start and end <= limit})
 
     best = max((begin for begin, _, _ in places), key=terms_from)
-    start, end = _between_words(text, best - CHARACTERS_BEFORE, best), best + CHARACTERS_AFTER
+    start, end = max(0, best - CHARACTERS_BEFORE), best + CHARACTERS_AFTER
+    # a snippet begins with a whole word
+    if start and (blank := _BLANKS.search(text, start, best)):
+        start = blank.end()
     at, pieces = start, [("\u2026 ", False)] if start else []
     for begin, finish, _ in places:
         if at <= begin and finish <= end:
@@ -318,15 +328,11 @@ def _snippet(text: str, places: Sequence[tuple[int, int, Term]], step: int | Non
     if end < len(text):
         rest = f"{rest.rpartition(' ')[0] or rest} \u2026"
     pieces.append((rest, False))
-    shown = [
-        SnippetPiece(_BLANKS.sub(" ", visible(piece)), is_match)
-        for piece, is_match in pieces
-        if piece
-    ]
-    return Snippet(step, shown, terms_from(best))
-
-
-def _between_words(text: str, start: int, end: int) -> int:
-    """Return where the first word after `start` begins, `start` if none does before `end`."""
-    blank = _BLANKS.search(text, max(0, start), end)
-    return 0 if start <= 0 else blank.end() if blank else start
+    return Snippet(
+        [
+            SnippetPiece(_BLANKS.sub(" ", visible(piece)), is_match)
+            for piece, is_match in pieces
+            if piece
+        ],
+        terms_from(best),
+    )

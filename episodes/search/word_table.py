@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +51,15 @@ class WordTable:
     def write(self, documents: Sequence[SearchDocument]) -> None:
         """Store the documents and replace those of the same subjects. Raises: django.db.Error."""
         with transaction.atomic():
-            self.remove(
-                [document.subject for document in documents if not document.has_later_parts_written]
-            )
+            new = [document for document in documents if not document.has_later_parts_written]
+            self.remove([document.subject for document in new])
             self._fill(
-                (document, number, part)
-                for document in documents
-                for number, part in enumerate(document.parts())
-                if number == 0 or not document.has_later_parts_written
+                [
+                    (document, number, part)
+                    for document in documents
+                    for number, part in enumerate(document.parts())
+                    if number == 0 or not document.has_later_parts_written
+                ]
             )
 
     def write_later_parts(self, documents: Sequence[SearchDocument]) -> None:
@@ -79,11 +80,14 @@ class WordTable:
                 self._fill(later[start : start + MAX_PARTS_AT_ONCE])
                 give_way()
 
-    def _fill(self, parts: Iterable[tuple[SearchDocument, int, DocumentPart]]) -> None:
+    def _fill(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
+        if not parts:
+            return
         with transaction.atomic():
-            (self._fill_sqlite if connection.vendor == "sqlite" else self._fill_postgresql)(
-                list(parts)
-            )
+            if connection.vendor == "sqlite":
+                self._fill_sqlite(parts)
+            else:
+                self._fill_postgresql(parts)
 
     def _fill_sqlite(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
         sql = (
@@ -91,16 +95,15 @@ class WordTable:
             " SELECT value->>0, value->>1, value->>2 FROM json_each(%s) RETURNING id, "
             f"{self.subject}, part"
         )
-        words = {(one.subject, number): part for one, number, part in parts}
+        words = {(document.subject, number): _indexed(part) for document, number, part in parts}
+        rows = [(document.subject, number, document.is_cut) for document, number, _ in parts]
         with connection.cursor() as cursor:
-            cursor.execute(
-                sql, [json.dumps([(one.subject, number, one.is_cut) for one, number, _ in parts])]
+            cursor.execute(sql, [json.dumps(rows)])
+            values = sorted(
+                (pk, words[subject, number]) for pk, subject, number in cursor.fetchall()
             )
-            values = [
-                (pk, _indexed(words[subject, number])) for pk, subject, number in cursor.fetchall()
-            ]
             statement = f"INSERT INTO {self.words} (rowid, words) VALUES (%s, %s)"  # nosec B608 # only our own names
-            cursor.executemany(statement, sorted(values))
+            cursor.executemany(statement, values)
 
     def _fill_postgresql(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
         sql = (
@@ -109,13 +112,14 @@ class WordTable:
             " FROM unnest(%s::bigint[], %s::smallint[], %s::boolean[], %s::text[]) AS d (subject, "
             "part, is_cut, words)"
         )
-        subjects, numbers = [one.subject for one, _, _ in parts], [number for _, number, _ in parts]
-        words = [f"{self._block(one.subject)}{_tsvector(part)}" for one, _, part in parts]
+        rows = []
+        for document, number, part in parts:
+            words = _tsvector(part)
+            if self.has_blocks:
+                words = f"'B{document.subject // BLOCK_SUBJECTS}' {words}"
+            rows.append((document.subject, number, document.is_cut, words))
         with connection.cursor() as cursor:
-            cursor.execute(sql, [subjects, numbers, [one.is_cut for one, _, _ in parts], words])
-
-    def _block(self, subject: int) -> str:
-        return f"'B{subject // BLOCK_SUBJECTS}' " if self.has_blocks else ""
+            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
 
     def remove(self, subjects: Collection[int]) -> None:
         """Delete the documents. On SQLite their words stay where nothing finds them, until
@@ -125,26 +129,27 @@ class WordTable:
     def erase(self, documents: Sequence[SearchDocument]) -> None:
         """Delete the documents with their words, which have to be the same as when they were
         written."""
-        found = self._rows([document.subject for document in documents])
-        rows = {
-            (subject, part): pk
-            for pk, subject, part in found.values_list("pk", self.subject, "part")
-        }
-        parts = {
-            (document.subject, number): part
+        rows = self._rows([document.subject for document in documents])
+        words = {
+            (document.subject, number): _indexed(part)
             for document in documents
             for number, part in enumerate(document.parts())
         }
         with transaction.atomic():
             # it keeps no text and so has to be told which words they are
             if connection.vendor == "sqlite":
+                values = [
+                    (pk, words[subject, part])
+                    for pk, subject, part in rows.values_list("pk", self.subject, "part")
+                    if (subject, part) in words
+                ]
                 with connection.cursor() as cursor:
                     cursor.executemany(
                         f"INSERT INTO {self.words} ({self.words}, rowid, words) VALUES ('delete', "
                         "%s, %s)",  # nosec B608 # only our own names
-                        [(pk, _indexed(parts[key])) for key, pk in rows.items() if key in parts],
+                        values,
                     )
-            found.delete()
+            rows.delete()
 
     def _rows(self, subjects: Collection[int]) -> models.QuerySet[Any]:
         return self.model._default_manager.filter(among(self.subject, subjects))
@@ -186,7 +191,8 @@ def _tsvector(part: DocumentPart) -> str:
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(part.text.split(), 1):
         places[word].append(place)
-    found = [
-        f"'{word}':{','.join(map(str, them[:_MAX_POSITIONS]))}" for word, them in places.items()
+    lexemes = [
+        f"'{word}':{','.join(map(str, positions[:_MAX_POSITIONS]))}"
+        for word, positions in places.items()
     ]
-    return " ".join([*found, *(f"'{word}'" for word in part.others)])
+    return " ".join([*lexemes, *(f"'{word}'" for word in part.others)])

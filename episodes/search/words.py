@@ -48,18 +48,19 @@ class Term:
 def words_of(text: str) -> list[str]:
     """Return the words of `text` in order. They consist of letters and digits, so they never need
     quoting."""
-    found = text.translate(_ASCII).split() if text.isascii() else _WORD.findall(fold(text))
-    is_long = max(map(len, found), default=0) > MAX_CHARACTERS
-    return [word[:MAX_CHARACTERS] for word in found] if is_long else found
+    words = text.translate(_ASCII).split() if text.isascii() else _WORD.findall(fold(text))
+    if max(map(len, words), default=0) > MAX_CHARACTERS:
+        words = [word[:MAX_CHARACTERS] for word in words]
+    return words
 
 
 def spaced_words_of(text: str) -> str:
     """Return the words of `text` in order, with blanks between them, in a quarter of the time of a
     list of them."""
     if text.isascii():
-        spaced = f" {text.translate(_ASCII)}"
-        if not _LONG.search(spaced):
-            return spaced.strip()
+        words = f" {text.translate(_ASCII)}"
+        if not _LONG.search(words):
+            return words.strip()
     return " ".join(words_of(text))
 
 
@@ -79,10 +80,9 @@ def terms_of(text: str) -> list[Term]:
     With fewer than MIN_PREFIX_CHARACTERS before the star, the text is a whole word.
     """
     terms = []
-    for quoted, star, bare in _TERM.findall(text):
-        if words := words_of(quoted or bare):
-            has_star = bool(star) or (quoted or bare).endswith("*")
-            terms.append(
-                Term(tuple(words), is_prefix=has_star and len(words[-1]) >= MIN_PREFIX_CHARACTERS)
-            )
+    for phrase, star, word in _TERM.findall(text):
+        if words := words_of(phrase or word):
+            has_star = bool(star) or (phrase or word).endswith("*")
+            is_prefix = has_star and len(words[-1]) >= MIN_PREFIX_CHARACTERS
+            terms.append(Term(tuple(words), is_prefix))
     return list(dict.fromkeys(terms))[:MAX_TERMS]
