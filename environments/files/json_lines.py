@@ -60,14 +60,15 @@ class JsonLines:
             if line is not None and not line.strip():
                 continue
             try:
-                yield FileRow(number, as_object(parsed(_text(line))))
+                if line is None:
+                    raise BadRow(TOO_LONG)
+                yield FileRow(number, as_object(parsed(text_of(line))))
             except BadRow as error:
                 yield Refusal(number, str(error))
 
 
-def _text(line: bytes | None) -> str:
-    if line is None:
-        raise BadRow(TOO_LONG)
+def text_of(line: bytes) -> str:
+    """Return a line without blanks around it. Raises: BadRow."""
     try:
         return line.decode().strip()
     except UnicodeDecodeError as error:

@@ -7,9 +7,19 @@ completely or not at all.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
@@ -19,6 +29,7 @@ from environments.scoring.returns import Return
 from environments.tasks.task_hash import hash_of_spec
 from environments.wire import RepeatedKey, json_problem
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
+from episodes.models.rollouts import RESPONSE_KINDS
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.runs.description import (
     MAX_COMMIT_CHARACTERS,
@@ -26,10 +37,11 @@ from episodes.runs.description import (
     MAX_TAG_CHARACTERS,
     MAX_TAGS,
 )
-from episodes.transfer.embedded_json import SCHEMA, sliced
-from episodes.transfer.line_parts import Count, LinePart, Name, Number, Text, Time
-from episodes.transfer.rollout_line import EXACT_ROLLOUT, RolloutPart
+from episodes.transfer.embedded_json import SCHEMA, TEXT, sliced
+from episodes.uploads.events import CALL_ID_LENGTH, EVENT_ID_LENGTH, ID_LENGTH
 
+EXACT_ROLLOUT: dict[str, Any] = {"event": None, "info": None, "messages": [{"extra": None}]}
+"""The members of a rollout that hold exact JSON texts; a shape for `sliced`."""
 EXACT = {
     "task": {"spec": None},
     "labels": None,
@@ -38,20 +50,46 @@ EXACT = {
     "rollouts": [EXACT_ROLLOUT],
     "steps": [{"input": None, "output": None}],
 }
-"""The members of a line that hold exact JSON texts; a shape for `exact.sliced`."""
+"""Those of a line."""
 MAX_ID = 2**53 - 1
 """The largest integer that scripts of pages read exactly."""
-_SHOWN_CHARACTERS = 60
+MAX_VALUE_CHARACTERS = 60
+"""Characters of a wrong value that an error shows."""
 
 
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("the character NUL cannot be stored")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Name = Annotated[Text, Field(max_length=200)]
+Number = Annotated[int, Field(ge=-MAX_BIGINT, le=MAX_BIGINT)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Time = Annotated[AwareDatetime, Field(strict=False)]
 Cause = Literal[
     "", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"
 ]
 
 
-def _checked_convention(declared: dict[str, str]) -> dict[str, str]:
-    convention_declared(declared)
-    return declared
+class LinePart(BaseModel):
+    """An object in a line. Unknown keys and values of another type are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    TEXTS: ClassVar[Sequence[str]] = ()
+    """Members that hold an exact JSON text, each under its name or under NAME_text."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def take_texts(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        for name in cls.TEXTS:
+            text = values.pop(f"{name}{TEXT}", None)
+            values[name] = values.get(name) or text or ""
+        return values
 
 
 class EnvironmentPart(LinePart):
@@ -60,7 +98,13 @@ class EnvironmentPart(LinePart):
     reward_low: float = 0.0
     reward_high: float = 1.0
     success_threshold: float = 0.9
-    convention: Annotated[dict[str, str], AfterValidator(_checked_convention)] = {}
+    convention: dict[str, str] = {}
+
+    @field_validator("convention")
+    @classmethod
+    def check_convention(cls, parts: dict[str, str]) -> dict[str, str]:
+        convention_declared(parts)
+        return parts
 
 
 class RevisionPart(LinePart):
@@ -79,25 +123,22 @@ class SplitPart(LinePart):
 
 
 class TaskPart(LinePart):
+    TEXTS = ("spec",)
+
     hash: Text | None = None
-    spec: Text | None = None
-    spec_text: Text | None = None
+    spec: Text = ""
 
     @model_validator(mode="after")
     def check_hash(self) -> Self:
-        if not self.text:
+        if not self.spec:
             raise ValueError("there is no spec")
-        own = hash_of_spec(self.text)
-        if self.hash not in (None, own, hash_of_spec(self.text, is_sent=True)):
+        own = hash_of_spec(self.spec)
+        if self.hash not in (None, own, hash_of_spec(self.spec, is_sent=True)):
             raise ValueError(
                 f"the hash of this spec is {own}; leave the hash out to take the spec as it is"
             )
         self.hash = self.hash or own
         return self
-
-    @property
-    def text(self) -> str:
-        return self._text("spec")
 
 
 class RunDescriptionPart(LinePart):
@@ -132,6 +173,8 @@ class RunPart(LinePart):
 
 
 class StepPart(LinePart):
+    TEXTS = ("input", "output")
+
     index: Count
     tool: Name
     status: Literal["ok", "refused", "failed"]
@@ -143,18 +186,8 @@ class StepPart(LinePart):
     started: Time
     duration_ms: float
     waited_ms: float = 0.0
-    input: Text | None = None
-    input_text: Text | None = None
-    output: Text | None = None
-    output_text: Text | None = None
-
-    @property
-    def input_json(self) -> str:
-        return self._text("input")
-
-    @property
-    def output_json(self) -> str:
-        return self._text("output")
+    input: Text = ""
+    output: Text = ""
 
 
 class ParentPart(LinePart):
@@ -181,7 +214,67 @@ class NotePart(LinePart):
     created: Time
 
 
+class MessagePart(LinePart):
+    """A message of a conversation, as columns of RolloutMessage."""
+
+    TEXTS = ("extra",)
+
+    kind: Annotated[Text, Field(max_length=40)]
+    call: Count | None = None
+    """Position of its tool call in the step of a trajectory."""
+    event_id: Annotated[Text, Field(max_length=EVENT_ID_LENGTH)]
+    index: Number
+    name: Name = ""
+    call_id: Annotated[Text, Field(max_length=CALL_ID_LENGTH)] = ""
+    content: Text | None = None
+    """None: in a trajectory, the text that the step has."""
+    summary: Text = ""
+    extra: Text = ""
+    reward: float | None = None
+    is_finished: bool = False
+    sent_ms: Number | None = None
+    received: Time
+    problem: Annotated[Text, Field(max_length=300)] = ""
+
+    @property
+    def text(self) -> str:
+        return self.content or ""
+
+    @property
+    def response_characters(self) -> int:
+        return len(self.text) if self.kind in RESPONSE_KINDS else 0
+
+
+class RolloutPart(LinePart):
+    """A rollout, as columns of Rollout."""
+
+    TEXTS = ("event", "info")
+
+    event_id: Annotated[Text, Field(min_length=1, max_length=ID_LENGTH)]
+    is_announced: bool = True
+    run: Name | None = None
+    run_step: Number | None = None
+    name: Annotated[Text, Field(max_length=300)] = ""
+    environment: Annotated[Text, Field(max_length=300)] = ""
+    environment_name: Name = ""
+    variant: Name = ""
+    split: Name = ""
+    task_index: Number | None = None
+    model: Name = ""
+    model_params: Number | None = None
+    training_stage: Annotated[Text, Field(max_length=20)] = ""
+    event: Text = ""
+    info: Text = ""
+    sent_ms: Number | None = None
+    received: Time
+    problem: Annotated[Text, Field(max_length=300)] = ""
+    messages: list[MessagePart] = []
+    """Absent from a trajectory, which has them in its steps."""
+
+
 class EpisodeLine(LinePart):
+    TEXTS = ("labels", "prompt", "tools")
+
     orsweb: Literal["episode/1"]
     id: Annotated[int, Field(ge=1, le=MAX_ID)]
     environment: EnvironmentPart
@@ -197,12 +290,9 @@ class EpisodeLine(LinePart):
     run: RunPart | None = None
     run_step: Number | None = None
     model: Name = ""
-    labels: Text | None = None
-    labels_text: Text | None = None
-    prompt: Text | None = None
-    prompt_text: Text | None = None
-    tools: Text | None = None
-    tools_text: Text | None = None
+    labels: Text = ""
+    prompt: Text = ""
+    tools: Text = ""
     status: Literal["ended"]
     cause: Cause
     detail: Text = ""
@@ -243,7 +333,7 @@ class EpisodeLine(LinePart):
         if self.cause == NO_CALL and (calls or self.steps):
             raise ValueError("its cause is 'no_call', but it has tool calls")
         can_be_attempt = is_rollout(
-            self.player, is_named=bool(self.run or self.model), has_prompt=bool(self.prompt_json)
+            self.player, is_named=bool(self.run or self.model), has_prompt=bool(self.prompt)
         )
         counts_left = None if self.play is None else self.play.counts_left
         ending = ending_of(
@@ -253,18 +343,6 @@ class EpisodeLine(LinePart):
             self.cause, self.detail, self.is_probe = "no_call", ending.detail, False
             self.return_sum = self.return_last = self.return_max = self.return_mean = 0.0
         return self
-
-    @property
-    def labels_json(self) -> str:
-        return self._text("labels")
-
-    @property
-    def prompt_json(self) -> str:
-        return self._text("prompt")
-
-    @property
-    def tools_json(self) -> str:
-        return self._text("tools")
 
 
 def episode_of(text: str) -> EpisodeLine:
@@ -280,41 +358,29 @@ def episode_of(text: str) -> EpisodeLine:
 
 def checked_line(value: Any) -> EpisodeLine:
     """Return the episode of a line that `sliced` has parsed. Raises: BadRow."""
-    _check_kind(value)
+    if not isinstance(value, dict) or "orsweb" not in value:
+        raise BadRow(
+            "is not an episode: it has no key 'orsweb', as lines of export_episodes --format "
+            "jsonl, and no key 'schema_version', as trajectories in ATIF"
+        )
+    if value["orsweb"] != SCHEMA:
+        schema = shorten(repr(value["orsweb"]), MAX_VALUE_CHARACTERS)
+        raise BadRow(f"has the format {schema}; this version of orsweb reads {SCHEMA!r}")
+    if value.get("status") == "running":
+        raise BadRow("is an episode that was still running; export it again after its end")
     try:
         return EpisodeLine.model_validate(value)
     except ValidationError as error:
         raise BadRow(invalid_reason(error)) from error
 
 
-def _check_kind(value: Any) -> None:
-    """Refuse, with a message of its own, what is not an episode or cannot be imported. Raises:
-    BadRow."""
-    if not isinstance(value, dict) or "orsweb" not in value:
-        raise BadRow(
-            "is not an episode: it has no key 'orsweb', as lines of export_episodes --format "
-            "jsonl, and no key "
-            "'schema_version', as trajectories in ATIF"
-        )
-    if value["orsweb"] != SCHEMA:
-        shown = shorten(repr(value["orsweb"]), _SHOWN_CHARACTERS)
-        raise BadRow(f"has the format {shown}; this version of orsweb reads {SCHEMA!r}")
-    if value.get("status") == "running":
-        raise BadRow("is an episode that was still running; export it again after its end")
-
-
 def invalid_reason(error: ValidationError) -> str:
     """Return the first error as the end of a sentence."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"])) or "it"
-    wrong = first["msg"].removeprefix("Value error, ")
-    wrong = wrong[:1].lower() + wrong[1:]
+    problem = first["msg"].removeprefix("Value error, ")
+    problem = problem[:1].lower() + problem[1:]
     value = first["input"]
-    has_value = first["type"] not in ("missing", "value_error") and not isinstance(
-        value, dict | list
-    )
-    return (
-        f"{place} is {shorten(repr(value), _SHOWN_CHARACTERS)}: {wrong}"
-        if has_value
-        else f"{place}: {wrong}"
-    )
+    if first["type"] in ("missing", "value_error") or isinstance(value, dict | list):
+        return f"{place}: {problem}"
+    return f"{place} is {shorten(repr(value), MAX_VALUE_CHARACTERS)}: {problem}"

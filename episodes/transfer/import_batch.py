@@ -9,7 +9,7 @@ get numbers after all existing ones, in the order of the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -38,43 +38,40 @@ from episodes.transfer.episode_line import (
     MAX_ID,
     EnvironmentPart,
     EpisodeLine,
-    NotePart,
-    PlayPart,
+    MessagePart,
     RevisionPart,
+    RolloutPart,
     RunDescriptionPart,
     RunPart,
     SplitPart,
     StepPart,
 )
-from episodes.transfer.formats.atif.imported import ImportedEpisode, ImportedRollout
+from episodes.transfer.export_source import PLAY_COLUMNS
+from episodes.transfer.formats.atif.imported import ImportedEpisode
 from episodes.transfer.formats.jsonl import EPISODE_COLUMNS, ROLLOUT_COLUMNS
-from episodes.transfer.rollout_line import MessagePart, RolloutPart
-from episodes.uploads.batch import MESSAGE_COLUMNS, rollout_ids
+from episodes.uploads.batch import MESSAGE_COLUMNS, RolloutKey, rollout_ids
 
-MAX_CACHED_TASKS = 50_000
-_COLUMNS = (
-    *(
-        "id",
-        "environment_id",
-        "revision_id",
-        "split_id",
-        "task_id",
-        "run_id",
-        "prompt_id",
-        "tools_id",
-        "labels",
-    ),
-    *("created", "ready", "first_acted", "last_acted", "ended", "end_number"),
+MAX_CACHED_IDS = 50_000
+_TIMES = ("created", "ready", "first_acted", "last_acted", "ended")
+_REFERENCES = (
+    "id",
+    "end_number",
+    "environment_id",
+    "task_id",
+    "revision_id",
+    "split_id",
+    "run_id",
+    "prompt_id",
+    "tools_id",
 )
-_PLAY_COLUMNS = (
-    *("episode_id", "is_blind", "is_repeat", "counts_left", "is_excluded"),
-    *("paused_seconds", "differs_at", "parent_step"),
-)
-_NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
-_ROLLOUT_COLUMNS = (
-    *("key_label", "event", "event_blob_id", "run_id", "received", "hosted_environment_id"),
-    *ROLLOUT_COLUMNS,
-    "info",
+_PLAY_COLUMNS = (*PLAY_COLUMNS, "parent_step")
+_ROLLOUT_REFERENCES = (
+    "key_label",
+    "event",
+    "event_blob_id",
+    "run_id",
+    "received",
+    "hosted_environment_id",
 )
 Key = tuple[str, datetime]
 """Session id and start of an episode."""
@@ -88,32 +85,21 @@ def can_keep_end_numbers() -> bool:
 def end_numbers(lines: Sequence[EpisodeLine], *, are_kept: bool) -> list[int]:
     """Return a unique ending number for each line: its own if it is free and numbers are kept, else
     the next one."""
-    found = _own(lines) if are_kept else [None] * len(lines)
-    last = max([last_end(), *(number for number in found if number is not None)])
-    numbers = list[int]()
-    for number in found:
-        last += number is None
-        numbers.append(last if number is None else number)
-    return numbers
-
-
-def _own(lines: Sequence[EpisodeLine]) -> list[int | None]:
-    """Return each line's own number, or None if it has none, an impossible one, or one that is
-    taken."""
-    wanted = {line.end_number for line in lines if _is_possible(line.end_number)}
-    taken = set(
-        Episode.objects.ended().filter(end_number__in=wanted).values_list("end_number", flat=True)
-    )
-    found = list[int | None]()
+    own = [line.end_number for line in lines if are_kept]
+    rows = Episode.objects.ended().filter(end_number__in=set(own))
+    used = set[int | None](rows.values_list("end_number", flat=True))
+    numbers = list[int | None]()
     for line in lines:
-        is_free = _is_possible(line.end_number) and line.end_number not in taken
-        found.append(line.end_number if is_free else None)
-        taken.add(line.end_number)
-    return found
-
-
-def _is_possible(number: int | None) -> bool:
-    return number is not None and 1 <= number <= MAX_ID
+        number = line.end_number if are_kept else None
+        is_free = number is not None and 1 <= number <= MAX_ID and number not in used
+        numbers.append(number if is_free else None)
+        used.add(number)
+    last = max([last_end(), *(number for number in numbers if number is not None)])
+    unique = list[int]()
+    for number in numbers:
+        last += number is None
+        unique.append(last if number is None else number)
+    return unique
 
 
 class Parents:
@@ -124,7 +110,7 @@ class Parents:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[Key, Key] = {}  # play -> what it continues
+        self._parents: dict[Key, Key] = {}  # of each play
 
     def expect(self, lines: Iterable[EpisodeLine]) -> None:
         """Record the parents of plays, also for episodes that already existed, because an import
@@ -132,24 +118,22 @@ class Parents:
         for line in lines:
             if line.play and line.play.parent:
                 parent = line.play.parent
-                self._waiting[line.session_id, line.created] = parent.session_id, parent.created
+                self._parents[line.session_id, line.created] = parent.session_id, parent.created
 
     def join(self) -> None:
         """Store the parents that exist here. Other plays stay without a parent. Raises:
         django.db.Error."""
-        for play, parent in self._waiting.items():
-            if (found := _find(parent)) is not None and (own := _find(play)) is not None:
-                Play.objects.filter(episode=own, parent=None).update(parent=found)
-        self._waiting.clear()
+        for play, parent in self._parents.items():
+            episode, origin = _episode_of(play), _episode_of(parent)
+            if episode is not None and origin is not None:
+                Play.objects.filter(episode=episode, parent=None).update(parent=origin)
+        self._parents.clear()
 
 
-def _find(key: Key) -> int | None:
+def _episode_of(key: Key) -> int | None:
     session, created = key
-    return (
-        Episode.objects.filter(session_id=session, created=created)
-        .values_list("pk", flat=True)
-        .first()
-    )
+    rows = Episode.objects.filter(session_id=session, created=created)
+    return rows.values_list("pk", flat=True).first()
 
 
 class References:
@@ -160,138 +144,142 @@ class References:
     """
 
     def __init__(self) -> None:
-        self._environments: dict[str, int] = {}
-        self._splits: dict[tuple[int, str], int] = {}
-        self._runs: dict[tuple[str, datetime | None], int] = {}
-        self._tasks: dict[tuple[int, str], int] = {}
-        self._revisions: dict[tuple[int, str, datetime], int] = {}
+        self._ids: dict[Hashable, int] = {}
 
     def forget(self) -> None:
         """Forget all ids after a failed transaction, which removed the rows that it created."""
-        for kind in (self._environments, self._splits, self._runs, self._tasks, self._revisions):
-            kind.clear()
+        self._ids.clear()
+
+    def _id(self, key: Hashable, find: Callable[[], int]) -> int:
+        if key not in self._ids:
+            self._ids[key] = find()
+        return self._ids[key]
 
     def environment(self, part: EnvironmentPart) -> int:
-        if part.name not in self._environments:
-            self._environments[part.name] = _environment(part)
-        return self._environments[part.name]
+        """Return the id of an environment. A new one takes its definition of return and success
+        from the file."""
+        defaults = {
+            "is_hosted": False,
+            "default_return": part.default_return,
+            "declared_return": part.default_return,
+            "reward_low": part.reward_low,
+            "declared_low": part.reward_low,
+            "reward_high": part.reward_high,
+            "declared_high": part.reward_high,
+            "success_threshold": part.success_threshold,
+            "declared_threshold": part.success_threshold,
+        }
+
+        def find() -> int:
+            convention = convention_declared(part.convention).code
+            row, _ = Environment.objects.get_or_create(
+                name=part.name, defaults=defaults | {"convention": convention}
+            )
+            return row.pk
+
+        return self._id(("environment", part.name), find)
 
     def hosted(self, name: str) -> int | None:
         """Return the id of the environment of a rollout; None if there is none of that name."""
-        if name and name not in self._environments:
-            found = Environment.objects.filter(name=name).values_list("pk", flat=True).first()
-            self._environments |= {} if found is None else {name: found}
-        return self._environments.get(name)
+        key = "environment", name
+        if key not in self._ids and name:
+            for environment in Environment.objects.filter(name=name).only("pk"):
+                self._ids[key] = environment.pk
+        return self._ids.get(key)
 
     def split(self, environment: int, part: SplitPart | None) -> int | None:
         if part is None:
             return None
-        key = (environment, part.name)
-        if key not in self._splits:
-            defaults = {"type": part.type, "is_served": False}
-            made, _ = Split.objects.get_or_create(
-                environment_id=environment, name=part.name, defaults=defaults
-            )
-            self._splits[key] = made.pk
-        return self._splits[key]
+        row = {"environment_id": environment, "name": part.name}
+        defaults = {"type": part.type, "is_served": False}
+        return self._id(
+            ("split", environment, part.name),
+            lambda: Split.objects.get_or_create(**row, defaults=defaults)[0].pk,
+        )
 
     def run(self, part: RunPart | None, moment: datetime) -> int | None:
         """Return the id of the run, which is created if it is not here. `moment`: of what the file
         has of it."""
         if part is None:
             return None
-        key = (part.name, part.created)
-        if key not in self._runs:
-            run = _run_here(part) or _new_run(part, moment)
-            if part.model and not run.model:
-                Run.objects.filter(pk=run.pk).update(model=part.model)
-            self._runs[key] = self._runs[part.name, None] = run.pk
+        run = self._id(("run", part.name, part.created), lambda: _run(part, moment))
+        self._ids["run", part.name, None] = run
         if part.description is not None:
-            _describe(self._runs[key], part.description)
-        return self._runs[key]
+            _describe(run, part.description)
+        return run
 
     def revision(self, environment: int, part: RevisionPart | None, episode: int) -> int | None:
         """Return the id of the revision that played the episode with this id, which may be the
         first one of it."""
         if part is None:
             return None
-        key = (environment, part.digest, part.created)
-        if key not in self._revisions:
-            same = {"environment_id": environment, "digest": part.digest, "created": part.created}
-            facts = {
-                name: getattr(part, name)
-                for name in ("code", "source_hash", "git_commit", "is_dirty")
-            }
-            facts |= {"versions": json.dumps(part.versions), "first_episode": episode}
-            row, _ = EnvironmentRevision.objects.get_or_create(**same, defaults=facts)
+
+        def find() -> int:
+            row, _ = EnvironmentRevision.objects.get_or_create(
+                environment_id=environment,
+                digest=part.digest,
+                created=part.created,
+                defaults={
+                    "code": part.code,
+                    "source_hash": part.source_hash,
+                    "git_commit": part.git_commit,
+                    "is_dirty": part.is_dirty,
+                    "versions": json.dumps(part.versions),
+                    "first_episode": episode,
+                },
+            )
             if episode < row.first_episode:
                 EnvironmentRevision.objects.filter(pk=row.pk).update(first_episode=episode)
-            self._revisions[key] = row.pk
-        return self._revisions[key]
+            return row.pk
+
+        return self._id(("revision", environment, part.digest, part.created), find)
 
     def tasks(self, episodes: Sequence[EpisodeLine], writer: BulkWriter) -> list[int]:
         """Return the id of each episode's task. An existing task keeps its own text of the spec."""
-        if len(self._tasks) > MAX_CACHED_TASKS:
-            self._tasks.clear()
-        keys = [(self.environment(one.environment), one.task.hash or "") for one in episodes]
+        if len(self._ids) > MAX_CACHED_IDS:
+            self._ids.clear()
+        keys = [(self.environment(line.environment), line.task.hash or "") for line in episodes]
         missing = {
-            key: one for key, one in zip(keys, episodes, strict=True) if key not in self._tasks
+            key: line for key, line in zip(keys, episodes, strict=True) if key not in self._ids
         }
         if missing:
             rows = [
-                (*key, one.task.text, fold_json(one.task.text), writer.time(_seconds(one.created)))
-                for key, one in missing.items()
+                (
+                    *key,
+                    line.task.spec,
+                    fold_json(line.task.spec),
+                    writer.time(line.created.timestamp()),
+                )
+                for key, line in missing.items()
             ]
             writer.insert(Task, TASK_COLUMNS, rows)
-            self._tasks.update(task_ids(missing))
-        return [self._tasks[key] for key in keys]
+            self._ids.update(task_ids(missing).items())
+        return [self._ids[key] for key in keys]
 
 
-def _run_here(part: RunPart) -> Run | None:
-    """Return the run of a file if the database has it; a run of the same title may be another
-    execution."""
-    rows = Run.objects.named(part.title or part.name)
-    if part.run_id:
-        return rows.filter(own_id=part.run_id).first()
-    return rows.first() if part.created is None else rows.filter(created=part.created).first()
-
-
-def _new_run(part: RunPart, moment: datetime) -> Run:
+def _run(part: RunPart, moment: datetime) -> int:
+    """Return the id of the run of a file. A run of the same title may be another execution."""
     title = part.title or part.name
-    is_free = not Run.objects.filter(title=title, number=part.number).exists()
-    values = {"created": part.created or moment, "model": part.model, "own_id": part.run_id}
-    return Run.objects.begin(title, part.number if is_free else None, **values)[0]
+    runs = Run.objects.named(title)
+    if part.run_id:
+        run = runs.filter(own_id=part.run_id).first()
+    else:
+        run = (runs if part.created is None else runs.filter(created=part.created)).first()
+    if run is None:
+        is_free = not Run.objects.filter(title=title, number=part.number).exists()
+        values = {"created": part.created or moment, "model": part.model, "own_id": part.run_id}
+        run, _ = Run.objects.begin(title, part.number if is_free else None, **values)
+    if part.model and not run.model:
+        Run.objects.filter(pk=run.pk).update(model=part.model)
+    return run.pk
 
 
 def _describe(run: int, part: RunDescriptionPart) -> None:
     """Store what the file says about a run, unless a trainer has described it here."""
-    values = {
-        name: getattr(part, name) for name in ("step", "state", "git_commit", "notes", "updated")
-    }
+    values = part.model_dump(exclude={"config", "tags"})
     config = "" if part.config is None else json.dumps(part.config)
     if Run.objects.filter(pk=run, updated=None).update(**values, config=config):
         RunTag.objects.bulk_create(RunTag(run_id=run, name=tag) for tag in dict.fromkeys(part.tags))
-
-
-def _environment(part: EnvironmentPart) -> int:
-    """Return the id of an environment. A new one takes its definition of return and success from
-    the file."""
-    definition = {
-        **{"default_return": part.default_return, "declared_return": part.default_return},
-        **{"reward_low": part.reward_low, "declared_low": part.reward_low},
-        **{"reward_high": part.reward_high, "declared_high": part.reward_high},
-        **{
-            "success_threshold": part.success_threshold,
-            "declared_threshold": part.success_threshold,
-        },
-        "convention": convention_declared(part.convention).code,
-    }
-    defaults = {"is_hosted": False, **definition}
-    return Environment.objects.get_or_create(name=part.name, defaults=defaults)[0].pk
-
-
-def _seconds(moment: datetime) -> float:
-    return moment.timestamp()
 
 
 class NewEpisode(NamedTuple):
@@ -305,10 +293,6 @@ class NewEpisode(NamedTuple):
     def line(self) -> EpisodeLine:
         return self.episode.line
 
-    @property
-    def is_foreign(self) -> bool:
-        return self.episode.is_foreign
-
 
 class ImportBatch:
     """Writes inside the caller's transaction. Raises: django.db.Error; ValueError, OverflowError
@@ -320,111 +304,113 @@ class ImportBatch:
 
     def write(self, episodes: Sequence[NewEpisode]) -> set[int]:
         """Write the episodes and return the ids of their environments."""
-        lines = [one.line for one in episodes]
-        tasks = self._references.tasks(lines, self._writer)
-        rows = [self._episode(one, task) for one, task in zip(episodes, tasks, strict=True)]
-        steps = [self._step(one.id, step) for one in episodes for step in one.line.steps]
-        rollouts = [
-            (one.line.key_label, rollout) for one in episodes for rollout in one.episode.rollouts
+        lines = [(new.id, new.line) for new in episodes]
+        tasks = self._references.tasks([line for _, line in lines], self._writer)
+        rows = [self._episode(new, task) for new, task in zip(episodes, tasks, strict=True)]
+        steps = [self._step(number, step) for number, line in lines for step in line.steps]
+        messages = self._rollouts(episodes)
+        plays = [
+            (number, *(getattr(line.play, name) for name in _PLAY_COLUMNS))
+            for number, line in lines
+            if line.play  # `Parents` adds its parent at the end of the import
         ]
-        messages = self._rollouts(rollouts) if rollouts else []
-        self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
-        self._writer.insert(Episode, (*_COLUMNS, *EPISODE_COLUMNS), rows)
-        self._writer.insert(Step, STEP_COLUMNS, steps)
-        self._writer.insert(RolloutMessage, MESSAGE_COLUMNS, messages)
-        self._writer.insert(
-            Play,
-            _PLAY_COLUMNS,
-            [self._play(one.id, one.line.play) for one in episodes if one.line.play],
-        )
-        self._writer.insert(
-            Note,
-            _NOTE_COLUMNS,
-            [self._note(one.id, note) for one in episodes for note in one.line.notes],
-        )
-        environments = {self._references.environment(line.environment) for line in lines}
-        Environment.objects.filter(pk__in=environments).update(
-            counted=""
-        )  # marks the statistics as outdated, even if the import stops here
+        notes = [
+            (number, note.step, note.author, note.text, self._time(note.created))
+            for number, line in lines
+            for note in line.notes
+        ]
+        insert = self._writer.insert
+        insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
+        insert(Episode, (*_REFERENCES, *_TIMES, "labels", *EPISODE_COLUMNS), rows)
+        insert(Step, STEP_COLUMNS, steps)
+        insert(RolloutMessage, MESSAGE_COLUMNS, messages)
+        insert(Play, ("episode_id", *_PLAY_COLUMNS), plays)
+        insert(Note, ("episode_id", "step", "author", "text", "created"), notes)
+        environments = {self._references.environment(line.environment) for _, line in lines}
+        # marks the statistics as outdated, even if the import stops here
+        Environment.objects.filter(pk__in=environments).update(counted="")
         return environments
 
     def _episode(self, new: NewEpisode, task: int) -> Values:
-        line = new.line
-        environment = self._references.environment(line.environment)
+        line, references = new.line, self._references
+        environment = references.environment(line.environment)
         return (
-            *(
-                new.id,
-                environment,
-                self._references.revision(environment, line.revision, new.id),
-                self._references.split(environment, line.split),
-                task,
-                self._references.run(line.run, line.created),
-            ),
-            *(self._blob(line.prompt_json), self._blob(line.tools_json), line.labels_json),
-            *(
-                self._time(moment)
-                for moment in (line.created, line.ready, line.first_acted, line.last_acted)
-            ),
-            *(self._time(line.ended), new.end_number),
+            new.id,
+            new.end_number,
+            environment,
+            task,
+            references.revision(environment, line.revision, new.id),
+            references.split(environment, line.split),
+            references.run(line.run, line.created),
+            self._blob(line.prompt),
+            self._blob(line.tools),
+            *(self._time(getattr(line, name)) for name in _TIMES),
+            line.labels,
             *(getattr(line, name) for name in EPISODE_COLUMNS),
         )
 
     def _step(self, episode: int, step: StepPart) -> Values:
         return (
-            *(
-                episode,
-                step.index,
-                step.tool,
-                *self._large(step.input_json),
-                *self._large(step.output_json),
-            ),
-            *(step.reward, step.finished, step.status, step.error, step.reason, step.task_id),
-            *(self._time(step.started), step.duration_ms, step.waited_ms),
+            episode,
+            step.index,
+            step.tool,
+            *self._large(step.input),
+            *self._large(step.output),
+            step.reward,
+            step.finished,
+            step.status,
+            step.error,
+            step.reason,
+            step.task_id,
+            self._time(step.started),
+            step.duration_ms,
+            step.waited_ms,
         )
 
-    def _play(self, episode: int, play: PlayPart) -> Values:
-        """Return the values of a play. `Parents` adds its parent at the end of the import."""
-        marks = (play.is_blind, play.is_repeat, play.counts_left, play.is_excluded)
-        return (episode, *marks, play.paused_seconds, play.differs_at, play.parent_step)
-
-    def _note(self, episode: int, note: NotePart) -> Values:
-        return (episode, note.step, note.author, note.text, self._time(note.created))
-
-    def _rollouts(self, rollouts: Sequence[tuple[str, ImportedRollout]]) -> list[Values]:
-        """Write the rollouts, each with the label of its key, and return the rows of their
-        messages."""
-        self._writer.insert(
-            Rollout,
-            _ROLLOUT_COLUMNS,
-            [self._rollout(label, rollout.facts) for label, rollout in rollouts],
-        )
-        ids = rollout_ids([(label, rollout.facts.event_id) for label, rollout in rollouts])
+    def _rollouts(self, episodes: Sequence[NewEpisode]) -> list[Values]:
+        """Write the rollouts, and return the rows of their messages."""
+        rollouts = [
+            ((new.line.key_label, rollout.facts.event_id), rollout)
+            for new in episodes
+            for rollout in new.episode.rollouts
+        ]
+        rows = [self._rollout(key, rollout.facts) for key, rollout in rollouts]
+        self._writer.insert(Rollout, (*_ROLLOUT_REFERENCES, *ROLLOUT_COLUMNS, "info"), rows)
+        ids = rollout_ids([key for key, _ in rollouts])
         return [
-            self._message(ids[label, rollout.facts.event_id], message)
-            for label, rollout in rollouts
+            self._message(ids[key], message)
+            for key, rollout in rollouts
             for message in rollout.messages
         ]
 
-    def _rollout(self, key_label: str, part: RolloutPart) -> Values:
+    def _rollout(self, key: RolloutKey, part: RolloutPart) -> Values:
         run = RunPart(name=part.run, model=part.model) if part.run else None
-        texts = (
+        return (
+            key[0],
             *self._large(part.event),
             self._references.run(run, part.received),
             self._time(part.received),
-        )
-        hosted = self._references.hosted(part.environment_name)
-        return (
-            key_label,
-            *texts,
-            hosted,
-            *(getattr(part, name) for name in (*ROLLOUT_COLUMNS, "info")),
+            self._references.hosted(part.environment_name),
+            *(getattr(part, name) for name in ROLLOUT_COLUMNS),
+            part.info,
         )
 
     def _message(self, rollout: int, part: MessagePart) -> Values:
         return (
-            *(rollout, part.index, part.event_id, part.kind, part.name, part.call_id),
-            *(*self._large(part.text), *self._large(part.summary), *self._large(part.extra)),
-            *(part.reward, part.is_finished, part.response_characters, part.sent_ms, part.problem),
+            rollout,
+            part.index,
+            part.event_id,
+            part.kind,
+            part.name,
+            part.call_id,
+            *self._large(part.text),
+            *self._large(part.summary),
+            *self._large(part.extra),
+            part.reward,
+            part.is_finished,
+            part.response_characters,
+            part.sent_ms,
+            part.problem,
             self._time(part.received),
         )
 

@@ -2,7 +2,7 @@
 database's lock.
 
 A file holds the lines that `export_episodes --format jsonl` writes, or trajectories in ATIF
-(`atif/`).
+(`formats/atif/`).
 
 An episode that already exists (with the same session and start, or, if another program wrote it,
 the same session) is skipped, so an interrupted import can be repeated.
@@ -18,6 +18,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from django.db import DataError, IntegrityError, connection, transaction
@@ -25,13 +26,14 @@ from django.db.models import Max
 
 from environments.database.bulk_writer import BulkWriter
 from environments.database.jobs import Progress
+from environments.files.json_lines import text_of
 from environments.files.rows import BadRow, Refusal, Unreadable, many
 from environments.models import Environment
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from episodes.rollups.recount import rebuild
 from episodes.transfer.episode_line import MAX_ID, EpisodeLine, episode_of
-from episodes.transfer.formats.atif.import_files import EpisodeSource, FoundItem, source_of
+from episodes.transfer.formats.atif.import_files import EpisodeSource, FileItem, source_of
 from episodes.transfer.formats.atif.imported import ImportedEpisode, ImportedRollout, TrialFacts
 from episodes.transfer.formats.atif.reading import trajectory_episode
 from episodes.transfer.import_batch import (
@@ -82,17 +84,16 @@ class EpisodeImportReport:
             f"{self.skipped:,} skipped as already there, {many(self.refused, 'line')} refused"
         )
 
-    def take(self, episodes: Sequence[NewEpisode], skipped: int) -> None:
+    def add(self, episodes: Sequence[NewEpisode]) -> None:
         self.imported += len(episodes)
-        self.skipped += skipped
-        self.steps += sum(len(one.line.steps) for one in episodes)
-        self.new_ends += sum(one.line.end_number not in (None, one.end_number) for one in episodes)
-        moved = {
-            one.line.id: one.id for one in episodes if one.id != one.line.id and not one.is_foreign
-        }
-        self.renumbered += len(moved)
-        if len(self.new_ids) < MAX_LISTED:
-            self.new_ids.update(moved)
+        for new in episodes:
+            line = new.line
+            self.steps += len(line.steps)
+            self.new_ends += line.end_number not in (None, new.end_number)
+            if new.id != line.id and not new.episode.is_foreign:
+                self.renumbered += 1
+                if len(self.new_ids) < MAX_LISTED:
+                    self.new_ids[line.id] = new.id
 
     def refuse(self, file: str, number: int, reason: str) -> None:
         self.refused += 1
@@ -101,8 +102,8 @@ class EpisodeImportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbered:
-    """A parsed line and where it was found."""
+class _FileEpisode:
+    """A parsed line and its place."""
 
     file: str
     number: int
@@ -132,162 +133,124 @@ class Import:
         Raises: Unreadable, before anything is written.
         """
         self.report = EpisodeImportReport()
-        self._sources, self._progress = (
-            [source_of(path) for path in paths],
-            progress or (lambda done, total: None),
-        )
-        self._given = names or TrialFacts()
+        self._sources = [source_of(path) for path in paths]
+        self._progress = progress or (lambda done, total: None)
+        self._names = names or TrialFacts()
         highest = [_max_id(source) for source in self._sources]
         here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
-        self._free = max([here, *highest]) + 1
+        self._free_ids = count(max([here, *highest]) + 1)
         self._total = sum(source.size_bytes for source in self._sources)
-        self._keeps_ends, self._references, self._parents = (
-            can_keep_end_numbers(),
-            References(),
-            Parents(),
-        )
+        self._keeps_ends = can_keep_end_numbers()
+        self._references, self._parents = References(), Parents()
         self._environments: set[int] = set()
 
     def run(self) -> EpisodeImportReport:
         """Import everything. Raises: django.db.Error when the database fails; committed batches
         stay."""
-        for batch in self._batches():
-            self._write(batch)
+        batch, steps, size_bytes = list[_FileEpisode](), 0, 0
+        for episode in self._episodes():
+            batch.append(episode)
+            steps += len(episode.line.steps)
+            size_bytes += episode.size_bytes
+            if (
+                len(batch) >= BATCH_EPISODES
+                or steps >= BATCH_STEPS
+                or size_bytes >= MAX_BATCH_BYTES
+            ):
+                self._write(batch)
+                batch, steps, size_bytes = [], 0, 0
+        self._write(batch)
         self._parents.join()
         for environment in Environment.objects.filter(pk__in=self._environments):
             rebuild(environment)
         catch_up()
         return self.report
 
-    def _batches(self) -> Iterator[list[_Numbered]]:
-        batch, steps, size_bytes = list[_Numbered](), 0, 0
-        for one in self._episodes():
-            batch.append(one)
-            steps += len(one.line.steps)
-            size_bytes += one.size_bytes
-            if (
-                len(batch) >= BATCH_EPISODES
-                or steps >= BATCH_STEPS
-                or size_bytes >= MAX_BATCH_BYTES
-            ):
-                yield batch
-                batch, steps, size_bytes = [], 0, 0
-        if batch:
-            yield batch
-
-    def _episodes(self) -> Iterator[_Numbered]:
+    def _episodes(self) -> Iterator[_FileEpisode]:
         before = 0
         for source in self._sources:
-            for item in source:
+            for item in source.items():
                 self._progress(before + item.done, self._total)
-                yield from self._episode(item)
+                try:
+                    yield self._parsed(item)
+                except BadRow as error:
+                    self.report.refuse(item.file, item.number, str(error))
             before += source.size_bytes
 
-    def _episode(self, item: FoundItem) -> Iterator[_Numbered]:
-        """Yield the episode of an item, or nothing if it is refused."""
-        try:
-            if isinstance(item.content, str):
-                raise BadRow(item.content)
-            text = _decoded(item.content)
-            found = trajectory_episode(text, item.folder, lambda: self._named(item.trial()))
-            episode = _line_episode(text) if found is None else found
-            yield _Numbered(item.file, item.number, episode, len(item.content))
-        except BadRow as error:
-            self.report.refuse(item.file, item.number, str(error))
+    def _parsed(self, item: FileItem) -> _FileEpisode:
+        """Return the episode of an item. Raises: BadRow."""
+        if isinstance(item.content, str):
+            raise BadRow(item.content)
+        text = text_of(item.content)
+        episode = trajectory_episode(text, item.folder, self._names)
+        if episode is None:
+            line = episode_of(text)
+            rollouts = [ImportedRollout(part, part.messages) for part in line.rollouts]
+            episode = ImportedEpisode(line, rollouts)
+        return _FileEpisode(item.file, item.number, episode, len(item.content))
 
-    def _named(self, found: TrialFacts) -> TrialFacts:
-        given = self._given
-        return found._replace(
-            environment=given.environment or found.environment, run=given.run or found.run
-        )
-
-    def _write(self, batch: Sequence[_Numbered]) -> None:
+    def _write(self, batch: Sequence[_FileEpisode]) -> None:
         """Write a batch. If the database rejects it, write its episodes one by one and refuse the
         bad ones."""
         try:
             self._commit(batch)
         except (DataError, IntegrityError, OverflowError, ValueError) as error:
-            if len(batch) == 1:
-                self.report.refuse(
-                    batch[0].file, batch[0].number, f"cannot be stored: {type(error).__name__}"
-                )
-                return
-            for one in batch:
-                self._write([one])
+            if len(batch) > 1:
+                for episode in batch:
+                    self._write([episode])
+            else:
+                reason = f"cannot be stored: {type(error).__name__}"
+                self.report.refuse(batch[0].file, batch[0].number, reason)
 
-    def _commit(self, batch: Sequence[_Numbered]) -> None:
+    def _commit(self, batch: Sequence[_FileEpisode]) -> None:
         """Write a batch in one transaction. Raises: any error, after which nothing of `batch` is
         written."""
-        free = self._free
         try:
             with transaction.atomic():
                 new = self._new(batch)
-                writer = BulkWriter(connection)
-                environments = (
-                    ImportBatch(self._references, writer).write(new) if new else set[int]()
-                )
+                if new:
+                    writer = ImportBatch(self._references, BulkWriter(connection))
+                    self._environments |= writer.write(new)
         except BaseException:
-            self._free = free
             self._references.forget()
             raise
-        self._environments |= environments
-        self._parents.expect(one.line for one in batch)
-        self.report.take(new, skipped=len(batch) - len(new))
+        self._parents.expect(episode.line for episode in batch)
+        self.report.add(new)
+        self.report.skipped += len(batch) - len(new)
 
-    def _new(self, batch: Sequence[_Numbered]) -> list[NewEpisode]:
+    def _new(self, batch: Sequence[_FileEpisode]) -> list[NewEpisode]:
         """Return the episodes of a batch that do not exist yet, with ids and ending numbers."""
-        sessions = Episode.objects.filter(session_id__in={one.line.session_id for one in batch})
-        there: set[Key | str] = set(sessions.values_list("session_id", "created"))
-        there |= set(sessions.values_list("session_id", flat=True))
-        taken = set(
-            Episode.objects.filter(pk__in=[one.line.id for one in batch]).values_list(
-                "pk", flat=True
-            )
-        )
+        lines = [episode.line for episode in batch]
+        sessions = Episode.objects.filter(session_id__in={line.session_id for line in lines})
+        keys: set[Key | str] = set(sessions.values_list("session_id", "created"))
+        keys |= set(sessions.values_list("session_id", flat=True))
+        rows = Episode.objects.filter(pk__in=[line.id for line in lines])
+        used = set(rows.values_list("pk", flat=True))
         ids, new = list[int](), list[ImportedEpisode]()
-        for episode in (one.episode for one in batch):
+        for episode in (row.episode for row in batch):
             line = episode.line
             key = line.session_id, line.created
-            if (line.session_id if episode.is_foreign else key) in there:
+            if (line.session_id if episode.is_foreign else key) in keys:
                 continue
-            number = self._next_free() if episode.is_foreign or line.id in taken else line.id
-            there |= {key, line.session_id}
-            taken.add(number)
+            is_free = not episode.is_foreign and line.id not in used
+            number = line.id if is_free else next(self._free_ids)
+            keys |= {key, line.session_id}
+            used.add(number)
             ids.append(number)
             new.append(episode)
         ends = end_numbers([episode.line for episode in new], are_kept=self._keeps_ends)
-        return [NewEpisode(*one) for one in zip(ids, ends, new, strict=True)]
-
-    def _next_free(self) -> int:
-        self._free += 1
-        return self._free - 1
+        return [NewEpisode(*values) for values in zip(ids, ends, new, strict=True)]
 
 
 def _max_id(source: EpisodeSource) -> int:
     """Return the highest id of an episode in a source. Raises: Unreadable."""
     highest = 0
     try:
-        for item in source:
-            if isinstance(item.content, bytes) and (found := _ID.search(item.content)):
-                highest = max(highest, int(found[1]))
+        for item in source.items():
+            if isinstance(item.content, bytes) and (match := _ID.search(item.content)):
+                highest = max(highest, int(match[1]))
     except (OSError, zipfile.BadZipFile) as error:
         raise Unreadable(
             f"The file cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from error
     return min(highest, MAX_ID)
-
-
-def _line_episode(text: str) -> ImportedEpisode:
-    """Return the episode of a line of `jsonl`. Raises: BadRow."""
-    line = episode_of(text)
-    return ImportedEpisode(line, [ImportedRollout(part, part.messages) for part in line.rollouts])
-
-
-def _decoded(line: bytes) -> str:
-    try:
-        return line.decode().strip()
-    except UnicodeDecodeError as error:
-        byte = line[error.start]
-        raise BadRow(
-            f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}; save the file as UTF-8"
-        ) from error

@@ -24,7 +24,7 @@ from environments.wire import value_json
 from episodes.attempts.components import COMPONENT_MEMBERS
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.transfer.embedded_json import SCHEMA
-from episodes.transfer.episode_line import EpisodeLine, checked_line
+from episodes.transfer.episode_line import EpisodeLine, MessagePart, RolloutPart, checked_line
 from episodes.transfer.formats.atif.conversation_steps import (
     SOURCES,
     STEP_FIELDS,
@@ -41,7 +41,6 @@ from episodes.transfer.formats.atif.imported import (
 )
 from episodes.transfer.formats.atif.schema import METADATA, AtifStep, AtifToolCall, AtifTrajectory
 from episodes.transfer.formats.atif.steps import Content, output_text
-from episodes.transfer.rollout_line import MessagePart, RolloutPart
 from episodes.uploads.events import CALL_ID_LENGTH, ID_LENGTH
 
 ENVIRONMENT = "atif"

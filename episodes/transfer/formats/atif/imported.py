@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from pathlib import PurePath
+from typing import Any, Literal, NamedTuple
 
 from environments.errors import shorten
 from environments.files.rows import BadRow
-from episodes.transfer.episode_line import EpisodeLine
-from episodes.transfer.formats.atif.schema import MAX_SHOWN_CHARACTERS
+from episodes.transfer.episode_line import EpisodeLine, MessagePart, RolloutPart
+from episodes.transfer.formats.atif.schema import MAX_VALUE_CHARACTERS
 from episodes.transfer.formats.atif.steps import Content, data_of
-from episodes.transfer.rollout_line import MessagePart, RolloutPart
 
 MAX_PATH_CHARACTERS = 300
 """Characters of the path of an image that stand in its place where it cannot be read."""
@@ -21,16 +22,23 @@ MAX_PATH_CHARACTERS = 300
 REWARD_NAMES = ("reward", "rewards", "score", "scores")
 
 
-class Folder(Protocol):
+class Folder(ABC):
     """The files around a trajectory: those of a directory or of a zip."""
 
-    @property
-    def step(self) -> str:
-        """The step of Harbor's trial that the trajectory tells; empty for that of a whole trial."""
+    def __init__(self, path: PurePath) -> None:
+        self.path = path
 
+    @abstractmethod
     def read(self, name: str) -> bytes | None:
         """Return the content of a file by its path relative to the trajectory; None if there is
         none."""
+
+    @property
+    def step(self) -> str:
+        """The step of Harbor's trial that the trajectory tells, whose files Harbor has moved to
+        TRIAL/steps/STEP/agent; empty for that of a whole trial."""
+        is_step = self.path.name == "agent" and self.path.parent.parent.name == "steps"
+        return self.path.parent.name if is_step and self.read("../result.json") is None else ""
 
 
 class ImportedRollout(NamedTuple):
@@ -89,21 +97,25 @@ def loaded(content: Content, folder: Folder, *, must_exist: bool) -> Content:
     """
     if isinstance(content, str):
         return content
-    return [_loaded_part(part, folder, must_exist=must_exist) for part in content]
-
-
-def _loaded_part(part: dict[str, Any], folder: Folder, *, must_exist: bool) -> dict[str, Any]:
-    if part["type"] == "text":
-        return {"type": "text", "text": part["text"]}
-    path, kind = part["source"]["path"], part["source"]["media_type"]
-    if part["type"] == "image":
-        if data_of(path)[0]:
-            return {"type": "image", "source": {"media_type": kind, "path": path}}
-        if "://" not in path and (data := folder.read(path)) is not None:
-            uri = f"data:{kind};base64,{base64.b64encode(data).decode()}"
-            return {"type": "image", "source": {"media_type": kind, "path": uri}}
-    if must_exist:
-        raise BadRow(
-            f"the image {shorten(repr(path), MAX_SHOWN_CHARACTERS)} is not next to the trajectory"
-        )
-    return {"type": "text", "text": f"[{part['type']}: {shorten(path, MAX_PATH_CHARACTERS)}]"}
+    parts = list[dict[str, Any]]()
+    for part in content:
+        if part["type"] == "text":
+            parts.append({"type": "text", "text": part["text"]})
+            continue
+        path, kind = part["source"]["path"], part["source"]["media_type"]
+        uri = ""
+        if part["type"] == "image" and data_of(path)[0]:
+            uri = path
+        elif part["type"] == "image" and "://" not in path:
+            data = folder.read(path)
+            if data is not None:
+                uri = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        if uri:
+            parts.append({"type": "image", "source": {"media_type": kind, "path": uri}})
+        elif must_exist:
+            name = shorten(repr(path), MAX_VALUE_CHARACTERS)
+            raise BadRow(f"the image {name} is not next to the trajectory")
+        else:
+            name = shorten(path, MAX_PATH_CHARACTERS)
+            parts.append({"type": "text", "text": f"[{part['type']}: {name}]"})
+    return parts

@@ -4,7 +4,7 @@ reads all others."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +19,14 @@ from environments.wire import (
     json_problem,
 )
 from episodes.transfer.embedded_json import ENVELOPE_LEVELS, TEXT, sliced
-from episodes.transfer.episode_line import EXACT, EpisodeLine, checked_line, invalid_reason
+from episodes.transfer.episode_line import (
+    EXACT,
+    EpisodeLine,
+    MessagePart,
+    RolloutPart,
+    checked_line,
+    invalid_reason,
+)
 from episodes.transfer.formats.atif.conversation_steps import StepTexts, derived_text
 from episodes.transfer.formats.atif.foreign import foreign_episode
 from episodes.transfer.formats.atif.imported import (
@@ -32,7 +39,7 @@ from episodes.transfer.formats.atif.imported import (
 from episodes.transfer.formats.atif.schema import checked_trajectory
 from episodes.transfer.formats.atif.steps import EXTRA, Content, output_text
 from episodes.transfer.formats.atif.trajectory_lines import ROLLOUT
-from episodes.transfer.rollout_line import MessagePart, RolloutPart
+from episodes.transfer.formats.atif.trial_result import trial_facts
 
 _RESULT_EXACT = {"input": None, "output": None, "metadata": None}
 _SHAPE = {
@@ -72,13 +79,11 @@ _STEP_FACTS = (
 )
 
 
-def trajectory_episode(
-    text: str, folder: Folder, trial: Callable[[], TrialFacts]
-) -> ImportedEpisode | None:
+def trajectory_episode(text: str, folder: Folder, names: TrialFacts) -> ImportedEpisode | None:
     """Return the episode of a trajectory; None if `text` is something else.
 
-    text: JSON. folder: the files to which it may refer. trial: is called for trajectories that
-    others wrote.
+    text: JSON. folder: the files to which it may refer. names: environment and run for trajectories
+    that others wrote; empty ones are taken from Harbor's files.
 
     Raises: BadRow.
     """
@@ -102,7 +107,11 @@ def trajectory_episode(
         raise BadRow(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise BadRow(f"is not JSON that can be imported: {json_problem(error)}") from error
-    return foreign_episode(trajectory, folder, trial())
+    trial = trial_facts(folder)
+    trial = trial._replace(
+        environment=names.environment or trial.environment, run=names.run or trial.run
+    )
+    return foreign_episode(trajectory, folder, trial)
 
 
 def _own_episode(value: dict[str, Any], folder: Folder) -> ImportedEpisode:

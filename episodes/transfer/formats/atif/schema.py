@@ -33,7 +33,7 @@ VERSIONS = tuple(f"ATIF-v1.{minor}" for minor in range(9))
 _ALLOWED_VERSIONS = f"{VERSIONS[0]} to {VERSIONS[-1]} can be imported"
 METADATA = "atif"
 """Key in the metadata of a message or rollout under which an import stores what no column holds."""
-MAX_SHOWN_CHARACTERS = 60
+MAX_VALUE_CHARACTERS = 60
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -205,12 +205,12 @@ class AtifStep(_Part):
             )
         for result in self.observation.results if self.observation else ():
             if result.source_call_id is not None and result.source_call_id not in ids:
-                shown = shorten(repr(result.source_call_id), MAX_SHOWN_CHARACTERS)
+                shown = shorten(repr(result.source_call_id), MAX_VALUE_CHARACTERS)
                 allowed = ", ".join(map(repr, ids)) or "none, because the step has no tool calls"
                 raise ValueError(
                     f"a result has the source_call_id {shown}, but the tool_call_ids of the step "
                     "are "
-                    f"{shorten(allowed, MAX_SHOWN_CHARACTERS)}"
+                    f"{shorten(allowed, MAX_VALUE_CHARACTERS)}"
                 )
         return self
 
@@ -293,7 +293,7 @@ def checked_trajectory(value: dict[str, Any]) -> AtifTrajectory:
     """Return the trajectory that parsed JSON holds. Raises: BadRow."""
     version = value.get("schema_version")
     if version not in VERSIONS:
-        shown = shorten(repr(version), MAX_SHOWN_CHARACTERS)
+        shown = shorten(repr(version), MAX_VALUE_CHARACTERS)
         raise BadRow(f"has the schema_version {shown}; {_ALLOWED_VERSIONS}")
     try:
         return AtifTrajectory.model_validate(value)
@@ -334,4 +334,4 @@ def _reason(error: ValidationError) -> str:
         first["type"] == "value_error" and not isinstance(value, str)
     ):
         return f"{place}: {wrong}"
-    return f"{place} is {shorten(repr(value), MAX_SHOWN_CHARACTERS)}: {wrong}"
+    return f"{place} is {shorten(repr(value), MAX_VALUE_CHARACTERS)}: {wrong}"
