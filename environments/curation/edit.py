@@ -16,7 +16,7 @@ from environments.curation.work import RecordedAction, claimed, recorded, staged
 from environments.database.jobs import Progress, silent
 from environments.models import SplitEntry, Task, TaskFlag, TaskRevision, TaskTag
 from environments.tasks.split_change import commit
-from environments.tasks.sync import content_hash
+from environments.tasks.task_hash import content_hash
 
 
 def last_revision(task: Task) -> int:
@@ -141,7 +141,7 @@ def succeed(old: Task, spec: str, action: RecordedAction, *, revision: int | Non
         new = with_content(old, spec)
         is_merge = SplitEntry.objects.filter(task=new, until=None, split__frozen=None).exists()
         for change in changes:
-            change.replace(old.pk, new.pk)
+            change.replace({old.pk: new.pk})
         action.revisions.write_edits([(old.pk, new.pk)], {new.pk} if is_merge else ())
         mark_replaced([(old.pk, new.pk)])
         commit(*staged(changes), also=lambda: action.decide(1))

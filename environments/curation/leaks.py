@@ -27,7 +27,7 @@ from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.display.text_comparison import readable_answer, tells_apart, words_of
 from environments.invisible import IGNORABLE_IN_JSON, without_invisible
 from environments.models import Split, SplitEntry, Task
-from environments.tasks.sync import content_hash
+from environments.tasks.task_hash import content_hash
 from environments.tasks.task_places import places_of
 
 MAX_READ_BY_PAGE = 3000

@@ -74,7 +74,7 @@ class StateWork:
 
     def stage(self, tasks: Sequence[int]) -> int:
         for change in self._changes:
-            (change.hide if self._labels["state"] == "quarantined" else change.show)(tasks)
+            change.set_hidden(tasks, is_hidden=self._labels["state"] == "quarantined")
         others = Task.objects.filter(among("pk", tasks)).exclude(state=self._labels["state"])
         before = others.order_by("pk").select_for_update().values_list("pk", "state", "reason")
         return self._revisions.write(

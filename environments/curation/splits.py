@@ -249,7 +249,7 @@ def edited_meanwhile(places: QuerySet[SplitEntry]) -> list[str]:
 
 def follow_edits(change: SplitChange) -> None:
     """Put what edits made of superseded tasks in their places."""
-    change.replace_all(_edits_at(SplitEntry.objects.filter(split=change.split, until=None)))
+    change.replace(_edits_at(SplitEntry.objects.filter(split=change.split, until=None)))
 
 
 def _edits_at(places: QuerySet[SplitEntry]) -> dict[int, int]:

@@ -66,15 +66,19 @@ class UndoWork:
     def contents(self, pairs: Mapping[int, int]) -> int:
         """Put each old content in the places of the new one, which is its key."""
         for change in self._changes if pairs else ():
-            change.replace_all(pairs)
+            change.replace(pairs)
         self._revisions.write_edits(list(pairs.items()))
         return len(pairs)
 
     def _states(self, labels: Sequence[Labels]) -> int:
         states = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
         for change in self._changes if states else ():
-            change.hide(task for task, _, old in states if old["state"] == "quarantined")
-            change.show(task for task, _, old in states if old["state"] != "quarantined")
+            change.set_hidden(
+                (task for task, _, old in states if old["state"] == "quarantined"), is_hidden=True
+            )
+            change.set_hidden(
+                (task for task, _, old in states if old["state"] != "quarantined"), is_hidden=False
+            )
         return self._revisions.write(states)
 
     def _tags(self, labels: Sequence[Labels]) -> int:

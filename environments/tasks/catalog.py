@@ -8,7 +8,6 @@ except in splits that people made or froze.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -38,10 +37,9 @@ class Catalogue:
     UnknownEnvironment."""
 
     def __init__(self, registry: Registry, host: Host, readers: int = 2) -> None:
-        """Read the tasks of `registry`, which must have been synced, so that its environments have
-        rows.
+        """Read the tasks of `registry`, which has been synced, so that its environments have rows.
 
-        `host` runs the environments, for those that are procedural.
+        `host` runs the procedural environments.
         """
         self._registry = registry
         self._host = host
@@ -54,77 +52,74 @@ class Catalogue:
         self._readers.close()
 
     def forget(self, environment: str) -> None:
-        """Read again whether the environment is procedural; called when its tasks have been synced
-        once more."""
+        """Read again whether the environment is procedural, after another sync of its tasks."""
         self._procedural.pop(environment, None)
 
     async def check_enabled(self, environment: str) -> None:
         """Check that agents may open sessions. Raises: Unavailable if the environment is
         disabled."""
-        is_enabled = self._listed.fresh_enabled(environment)
-        if is_enabled is None:
+        reason = self._listed.fresh_refusal(environment)
+        if reason is None:
             try:
-                is_enabled = await self._readers.run(self._listed.is_enabled, environment)
+                reason = await self._readers.run(self._listed.refusal, environment)
             except (DatabaseError, InterfaceError):
                 # the database is away: the session's record waits for it, and so does the agent
                 return
-        if not is_enabled:
-            reason = await self._readers.run(self._listed.disabled_reason, environment)
-            remedy = "It is disabled; an administrator can enable it on its page in the admin."
-            raise Unavailable(environment, f"{reason} {remedy}".lstrip())
+        if reason:
+            raise Unavailable(environment, reason)
 
     async def splits(self, environment: str) -> Sequence[Split]:
         """Return the splits that are served now, in order."""
-        hosted = self._registry.get(environment)
-        listed = await self._readers.run(self._listed.splits, hosted.name)
-        procedural = await self._procedural_splits(hosted)
+        source = self._registry.get(environment)
+        splits = await self._readers.run(self._listed.splits, source.name)
+        procedural = await self._procedural_splits(source)
         if procedural is None:
-            return listed
-        own = [split for split in hosted.splits if split.name in procedural]
-        return [*own, *(split for split in listed if split.name not in procedural)]
+            return splits
+        own = [split for split in source.splits if split.name in procedural]
+        return own + [split for split in splits if split.name not in procedural]
 
     async def is_sealed(self, environment: str, split: str) -> bool:
-        """Return whether only keys that curate may read the tasks of the split. Unknown splits are
-        not sealed."""
-        return await self._readers.run(
-            self._listed.is_sealed, self._registry.get(environment).name, split
-        )
+        """Return whether only keys that curate may read the split's tasks; False if it is
+        unknown."""
+        name = self._registry.get(environment).name
+        return split in await self._readers.run(self._listed.sealed_splits, name)
 
     async def has_sealed_split(self, environment: str) -> bool:
         """Return whether any split of the environment is sealed; a change is noticed within a
         second."""
-        if (has_sealed := self._listed.fresh_sealed(environment)) is not None:
-            return has_sealed
-        try:
-            return await self._readers.run(self._listed.has_sealed_split, environment)
-        except (DatabaseError, InterfaceError):
-            # sessions can be opened while the database is away
-            return self._listed.last_sealed(environment)
+        splits = self._listed.fresh_sealed_splits(environment)
+        if splits is None:
+            try:
+                splits = await self._readers.run(self._listed.sealed_splits, environment)
+            except (DatabaseError, InterfaceError):
+                # sessions can be opened while the database is away
+                return self._listed.had_sealed_split(environment)
+        return bool(splits)
 
     async def count(self, environment: str, split: str) -> int:
         """Return the number of tasks in a split. Raises: InvalidSplit, EnvironmentFault."""
-        hosted = self._registry.get(environment)
-        if await self._comes_from_class(hosted, split):
-            with _logging(hosted, split):
-                return await self._source(hosted, split).count(split)
-        return await self._readers.run(self._listed.count, hosted.name, split)
+        source = self._registry.get(environment)
+        if await self._comes_from_class(source, split):
+            with _logging(source, split):
+                return await self._class_tasks(source, split).count(split)
+        return len(await self._readers.run(self._listed.ids, source.name, split))
 
     async def get(self, environment: str, split: str, index: int) -> str:
         """Return the JSON text of a task; a negative index counts from the end of the split.
 
         Raises: InvalidSplit, InvalidIndex, EnvironmentFault.
         """
-        hosted = self._registry.get(environment)
-        if await self._comes_from_class(hosted, split):
-            with _logging(hosted, split):
-                return await self._source(hosted, split).get(split, index)
-        if (text := self._listed.fresh(hosted.name, split, index)) is not None:
+        source = self._registry.get(environment)
+        if await self._comes_from_class(source, split):
+            with _logging(source, split):
+                return await self._class_tasks(source, split).get(split, index)
+        if (text := self._listed.fresh(source.name, split, index)) is not None:
             return text
-        return await self._read(self._listed.get, hosted.name, split, index)
+        return await self._read(self._listed.get, source.name, split, index)
 
     async def _read(self, read: Callable[..., T], *args: Any) -> T:
-        """Return what `read(*args)` returns, called again while the database is away: an agent
-        waits for its task."""
+        """Return `read(*args)`, called again while the database is away: an agent waits for its
+        task."""
         return await until_there(lambda: self._readers.run(read, *args), MAX_AWAY_SECONDS)
 
     async def range(
@@ -136,13 +131,13 @@ class Catalogue:
         Raises: InvalidSplit before the first chunk; InvalidIndexRange, EnvironmentFault before any
         chunk.
         """
-        hosted = self._registry.get(environment)
+        source = self._registry.get(environment)
         chunks: AsyncIterator[Sequence[str]]
-        if await self._comes_from_class(hosted, split):
-            chunks = self._source(hosted, split).range(split, start, stop)
+        if await self._comes_from_class(source, split):
+            chunks = self._class_tasks(source, split).range(split, start, stop)
         else:
-            chunks = self._chunks(hosted, split, slice(start, stop))
-        with _logging(hosted, split):
+            chunks = self._chunks(source.name, split, slice(start, stop))
+        with _logging(source, split):
             async for chunk in chunks:
                 yield chunk
 
@@ -152,66 +147,57 @@ class Catalogue:
 
         Raises: InvalidSplit, ListingUnsupported before the first chunk.
         """
-        hosted = self._registry.get(environment)
-        if await self._comes_from_class(hosted, split):
-            self._source(hosted, split)
+        source = self._registry.get(environment)
+        if await self._comes_from_class(source, split):
+            self._class_tasks(source, split)
             raise ListingUnsupported
-        async for chunk in self._chunks(hosted, split, slice(None)):
+        async for chunk in self._chunks(source.name, split, slice(None)):
             yield chunk
 
     async def _chunks(
-        self, hosted: HostedEnvironment, split: str, positions: slice
+        self, environment: str, split: str, positions: slice
     ) -> AsyncIterator[list[str]]:
-        first, ids = await self._readers.run(self._first_chunk, hosted.name, split, positions)
-        yield first
-        for start in range(CHUNK_TASKS, len(ids), CHUNK_TASKS):
+        ids = (await self._readers.run(self._listed.ids, environment, split))[positions]
+        for start in range(0, len(ids) or 1, CHUNK_TASKS):
             yield await self._readers.run(self._listed.texts, ids[start : start + CHUNK_TASKS])
 
-    def _first_chunk(
-        self, environment: str, split: str, positions: slice
-    ) -> tuple[list[str], array[int]]:
-        ids = self._listed.ids(environment, split)[positions]
-        return self._listed.texts(ids[:CHUNK_TASKS]), ids
-
-    def _source(self, hosted: HostedEnvironment, split: str) -> EnvironmentTasks:
-        names = [declared.name for declared in hosted.splits]
+    def _class_tasks(self, source: HostedEnvironment, split: str) -> EnvironmentTasks:
+        """Return the tasks of the class itself. Raises: InvalidSplit."""
+        names = [own.name for own in source.splits]
         if split not in names:
-            raise InvalidSplit(split, hosted.name, names)
-        return self._host.tasks(hosted.name)
+            raise InvalidSplit(split, source.name, names)
+        return self._host.tasks(source.name)
 
-    async def _comes_from_class(self, hosted: HostedEnvironment, split: str) -> bool:
+    async def _comes_from_class(self, source: HostedEnvironment, split: str) -> bool:
         """Return whether the split's tasks come from the class itself and not from rows."""
-        procedural = await self._procedural_splits(hosted)
-        if procedural is None:
-            return False
-        return split in procedural or split not in [
-            one.name for one in await self.splits(hosted.name)
-        ]
+        procedural = await self._procedural_splits(source)
+        if procedural is None or split in procedural:
+            return procedural is not None
+        return all(row.name != split for row in await self.splits(source.name))
 
-    async def _procedural_splits(self, hosted: HostedEnvironment) -> frozenset[str] | None:
+    async def _procedural_splits(self, source: HostedEnvironment) -> frozenset[str] | None:
         """Return the splits whose tasks come from a procedural class, as of the sync at the start;
-        None for other classes.
-        """
-        if hosted.name not in self._procedural:
-            names = [split.name for split in hosted.splits]
-            self._procedural[hosted.name] = await self._read(_procedural_splits, hosted.name, names)
-        return self._procedural[hosted.name]
+        None for other classes."""
+        if source.name not in self._procedural:
+            names = [split.name for split in source.splits]
+            self._procedural[source.name] = await self._read(_procedural_splits, source.name, names)
+        return self._procedural[source.name]
 
 
 @contextmanager
-def _logging(hosted: HostedEnvironment, split: str) -> Iterator[None]:
-    """Log what the class raises and let it pass on to the caller."""
+def _logging(source: HostedEnvironment, split: str) -> Iterator[None]:
+    """Log what the class raises, and raise it."""
     try:
         yield
     except EnvironmentFault as fault:
-        log_class_fault("tasks failed", hosted.name, split, fault)
+        log_class_fault("tasks failed", source.name, split, fault)
         raise
 
 
-def _procedural_splits(environment: str, declared: list[str]) -> frozenset[str] | None:
+def _procedural_splits(environment: str, names: list[str]) -> frozenset[str] | None:
     if not Environment.objects.filter(name=environment, is_procedural=True).exists():
         return None
-    kept = SplitRow.objects.filter(
+    fixed = SplitRow.objects.filter(
         Q(is_curated=True) | Q(frozen__isnull=False), environment__name=environment
     )
-    return frozenset(declared) - set(kept.values_list("name", flat=True))
+    return frozenset(names) - set(fixed.values_list("name", flat=True))

@@ -31,7 +31,7 @@ from environments.wire import Split
 MAX_TEXT_CACHE_BYTES = 32 * 1024 * 1024
 
 _FIND_SPLIT = """
-    SELECT s.id, s.version, e.is_enabled
+    SELECT s.id, s.version, e.is_enabled, e.disabled_reason
     FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
     WHERE e.name = %s AND s.name = %s AND s.is_served
 """
@@ -39,16 +39,12 @@ _LIST_SPLITS = """
     SELECT s.name, s.type FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
     WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
 """
-_IS_SEALED = """
-    SELECT 1 FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
-    WHERE e.name = %s AND s.name = %s AND s.is_sealed
+_SEALED_SPLITS = """
+    SELECT s.name FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.is_sealed
 """
-_HAS_SEALED_SPLIT = """
-    SELECT 1 FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
-    WHERE e.name = %s AND s.is_sealed LIMIT 1
-"""
-_IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
-_DISABLED_REASON = "SELECT disabled_reason FROM environments_environment WHERE name = %s"
+_IS_ENABLED = "SELECT is_enabled, disabled_reason FROM environments_environment WHERE name = %s"
+_DISABLED = "It is disabled; an administrator can enable it on its page in the admin."
 _SPECS = "SELECT id, spec FROM environments_task WHERE id {among}"
 _SHORT_SPECS = (
     "SELECT id, spec FROM environments_task WHERE (id = %s OR LENGTH(spec) <= %s) AND id {among}"
@@ -60,16 +56,15 @@ FRESH_SECONDS = 0.02
 with the hop to another thread and back, would cost more than the rest of opening a session.
 """
 AHEAD = 64
-"""Number of tasks that are read at once, if the last one that was read is less than this many
-places before, or if all fit into the cache. 64 short ones take 56 µs, one takes 22 and the way to
-another thread and back 100.
-"""
+"""Number of tasks read at once, if the last read one is less than this many places before, or if all
+fit into the cache. 64 short ones take 56 µs, one takes 22 and the way to another thread and back
+100."""
 MAX_STREAMS = 8
-"""How many that play a split in order are told apart."""
+"""Number of players of a split in order whose places are remembered."""
 MAX_AHEAD_CHARACTERS = 4096
-"""A longer text is read when it is needed, so that those read at once take at most 256 KB."""
+"""A longer text is read alone, so that those read at once take at most 256 KB."""
 SEALED_SECONDS = 0.5
-"""Interval at which is read again whether an environment has a sealed split."""
+"""Interval at which the sealed splits of an environment are read again."""
 _STALE = (0.0, array("q"))
 
 
@@ -87,14 +82,14 @@ class ListedTasks:
     def __init__(self) -> None:
         self._orders: dict[int, ServedOrder] = {}
         self._fresh: dict[tuple[str, str], tuple[float, array[int]]] = {}
-        self._enabled: dict[str, tuple[float, bool]] = {}
-        self._sealed: dict[str, tuple[float, bool]] = {}
+        self._refusals: dict[str, tuple[float, str]] = {}
+        self._sealed: dict[str, tuple[float, frozenset[str]]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
         self._last_places = defaultdict[tuple[str, str], deque[int]](
             lambda: deque(maxlen=MAX_STREAMS)
         )
-        """For each split, the last place that was read for each of those who play it in order."""
+        """For each split, the last place that was read for each of its players in order."""
         self._mean_lengths: dict[tuple[str, str], float] = {}
         """For each split, the mean length of the texts that were read last."""
 
@@ -105,13 +100,11 @@ class ListedTasks:
     def ids(self, environment: str, split: str) -> array[int]:
         """Return the ids of a split's tasks in order. The array must not be changed. Raises:
         InvalidSplit."""
-        found = _rows(_FIND_SPLIT, environment, split) if is_storable(split) else []
-        if not found:
-            raise InvalidSplit(
-                split, environment, [served.name for served in self.splits(environment)]
-            )
-        [(split_id, version, is_enabled)] = found
-        self._note_enabled(environment, bool(is_enabled))
+        rows = _rows(_FIND_SPLIT, environment, split) if is_storable(split) else []
+        if not rows:
+            raise InvalidSplit(split, environment, [row.name for row in self.splits(environment)])
+        [(split_id, version, *availability)] = rows
+        self._note_refusal(environment, *availability)
         order = self._orders.get(split_id)
         if order is None or order.version < version:
             order = self._rebuild(split_id, version)
@@ -126,49 +119,36 @@ class ListedTasks:
             return None
         return self._texts_by_id.get(ids[index])
 
-    def fresh_enabled(self, environment: str) -> bool | None:
-        """Return whether agents may open sessions, if that was read within FRESH_SECONDS; else
-        None."""
-        until, is_enabled = self._enabled.get(environment, (0.0, False))
-        return is_enabled if time.monotonic() <= until else None
+    def fresh_refusal(self, environment: str) -> str | None:
+        """Return the same as `refusal` if it was read within FRESH_SECONDS; else None."""
+        until, reason = self._refusals.get(environment, (0.0, ""))
+        return reason if time.monotonic() <= until else None
 
-    def is_enabled(self, environment: str) -> bool:
-        """Return whether agents may open sessions. An environment without a row was never
-        disabled."""
-        found = _rows(_IS_ENABLED, environment)
-        return self._note_enabled(environment, not found or bool(found[0][0]))
+    def refusal(self, environment: str) -> str:
+        """Return why agents may open no session; empty if they may, also where there is no row."""
+        [row] = _rows(_IS_ENABLED, environment) or [(True, "")]
+        return self._note_refusal(environment, *row)
 
-    def disabled_reason(self, environment: str) -> str:
-        """Return why the server disabled the environment; empty if a person did."""
-        found = _rows(_DISABLED_REASON, environment)
-        return str(found[0][0]) if found else ""
+    def _note_refusal(self, environment: str, is_enabled: bool, reason: str) -> str:
+        """`reason`: why the server disabled the environment; empty if a person did."""
+        refusal = "" if is_enabled else f"{reason} {_DISABLED}".lstrip()
+        self._refusals[environment] = (time.monotonic() + FRESH_SECONDS, refusal)
+        return refusal
 
-    def _note_enabled(self, environment: str, is_enabled: bool) -> bool:
-        self._enabled[environment] = (time.monotonic() + FRESH_SECONDS, is_enabled)
-        return is_enabled
+    def fresh_sealed_splits(self, environment: str) -> frozenset[str] | None:
+        """Return the same as `sealed_splits` if it was read within SEALED_SECONDS; else None."""
+        until, names = self._sealed.get(environment, (0.0, frozenset()))
+        return names if time.monotonic() <= until else None
 
-    def is_sealed(self, environment: str, split: str) -> bool:
-        """Return whether the split is sealed. A split that does not exist is not."""
-        return is_storable(split) and bool(_rows(_IS_SEALED, environment, split))
-
-    def fresh_sealed(self, environment: str) -> bool | None:
-        """Return whether a split is sealed, if that was read within SEALED_SECONDS; else None."""
-        until, has_sealed = self._sealed.get(environment, (0.0, False))
-        return has_sealed if time.monotonic() <= until else None
-
-    def last_sealed(self, environment: str) -> bool:
+    def had_sealed_split(self, environment: str) -> bool:
         """Return whether a split was sealed when that was last read; yes if it never was."""
-        return self._sealed.get(environment, (0.0, True))[1]
+        return environment not in self._sealed or bool(self._sealed[environment][1])
 
-    def has_sealed_split(self, environment: str) -> bool:
-        """Return whether any split of the environment is sealed."""
-        has_sealed = bool(_rows(_HAS_SEALED_SPLIT, environment))
-        self._sealed[environment] = (time.monotonic() + SEALED_SECONDS, has_sealed)
-        return has_sealed
-
-    def count(self, environment: str, split: str) -> int:
-        """Return the number of tasks in a split. Raises: InvalidSplit."""
-        return len(self.ids(environment, split))
+    def sealed_splits(self, environment: str) -> frozenset[str]:
+        """Return the names of the sealed splits of the environment."""
+        names = frozenset(name for (name,) in _rows(_SEALED_SPLITS, environment))
+        self._sealed[environment] = (time.monotonic() + SEALED_SECONDS, names)
+        return names
 
     def get(self, environment: str, split: str, index: int) -> str:
         """Return the JSON text of a task. Raises: InvalidSplit, InvalidIndex."""
@@ -190,26 +170,23 @@ class ListedTasks:
         return [by_id[task] for task in ids]
 
     def _read_text(self, environment: str, split: str, ids: array[int], index: int) -> str:
-        """Read the text at an index; also those that follow, if the split seems to be played in
-        order, or those around it, if all of the split fit into the cache.
-        """
+        """Read the text at an index. Also read those that follow, if the split seems to be played
+        in order, or those around it, if all of the split fit into the cache."""
         places, task = self._last_places[environment, split], ids[index]
         near = next((place for place in list(places) if 0 <= index - place < AHEAD), None)
-        fits = (
-            len(ids) * self._mean_lengths.get((environment, split), math.inf)
-            <= MAX_TEXT_CACHE_BYTES
-        )
+        mean_length = self._mean_lengths.get((environment, split), math.inf)
+        fits = len(ids) * mean_length <= MAX_TEXT_CACHE_BYTES
         first = index - index % AHEAD if fits else index
-        wanted = ids[first : first + (1 if near is None and not fits else AHEAD)]
-        found: dict[int, str] = dict(rows_among(_SHORT_SPECS, [task, MAX_AHEAD_CHARACTERS], wanted))
+        tasks = ids[first : first + (1 if near is None and not fits else AHEAD)]
+        texts: dict[int, str] = dict(rows_among(_SHORT_SPECS, [task, MAX_AHEAD_CHARACTERS], tasks))
         with suppress(ValueError):  # there is none, or another thread has replaced it
             places.remove(near)  # type: ignore[arg-type]
-        if len(found[task]) <= MAX_AHEAD_CHARACTERS:
-            places.append(first + len(wanted) - 1)
-        self._mean_lengths[environment, split] = sum(map(len, found.values())) / len(found)
-        for pk, text in found.items():
+        if len(texts[task]) <= MAX_AHEAD_CHARACTERS:
+            places.append(first + len(tasks) - 1)
+        self._mean_lengths[environment, split] = sum(map(len, texts.values())) / len(texts)
+        for pk, text in texts.items():
             self._texts_by_id.put(pk, text)
-        return found[task]
+        return texts[task]
 
     def _rebuild(self, split_id: int, version: int) -> ServedOrder:
         # One reader at a time, or all of them would read the same million entries. `version` was

@@ -1,78 +1,78 @@
-"""Which new content of a class is an earlier one with another label, hint, answer or spelling. Part
-of sync."""
+"""Recognizes new content of a class that is earlier content with another label, hint, answer or
+spelling. Part of sync."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from environments.display.text_comparison import as_read, as_same, question_of
+from environments.tasks.task_hash import content_hash
 
 MIN_TEXT_CHARACTERS = 12
-"""Where a question has a value that is written so long, what is left of it has one, too: a level
+"""Where a question has a value as long as this, what is left of it must have one, too: a level
 alone tells little."""
 Member = tuple[str, str]
 Question = frozenset[Member]
-_written = json.JSONEncoder(sort_keys=True).encode
+_encode = json.JSONEncoder(sort_keys=True).encode
 
 
 def new_versions(
-    wanted: Mapping[str, Sequence[str]],
-    gone: Mapping[str, str],
-    added: Mapping[str, str],
-    listed: Iterable[str],
+    olds: Mapping[str, Sequence[str]],
+    dropped_texts: Mapping[str, str],
+    new_texts: Mapping[str, str],
+    class_texts: Iterable[str],
     *,
     still: Set[str] = frozenset(),
     edits: Set[str] = frozenset(),
     beside: Callable[[Collection[str]], Collection[str]],
 ) -> dict[str, str]:
-    """Return content that the class lists newly -> the wanted one that it is a version of, by hash.
+    """Return hash of new content -> hash of the old content that it is a version of.
 
     Two contents are versions of one task if they have the same question, or agree in all but one
-    member of it, and people left no content that is as alike beside the wanted one. As many new
-    ones as are as alike get a wanted one each; if they are more, all of them are versions of the
-    first one, and the caller sees several copies of it.
+    member of it, and people left no content that is as alike beside the old one. Of several equally
+    alike new ones each gets an old one; if there are too few, all are versions of the first, and
+    the caller sees several copies of it.
 
-    wanted: texts that a content had, by the hash of the content that is looked for; gone: all that
-    the class lists no longer; added: contents by hash that it lists newly, in order; listed: all
-    that it lists now in any split; still: those of `wanted` that it lists still, so that a new one
-    is a copy beside it; edits: what people made of those; beside: returns which of some hashes
-    people left beside what they decided about.
+    olds: hash of a content that is looked for -> the texts that it had; dropped_texts: all that the
+    class lists no longer, by hash; new_texts: contents by hash that it lists newly, in order;
+    class_texts: all that it lists now in any split; still: those of `olds` that it still lists, so
+    that a new one is a copy beside it; edits: what people made of those; beside: returns which of
+    some hashes people left beside what they decided about.
     """
-    known = KnownQuestions([text for texts in wanted.values() for text in texts])
-    if not any(map(known.of, added.values())):
+    questions = KnownQuestions([text for texts in olds.values() for text in texts])
+    if not any(map(questions.of, new_texts.values())):
         return {}
-    others = ((content, [text]) for content, text in gone.items() if content not in wanted)
-    olds, taken = known.holders(wanted.items()), set(known.holders(others))
-    questions = {_hash(text): alike for text in listed if (alike := known.of(text))}
-    left_alone = beside(questions.keys() - wanted.keys() - edits)
-    taken.update(question for content in left_alone for question in questions[content])
+    others = [(content, [text]) for content, text in dropped_texts.items() if content not in olds]
+    holders, excluded = questions.holders(olds.items()), set(questions.holders(others))
+    by_content = {
+        content_hash(text): alike for text in class_texts if (alike := questions.of(text))
+    }
+    left_alone = beside(by_content.keys() - olds.keys() - edits)
+    excluded.update(question for content in left_alone for question in by_content[content])
     news = defaultdict[Question, list[str]](list)
-    for content in added:
+    for content in new_texts:
         if content not in left_alone and content not in edits:
-            for question in questions.get(content, ()):
+            for question in by_content.get(content, ()):
                 news[question].append(content)
-    found = dict[str, str]()
-    # whole first
+    versions = dict[str, str]()
+    # whole questions first
     for question in sorted(
-        news.keys() - taken, key=lambda question: (-len(question), sorted(question))
+        news.keys() - excluded, key=lambda question: (-len(question), sorted(question))
     ):
-        left = [content for content in news[question] if content not in found]
+        copies = [content for content in news[question] if content not in versions]
         free = [
             content
-            for content in olds[question]
-            if content not in still and content not in found.values()
+            for content in holders[question]
+            if content not in still and content not in versions.values()
         ]
-        is_enough = len(left) <= len(free)
-        found |= (
-            dict(zip(left, free, strict=False))
-            if is_enough
-            else dict.fromkeys(left, olds[question][0])
-        )
-    return found
+        if len(copies) <= len(free):
+            versions |= zip(copies, free, strict=False)
+        else:
+            versions |= dict.fromkeys(copies, holders[question][0])
+    return versions
 
 
 class KnownQuestions:
@@ -93,11 +93,11 @@ class KnownQuestions:
         self, contents: Iterable[tuple[str, Sequence[str]]]
     ) -> defaultdict[Question, list[str]]:
         """Return question -> the contents that have it, in order."""
-        found = defaultdict[Question, list[str]](list)
+        holders = defaultdict[Question, list[str]](list)
         for content, texts in contents:
             for question in {question for text in texts for question in self.of(text)}:
-                found[question].append(content)
-        return found
+                holders[question].append(content)
+        return holders
 
 
 def _members(text: str) -> Question:
@@ -111,28 +111,25 @@ def _members(text: str) -> Question:
 def _value(value: Any) -> str:
     """Return a text that values have in common apart from their spelling. For a text it takes a
     third of the time."""
-    return f'"{as_read(value)}"' if isinstance(value, str) else _written(as_same(value))
+    return f'"{as_read(value)}"' if isinstance(value, str) else _encode(as_same(value))
 
 
 def _questions(whole: Question) -> list[Question]:
     """Return the question, and then what is left of it without each of its members."""
     rests = [whole - {member} for member in whole if len(whole) > 1]
-    if any(len(value) >= MIN_TEXT_CHARACTERS for _, value in whole):
-        rests = [
-            rest for rest in rests if any(len(value) >= MIN_TEXT_CHARACTERS for _, value in rest)
-        ]
+    if _has_text(whole):
+        rests = [*filter(_has_text, rests)]
     return [whole, *rests] if whole else []
+
+
+def _has_text(question: Question) -> bool:
+    return any(len(value) >= MIN_TEXT_CHARACTERS for _, value in question)
 
 
 def apart_from_spelling(text: str) -> str:
     """Return what two contents have in common that say the same in another spelling, such as 3.0
     for 3."""
-    return _written(as_same(_read(text)))
-
-
-def _hash(text: str) -> str:
-    """Return the content hash, as `environments.tasks.sync.content_hash` does."""
-    return hashlib.sha256(_written(_read(text)).encode()).hexdigest()
+    return _encode(as_same(_read(text)))
 
 
 def _read(text: str) -> Any:

@@ -1,17 +1,16 @@
 """Keeps what this server knows about remote environments up to date: their description, their
 tasks, and whether they can be played.
 
-The service starts it. Each remote environment is asked about itself every REFRESH_SECONDS, and at
-once when a session could not reach its server. Its tasks are read again
-when what it says has changed, and when it comes back after it could not be reached. An environment
-that fails is marked as unavailable with the reason, and asked again every RETRY_SECONDS; the others
-are served meanwhile.
+The service starts it. The description of each is read every REFRESH_SECONDS, and at once when a
+session could not reach its server. Its tasks are read again when the description has changed, and
+when it is back after a failure. An environment that fails is marked as unavailable with the reason,
+and read again every RETRY_SECONDS; the others are served meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from django.db import DatabaseError, InterfaceError
@@ -33,8 +32,8 @@ log = structlog.get_logger(__name__)
 
 
 class RemoteSync:
-    """Follows the remote environments of a registry. `on_change` is called with the name of one
-    that was synced."""
+    """Follows the remote environments of a registry. `on_change` is called with the name of an
+    environment after its sync."""
 
     def __init__(
         self, registry: Registry, host: EveryHost, on_change: Callable[[str], None]
@@ -45,82 +44,68 @@ class RemoteSync:
         self._reported: set[str] = set()
 
     async def start(self) -> None:
-        """Start to follow, and wait until each environment was asked once, at most
-        START_SECONDS."""
-        if not self._remotes:
-            return
-        asked = [asyncio.Event() for _ in self._remotes]
-        loop = asyncio.get_running_loop()
-        followed = zip(self._remotes, asked, strict=True)
-        self._tasks = [loop.create_task(self._follow(hosted, event)) for hosted, event in followed]
-        waiting = [loop.create_task(event.wait()) for event in asked]
-        await asyncio.wait(waiting, timeout=START_SECONDS)
-        for task in waiting:
-            task.cancel()
+        """Start to follow, and wait for the first refresh of each, at most START_SECONDS."""
+        loop, first_refreshes = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+        for environment in self._remotes:
+            refresh = loop.create_task(self.refresh(environment))
+            self._tasks.append(loop.create_task(self._follow(environment, refresh)))
+            first_refreshes.append(refresh)
+        if first_refreshes:
+            await asyncio.wait(first_refreshes, timeout=START_SECONDS)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    async def _follow(self, hosted: HostedRemote, asked: asyncio.Event) -> None:
+    async def _follow(self, environment: HostedRemote, refresh: Awaitable[None]) -> None:
         while True:
-            await self.refresh(hosted)
-            asked.set()
-            if hosted.unavailable:
+            await refresh
+            if environment.unavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                await self._host.remote(hosted.name).until_unreachable(REFRESH_SECONDS)
+                await self._host.remote(environment.name).until_unreachable(REFRESH_SECONDS)
+            refresh = self.refresh(environment)
 
-    async def refresh(self, hosted: HostedRemote) -> None:
-        """Ask the environment about itself and its tasks; afterwards it is available, or says why
-        it is not."""
+    async def refresh(self, environment: HostedRemote) -> None:
+        """Read the environment's description and tasks; afterwards it is available, or says why it
+        is not."""
+        name = environment.name
         try:
-            description = await self._host.remote(hosted.name).describe()
-            if hosted.described == description and not hosted.unavailable:
+            description = await self._host.remote(name).describe()
+            if environment.described == description and not environment.unavailable:
                 return
-            hosted.take(description)
-            await sync_environment(hosted, self._host)
-            self._on_change(hosted.name)
-            await self._note(hosted, "")
+            environment.take(description)
+            await sync_environment(environment, self._host)
+            self._on_change(name)
+            await self._note(environment, "")
         except EnvironmentFault as fault:
-            await self._note(hosted, fault.text)
+            await self._note(environment, fault.text)
         except Unhostable as error:
             cause = error.__cause__
-            await self._note(
-                hosted, cause.text if isinstance(cause, EnvironmentFault) else str(error)
-            )
+            problem = cause.text if isinstance(cause, EnvironmentFault) else str(error)
+            await self._note(environment, problem)
         except (DatabaseError, InterfaceError) as error:
-            log.warning(
-                "a remote environment was not synced",
-                environment=hosted.name,
-                error=type(error).__name__,
-            )
-        except (
-            Exception
-        ):  # a fault of this server must not end the refresh of an environment for good
-            log.exception("a remote environment was not synced", environment=hosted.name)
+            kind = type(error).__name__
+            log.warning("a remote environment was not synced", environment=name, error=kind)
+        except Exception:  # a fault of this server must not end the refreshes for good
+            log.exception("a remote environment was not synced", environment=name)
 
-    async def _note(self, hosted: HostedRemote, problem: str) -> None:
+    async def _note(self, environment: HostedRemote, problem: str) -> None:
         """Write whether the environment can be played, if that has changed."""
-        reason = (
-            f"{problem.rstrip('.')}. This server tries again every {RETRY_SECONDS:g} s."
-            if problem
-            else ""
-        )
-        if reason == hosted.unavailable:
+        reason = ""
+        if problem:
+            reason = f"{problem.rstrip('.')}. This server tries again every {RETRY_SECONDS:g} s."
+        if reason == environment.unavailable:
             return
-        hosted.unavailable = reason
-        # once until it is back, although its reasons may alternate
-        if problem and hosted.name not in self._reported:
-            self._reported.add(hosted.name)
-            log.warning(
-                "remote environment is unavailable", environment=hosted.name, reason=problem
-            )
-        elif not problem:
-            self._reported.discard(hosted.name)
-            log.info("remote environment is available", environment=hosted.name, url=hosted.origin)
+        name, environment.unavailable = environment.name, reason
+        if not problem:
+            self._reported.discard(name)
+            log.info("remote environment is available", environment=name, url=environment.origin)
+        elif name not in self._reported:  # once until it is back: its reasons may alternate
+            self._reported.add(name)
+            log.warning("remote environment is unavailable", environment=name, reason=problem)
         writer = Workers(1, "sync")
         try:
-            await writer.run(write_unavailable, hosted.name, reason)
+            await writer.run(write_unavailable, name, reason)
         finally:
             writer.close()

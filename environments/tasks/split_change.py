@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import TracebackType
 
 from django.db import transaction
-from django.db.models import F, Max, Q, QuerySet
+from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
 from environments.database.json_rows import among, execute, rows_among
@@ -80,26 +80,30 @@ class SplitChange:
         unfreezes: the split may be frozen; the commit unfreezes it.
         """
         self.split = split
-        served, unfrozen = {"is_served": True} if serves else {}, UNFROZEN if unfreezes else {}
-        self._becomes = {**(becomes or {}), **served, **unfrozen}
+        self._becomes = dict(becomes or {})
+        if serves:
+            self._becomes["is_served"] = True
+        if unfreezes:
+            self._becomes |= UNFROZEN
         self._wait_seconds = wait_seconds
         self.is_committed = False
+        self.has_staged = False
+        """Whether there is anything to commit."""
         self._token = uuid.uuid4().hex
         self._row = Split.objects.filter(pk=split.pk)
         self._changeable = self._row if unfreezes else self._row.filter(frozen=None)
         self._entries = SplitEntry.objects.filter(split=split.pk)
-        self._progress, self._written = progress, 0
-        self._has_staged = False
+        self._progress, self._insert_count = progress, 0
         self._keeps_ended = False  # places that this change ended stay in the database
-        self._removals: list[int] = []
-        self._put_back: set[int] = set()  # removals that the commit deletes
+        self._new_removals: list[int] = []
+        self._old_removals: set[int] = set()  # those that the commit deletes
         self._stretches: set[int] = set()  # the stretches in which something changed
-        self._served = 0  # change in the number of served tasks
+        self._size_change = 0  # of the number of served tasks
 
     def __enter__(self) -> SplitChange:
         """Claim the split. Raises: FrozenSplit, SplitBusy, SplitGone."""
         was_clean = self._claim()
-        self._kept = time.monotonic()
+        self._claim_time = time.monotonic()
         self.split.refresh_from_db()
         self._next = self.split.version + 1
         if not was_clean:
@@ -117,105 +121,94 @@ class SplitChange:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        if (
-            self._has_staged
-            and not self.is_committed
-            and self._row.filter(changing=self._token).exists()
-        ):
+        own_row = self._row.filter(changing=self._token)
+        if self.has_staged and not self.is_committed and own_row.exists():
             self._discard()
         if not (self.was_empty or (self._keeps_ended and self.is_committed)):
             self._purge()
         if self.is_committed:
             renew(self.split.pk, self._next, self._stretches, was_empty=self.was_empty)
-        self._row.filter(changing=self._token).update(changing="", changing_until=None)
+        own_row.update(changing="", changing_until=None)
 
     def add(self, tasks: Iterable[int]) -> int:
-        """Append tasks in order and return how many were added. Tasks that are already in the split
-        are skipped."""
-        added = 0
+        """Append tasks in order, but for those that are already in the split, and return how many
+        were added."""
+        first = self._end
         for batch in batched(tasks, BATCH):
-            there = set(self._open(batch).values_list("task_id", flat=True))
+            there = self._tasks_among(batch)
             new = [task for task in dict.fromkeys(batch) if task not in there]
             self._insert([(position, task, "") for position, task in enumerate(new, self._end)])
             self._end += len(new)
-            added += len(new)
-        return added
+        return self._end - first
 
     def remove(self, tasks: Iterable[int]) -> int:
         """Remove every place of the tasks and return how many there were. A sync will not add them
         back."""
-        removed = 0
+        count = 0
         for batch in batched(tasks, BATCH):
             places = stored_places(self._open(batch))
             self._forget(places)
             self._finish(places)
-            removed += len(places)
-        return removed
+            count += len(places)
+        return count
 
     def put_back(self, places: Iterable[FormerPlace]) -> int:
         """Put tasks back at the positions that they had, or at the end where another task is now.
 
         Tasks that are in the split again keep their places. Returns how many came to the end.
         """
-        moved = 0
+        count = 0
         for batch in batched(places, BATCH):
-            there = set(
-                self._open({place.task for place in batch}).values_list("task_id", flat=True)
-            )
-            positions = [place.position for place in batch]
-            taken = set(
-                self._open().filter(among("position", positions)).values_list("position", flat=True)
-            )
+            there = self._tasks_among({place.task for place in batch})
+            old_positions = among("position", [place.position for place in batch])
+            positions = set(self._open().filter(old_positions).values_list("position", flat=True))
             rows = list[tuple[int, int, str]]()
-            for place in (place for place in batch if place.task not in there):
-                position = (
-                    self._end if place.position in taken or place.position < 0 else place.position
-                )
-                moved += position != place.position
-                taken.add(position)
+            for place in batch:
+                if place.task in there:
+                    continue
+                position = place.position
+                if position < 0 or position in positions:
+                    position = self._end
+                    count += 1
+                positions.add(position)
                 self._end = max(self._end, position + 1)
                 rows.append((position, place.task, place.source_hash))
             self._insert(rows)
             self._remember([content for _, _, content in rows if content])
-        return moved
+        return count
 
     def places(self, tasks: Collection[int]) -> list[FormerPlace]:
         """Return the places of some tasks, in order, as this change has made them so far."""
-        found = self._open(tasks).values_list("position", "task_id", "source_hash")
-        return [FormerPlace(*place) for place in found]
+        rows = self._open(tasks).values_list("position", "task_id", "source_hash")
+        return [FormerPlace(*row) for row in rows]
 
     @property
     def is_empty(self) -> bool:
         """Return whether the split has no place, as this change has made it so far."""
         return not self._open().exists()
 
-    def replace(self, old: int, new: int) -> int:
-        """Put `new` in the places of `old` and return their number. If `new` is already there,
-        `old` is removed."""
-        return self.replace_all({old: new})
-
-    def replace_all(self, tasks: Mapping[int, int]) -> int:
-        """Put each value of `tasks` in the places of its key and return how many there were; see
-        `replace`."""
-        replaced = 0
+    def replace(self, tasks: Mapping[int, int]) -> int:
+        """Put each value of `tasks` in the places of its key and return how many there were. Where
+        the value is in the split already, the key is removed."""
+        count = 0
         for batch in batched(tasks.items(), BATCH):
             news = dict(batch)
             places = stored_places(self._open(news.keys()))
-            there = self._open(news.values()).values_list("task_id", flat=True)
             # new task -> the one task whose places it takes
-            heirs = {task: task for task in set(there) - news.keys()}
-            kept = [
-                at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id
-            ]
-            self._forget([at for at in places if at not in kept])
+            heirs = {task: task for task in self._tasks_among(news.values()) - news.keys()}
+            heir_places, spare_places = list[StoredPlace](), list[StoredPlace]()
+            for at in places:
+                is_heir = heirs.setdefault(news[at.task_id], at.task_id) == at.task_id
+                (heir_places if is_heir else spare_places).append(at)
+            self._forget(spare_places)
             self._finish(places)
-            self._insert([(at.position, news[at.task_id], at.source_hash) for at in kept])
-            replaced += len(places)
-        return replaced
+            self._insert([(at.position, news[at.task_id], at.source_hash) for at in heir_places])
+            count += len(places)
+        return count
 
     def end(self) -> None:
         """Remove all places, and leave them in the database for `revive`."""
-        self._has_staged = self._keeps_ended = True
+        self.has_staged = self._keeps_ended = True
         last = -1
         while places := stored_places(
             self._open().filter(position__gt=last).order_by("position")[:BATCH]
@@ -226,52 +219,46 @@ class SplitChange:
     def revive(self) -> int:
         """Put back the places that `end` removed with the present version of the split. Return
         their number."""
-        ended = self._entries.filter(until=self.split.version).order_by("position")
-        last, revived = -1, 0
-        while places := stored_places(ended.filter(position__gt=last)[:BATCH]):
+        old = self._entries.filter(until=self.split.version).order_by("position")
+        last, count = -1, 0
+        while places := stored_places(old.filter(position__gt=last)[:BATCH]):
             last = places[-1].position
             self._insert([(at.position, at.task_id, at.source_hash) for at in places])
-            revived += len(places)
-        return revived
+            count += len(places)
+        return count
 
     def hold(self) -> None:
         """Keep the claim while nothing is written. Call it more often than every CLAIM_SECONDS /
         2."""
-        if time.monotonic() > self._kept + CLAIM_SECONDS / 4:
+        if time.monotonic() > self._claim_time + CLAIM_SECONDS / 4:
             self._keep_claim()
 
     def refresh(self, tasks: Iterable[int]) -> int:
         """Hide the places of quarantined tasks, show those of other tasks, and return how many
         places changed."""
-        changed = 0
+        count = 0
         for batch in batched(tasks, BATCH):
-            quarantined = Q(task__state="quarantined")
-            wrong = (quarantined & Q(is_hidden=False)) | (~quarantined & Q(is_hidden=True))
-            places = stored_places(self._open(batch).filter(wrong))
+            quarantine = _quarantine_among(batch)
+            count += self.set_hidden(quarantine, is_hidden=True)
+            count += self.set_hidden(set(batch) - quarantine, is_hidden=False)
+        return count
+
+    def set_hidden(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
+        """Stop serving tasks, or serve them again, at their places and whatever their state is.
+        Return how many places changed."""
+        count = 0
+        for batch in batched(tasks, BATCH):
+            places = stored_places(self._open(batch).exclude(is_hidden=is_hidden))
             self._finish(places)
-            self._insert([(at.position, at.task_id, at.source_hash) for at in places])
-            changed += len(places)
-        return changed
-
-    def hide(self, tasks: Iterable[int]) -> int:
-        """Stop serving tasks, which keep their places, whatever their state is. Return how many
-        places changed."""
-        return self._set_hidden(tasks, is_hidden=True)
-
-    def show(self, tasks: Iterable[int]) -> int:
-        """Serve tasks again at their places, whatever their state is. Return how many places
-        changed."""
-        return self._set_hidden(tasks, is_hidden=False)
+            rows = [(at.position, at.task_id, at.source_hash) for at in places]
+            self._insert(rows, is_hidden=is_hidden)
+            count += len(places)
+        return count
 
     def write(self, **columns: object) -> None:
         """Write columns of the split immediately, without waiting for the commit."""
         if not self._row.filter(changing=self._token).update(**columns):
             raise SplitBusy(self.split)
-
-    @property
-    def has_staged(self) -> bool:
-        """Return whether there is anything to commit."""
-        return self._has_staged
 
     def place(self, order: Sequence[SplitPlace]) -> None:
         """Make `order` the whole content of the split. Places that are already right are left
@@ -280,9 +267,15 @@ class SplitChange:
         for start in range(0, len(order), size):
             stop = min(start + size, len(order))
             now = self._open().filter(position__gte=start, position__lt=stop)
-            there = {at.position: at for at in stored_places(now)} if start < self._end else {}
-            wrong = [n for n in range(start, stop) if not _is_at(there.get(n), order[n])]
-            self._finish([there[n] for n in wrong if n in there])
+            places = stored_places(now) if start < self._end else []
+            right = {
+                at.position
+                for at in places
+                if (at.task_id, at.source_hash)
+                == (order[at.position].task, order[at.position].source_hash)
+            }
+            self._finish([at for at in places if at.position not in right])
+            wrong = [n for n in range(start, stop) if n not in right]
             self._insert([(n, order[n].task, order[n].source_hash) for n in wrong])
         tail = self._open().filter(position__gte=len(order)).order_by("-position")
         while self._end > len(order) and (places := stored_places(tail[:BATCH])):
@@ -293,27 +286,20 @@ class SplitChange:
         """Claim the split and return whether the previous change left nothing to clean up."""
         until = time.monotonic() + self._wait_seconds
         while True:
-            try:
-                return self._claim_now()
-            except SplitBusy:
-                if time.monotonic() > until:
-                    raise
+            now = timezone.now()
+            claim = {"changing": self._token, "changing_until": now + _CLAIM}
+            if self._changeable.filter(changing="").update(**claim):
+                return True
+            if self._changeable.filter(changing_until__lt=now).update(**claim):
+                return False
+            row = self._row.select_related("environment").first()
+            if row is None:
+                raise SplitGone(self.split)
+            if not self._changeable.exists():
+                raise FrozenSplit(row)
+            if time.monotonic() > until:
+                raise SplitBusy(row)
             time.sleep(RETRY_SECONDS)
-
-    def _claim_now(self) -> bool:
-        now = timezone.now()
-        if self._changeable.filter(changing="").update(
-            changing=self._token, changing_until=now + _CLAIM
-        ):
-            return True
-        if self._changeable.filter(changing_until__lt=now).update(
-            changing=self._token, changing_until=now + _CLAIM
-        ):
-            return False
-        row = self._row.select_related("environment").first()
-        if row is None:
-            raise SplitGone(self.split)
-        raise SplitBusy(row) if self._changeable.exists() else FrozenSplit(row)
 
     def _open(self, tasks: Collection[int] | None = None) -> QuerySet[SplitEntry]:
         """Return the places of the split as this change has made them so far, or only those of
@@ -322,21 +308,14 @@ class SplitChange:
             return self._entries.filter(until=None)
         # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to
         # find a few tasks.
-        found = SplitEntry.objects.alias(of=F("split") + 0).filter(
+        entries = SplitEntry.objects.alias(of=F("split") + 0).filter(
             among("task_id", tasks), of=self.split.pk, until=None
         )
-        return found.order_by("position")
+        return entries.order_by("position")
 
-    def _set_hidden(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
-        changed = 0
-        for batch in batched(tasks, BATCH):
-            places = stored_places(self._open(batch).exclude(is_hidden=is_hidden))
-            self._finish(places)
-            self._insert(
-                [(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden
-            )
-            changed += len(places)
-        return changed
+    def _tasks_among(self, tasks: Collection[int]) -> set[int]:
+        """Return those of `tasks` that have a place now."""
+        return set(self._open(tasks).values_list("task_id", flat=True))
 
     def _forget(self, places: Sequence[StoredPlace]) -> None:
         """Record that a sync must not add these places back, although the class lists them."""
@@ -345,32 +324,34 @@ class SplitChange:
             for at in places
             if at.source_hash
         ]
-        self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
+        self._new_removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
 
     def _remember(self, hashes: Sequence[str]) -> None:
         """Let the commit forget one removal of each hash, because its task is back."""
-        wanted = Counter(hashes)
-        rows = SplitRemoval.objects.filter(among("source_hash", wanted), split=self.split)
-        for pk, content in rows.values_list("pk", "source_hash") if wanted else ():
-            if wanted[content] and pk not in self._put_back:
-                wanted[content] -= 1
-                self._put_back.add(pk)
+        if not hashes:
+            return
+        counts = Counter(hashes)
+        rows = SplitRemoval.objects.filter(among("source_hash", counts), split=self.split)
+        for pk, content in rows.values_list("pk", "source_hash"):
+            if counts[content] and pk not in self._old_removals:
+                counts[content] -= 1
+                self._old_removals.add(pk)
 
     def _finish(self, places: Sequence[StoredPlace]) -> None:
         """End these places with the next version, and delete those that would only have started
         with it."""
         if not places:
             return
-        staged = [at.pk for at in places if at.since == self._next]
+        new = [at.pk for at in places if at.since == self._next]
+        old = [at.pk for at in places if at.since != self._next]
         with transaction.atomic():
             self._keep_claim()
-            if staged:
-                SplitEntry.objects.filter(among("pk", staged)).delete()
-            if len(staged) < len(places):
-                ended = [at.pk for at in places if at.since != self._next]
-                SplitEntry.objects.filter(among("pk", ended)).update(until=self._next)
+            if new:
+                SplitEntry.objects.filter(among("pk", new)).delete()
+            if old:
+                SplitEntry.objects.filter(among("pk", old)).update(until=self._next)
         self._stretches.update(stretch_of(at.position) for at in places)
-        self._served -= sum(not at.is_hidden for at in places)
+        self._size_change -= sum(not at.is_hidden for at in places)
         give_way()
 
     def _insert(
@@ -382,55 +363,47 @@ class SplitChange:
         """
         if not rows:
             return
-        hidden = {task for _, task, _ in rows} if is_hidden else set[int]()
+        tasks = [task for _, task, _ in rows]
+        hidden_tasks = set(tasks) if is_hidden else set[int]()
         if is_hidden is None:
-            hidden = {
-                task for (task,) in rows_among(_QUARANTINED, [], [task for _, task, _ in rows])
-            }
+            hidden_tasks = _quarantine_among(tasks)
         with transaction.atomic():
             self._keep_claim()
-            execute(
-                _INSERT,
-                [self.split.pk, self._next],
-                [(*row, int(row[1] in hidden)) for row in rows],
-            )
+            values = [(*row, int(row[1] in hidden_tasks)) for row in rows]
+            execute(_INSERT, [self.split.pk, self._next], values)
         self._stretches.update(stretch_of(position) for position, _, _ in rows)
-        self._served += sum(task not in hidden for _, task, _ in rows)
-        self._written += len(rows)
+        self._size_change += sum(task not in hidden_tasks for task in tasks)
+        self._insert_count += len(rows)
         give_way()
         if self._progress:
-            self._progress(self._written)
+            self._progress(self._insert_count)
 
     def _keep_claim(self) -> None:
-        self._has_staged = True
-        self._kept = time.monotonic()
+        self.has_staged = True
+        self._claim_time = time.monotonic()
         self.write(changing_until=timezone.now() + _CLAIM)
 
     def _publish(self) -> None:
         """Make the next version the current one. Called inside the transaction of `commit`."""
-        values = {**self._becomes, "version": self._next, "size": F("size") + self._served}
+        values = {**self._becomes, "version": self._next, "size": F("size") + self._size_change}
         if not self._changeable.filter(changing=self._token).update(**values):
             raise SplitBusy(self.split)
-        for removals in batched(self._put_back, MAX_DELETED):
-            SplitRemoval.objects.filter(among("pk", removals)).delete()
+        _delete_removals(self._old_removals)
 
     def _discard(self) -> None:
         """Undo everything that was staged for the next version."""
         _delete(self._entries.filter(since=self._next))
         for batch in _key_batches(self._entries.filter(until=self._next)):
             SplitEntry.objects.filter(among("pk", batch)).update(until=None)
-        for removals in batched(self._removals, MAX_DELETED):
-            SplitRemoval.objects.filter(among("pk", removals)).delete()
+        _delete_removals(self._new_removals)
 
     def _purge(self) -> None:
         """Delete places that ended. Readers of the split work on their own snapshot.
 
-        Those of a split that is sealed for people say which tasks are sealed because they were in
-        it.
+        Those of a split that is sealed for people stay: they say which tasks are sealed.
         """
-        version = (
-            self._row.filter(is_sealed_for_people=False).values_list("version", flat=True).first()
-        )
+        rows = self._row.filter(is_sealed_for_people=False)
+        version = rows.values_list("version", flat=True).first()
         if version is not None:
             _delete(self._entries.filter(until__lte=version))
 
@@ -449,11 +422,14 @@ def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> 
         change.is_committed = True
 
 
-def _is_at(entry: StoredPlace | None, place: SplitPlace) -> bool:
-    return entry is not None and (entry.task_id, entry.source_hash) == (
-        place.task,
-        place.source_hash,
-    )
+def _quarantine_among(tasks: Collection[int]) -> set[int]:
+    """Return those of `tasks` that are quarantined."""
+    return {task for (task,) in rows_among(_QUARANTINED, [], tasks)}
+
+
+def _delete_removals(keys: Iterable[int]) -> None:
+    for batch in batched(keys, MAX_DELETED):
+        SplitRemoval.objects.filter(among("pk", batch)).delete()
 
 
 def _key_batches(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:

@@ -9,8 +9,7 @@ from environments.models import Split
 class FrozenSplit(OrsError):
     def __init__(self, split: Split) -> None:
         super().__init__(
-            f"Split {split.name!r} of {split.environment.name!r} is frozen. Unfreeze "
-            "it to change it."
+            f"Split {split.name!r} of {split.environment.name!r} is frozen. Unfreeze it to change it."
         )
 
 
@@ -18,8 +17,7 @@ class SplitBusy(OrsError):
     def __init__(self, split: Split) -> None:
         super().__init__(
             f"Split {split.name!r} of {split.environment.name!r} is being changed by someone else. "
-            "Try again when that "
-            f"has finished, or in half a minute if it was interrupted."
+            "Try again when that has finished, or in half a minute if it was interrupted."
         )
 
 

@@ -52,42 +52,26 @@ def served_before(split: Split) -> list[int] | None:
     """Return the number of tasks served before each stretch, in order; None while the counts are
     being updated."""
     counts = _counts(split.pk, split.version)
-    if counts is None and split.size > MAX_COUNTED_TASKS:
-        return None
     if counts is None:
+        if split.size > MAX_COUNTED_TASKS:
+            return None
         counts = _all_counts(split.pk, split.version)
     return [0, *accumulate(counts)]
 
 
-def served_positions(split: Split, positions: Sequence[int]) -> list[int]:
-    """Return the served positions, in order, from the start of each given position's stretch up to
-    that position."""
-    last = {stretch_of(position): position for position in sorted(positions)}
-    if not last:
-        return []
-    wanted = ",".join(
-        str(position) for end in last.values() for position in range(end - end % POSITIONS, end + 1)
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _POSITIONS.format(positions=wanted), (split.pk, split.version, split.version)
-        )
-        return sorted(position for (position,) in cursor.fetchall())
-
-
 def renew(
-    split: int, version: int, changed: Collection[int] | None = None, *, was_empty: bool = False
+    split: int, version: int, stretches: Collection[int] | None = None, *, was_empty: bool = False
 ) -> None:
-    """Store the counts of `version`. `changed`: the stretches that differ from the previous
-    version; None: all.
+    """Store the counts of `version`. `stretches`: those that differ from the previous version;
+    None: all.
 
     `was_empty`: the previous version had no places.
     """
-    counts = None if changed is None else [] if was_empty else _counts(split, version - 1)
-    if counts is None or changed is None:
+    counts = [] if was_empty else _counts(split, version - 1)
+    if counts is None or stretches is None:
         counts = _all_counts(split, version)
     else:
-        _recount(counts, split, version, changed)
+        _recount(counts, split, version, stretches)
     row = {"version": version, "counts": json.dumps(counts, separators=(",", ":"))}
     older = SplitStretches.objects.filter(split=split, version__lt=version)
     if not older.update(**row):
@@ -103,11 +87,10 @@ def _counts(split: int, version: int) -> list[int] | None:
 
 def renew_missing() -> None:
     """Store the counts of splits that are too large to be counted when a page needs it."""
-    stored = dict(SplitStretches.objects.values_list("split", "version"))
-    for split, version in Split.objects.filter(size__gt=MAX_COUNTED_TASKS).values_list(
-        "pk", "version"
-    ):
-        if stored.get(split) != version:
+    versions = dict(SplitStretches.objects.values_list("split", "version"))
+    large = Split.objects.filter(size__gt=MAX_COUNTED_TASKS)
+    for split, version in large.values_list("pk", "version"):
+        if versions.get(split) != version:
             renew(split, version)
 
 
@@ -123,11 +106,11 @@ def _recount(counts: list[int], split: int, version: int, numbers: Collection[in
     counts += [0] * (max(numbers, default=-1) + 1 - len(counts))
     for first, last in _runs(sorted(numbers)):
         counts[first : last + 1] = [0] * (last + 1 - first)
-        near = served_at(split, version).filter(
+        places = served_at(split, version).filter(
             position__gte=first * POSITIONS, position__lt=(last + 1) * POSITIONS
         )
-        numbered = near.annotate(number=F("position") / POSITIONS).order_by().values_list("number")
-        for number, count in numbered.annotate(count=Count("pk")):
+        stretches = places.annotate(number=F("position") / POSITIONS).order_by()
+        for number, count in stretches.values_list("number").annotate(count=Count("pk")):
             counts[number] = count
 
 
@@ -161,10 +144,18 @@ def served_indexes(
     before = served_before(split)
     if before is None:
         return {}
-    found = dict[int, int]()
-    for number, group in groupby(served_positions(split, positions), key=stretch_of):
-        found |= {position: index for index, position in enumerate(group, before[number])}
-    return {position: found[position] for position in positions if position in found}
+    # of each stretch, those from its start up to its last position that is looked for
+    ends = {stretch_of(position): position for position in sorted(positions)}
+    text = ",".join(
+        str(position) for end in ends.values() for position in range(end - end % POSITIONS, end + 1)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(_POSITIONS.format(positions=text), (split.pk, split.version, split.version))
+        served_positions = sorted(position for (position,) in cursor.fetchall())
+    indexes = dict[int, int]()
+    for number, group in groupby(served_positions, key=stretch_of):
+        indexes |= {position: index for index, position in enumerate(group, before[number])}
+    return {position: indexes[position] for position in positions if position in indexes}
 
 
 def last_served() -> Subquery:

@@ -1,4 +1,4 @@
-"""Which task is in the place of one that edits replaced. Used by sync, curation and imports.
+"""Finds the task that edits put in the place of another. Used by sync, curation and imports.
 Blocking."""
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def successors(tasks: QuerySet[Task]) -> dict[int, int]:
     links = _links(tasks)
     olds, further = list(links), set(links.values()) - links.keys()
     while further:
-        links |= (found := _links(Task.objects.filter(among("pk", further))))
-        further = set(found.values()) - links.keys()
+        next_links = _links(Task.objects.filter(among("pk", further)))
+        links |= next_links
+        further = set(next_links.values()) - links.keys()
     return {old: _last(old, links) for old in olds}
 
 
@@ -39,7 +40,7 @@ def _links(tasks: QuerySet[Task]) -> dict[int, int]:
 
 
 def _last(task: int, links: dict[int, int]) -> int:
-    passed = {task}
-    while (following := links.get(task, task)) not in passed:  # an import can swap two contents
-        passed.add(task := following)
+    chain = {task}
+    while (following := links.get(task, task)) not in chain:  # an import can swap two contents
+        chain.add(task := following)
     return task

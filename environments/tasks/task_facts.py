@@ -1,5 +1,4 @@
-"""What a task's page shows besides its content: places, tags, statistics, and the history of
-changes and edits."""
+"""Reads what a task's page shows besides its content: places, tags, statistics, and history."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ MAX_PLACES = 20
 class PlaceOfTask:
     split: Split
     index: int | None
-    """The index under which clients get the task there; None while it is hidden or the split's
-    counts are not ready."""
+    """The index under which clients get the task; None if hidden, or while the split's counts are
+    not ready."""
     is_hidden: bool
 
 
@@ -61,11 +60,11 @@ class TaskFacts:
 
 
 def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts:
-    """Read a task's places, tags and statistics.
+    """Read a task's places, tags and statistics, or use `statistics`, by another definition of
+    return than the stored one.
 
     Takes five queries, each along an index, and a few more for each split that has gaps; three
-    fewer with `statistics`, which a caller passes to show them by another definition of return than
-    the stored one.
+    fewer with `statistics`.
     """
     return TaskFacts(
         places=_places(task),
@@ -80,26 +79,21 @@ def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
     rows = TaskStatistics.objects.filter(task__in=ids, by="all").annotate(
         code=F("environment__convention")
     )
-    found = {
-        row.task_id: result_of(row, thresholds, Convention.from_code(row.code)) for row in rows
-    }
-    return {task: found.get(task) or result_of(None, thresholds, Convention()) for task in ids}
+    results = dict.fromkeys(ids, result_of(None, thresholds, Convention()))
+    for row in rows:
+        results[row.task_id] = result_of(row, thresholds, Convention.from_code(row.code))
+    return results
 
 
 def _places(task: Task) -> list[PlaceOfTask]:
-    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task).select_related(
-        "split__environment"
-    )
-    found = entries.annotate(last=last_served()).order_by(
-        "split__position", "split__name", "position"
-    )[:MAX_PLACES]
+    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task)
+    entries = entries.annotate(last=last_served()).select_related("split__environment")
+    entries = entries.order_by("split__position", "split__name", "position")[:MAX_PLACES]
     places = []
-    for split, group in groupby(found, key=lambda entry: entry.split):
-        standing = list(group)
-        indexes = served_indexes(split, [entry.position for entry in standing], standing[0].last)
-        places += [
-            PlaceOfTask(split, indexes.get(entry.position), entry.is_hidden) for entry in standing
-        ]
+    for split, group in groupby(entries, key=lambda entry: entry.split):
+        rows = list(group)
+        indexes = served_indexes(split, [row.position for row in rows], rows[0].last)
+        places += [PlaceOfTask(split, indexes.get(row.position), row.is_hidden) for row in rows]
     return places
 
 
@@ -109,13 +103,10 @@ def task_names(tasks: Sequence[int]) -> dict[int, str]:
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
-    served = served_places(tasks)
-    return {
-        task: f"{places[0].split.name} #{places[0].index}"
-        if (places := served.get(task))
-        else f"task {task}"
-        for task in tasks
-    }
+    names = {task: f"task {task}" for task in tasks}
+    for task, [place, *_] in served_places(tasks).items():
+        names[task] = f"{place.split.name} #{place.index}"
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +124,13 @@ def served_places(tasks: Sequence[int]) -> dict[int, list[ServedPlace]]:
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
     places = defaultdict[int, list[ServedPlace]](list)
-    at = sorted(places_of_tasks(tasks), key=lambda one: (one.split.position, one.split.name))
-    for split, group in groupby(at, key=lambda one: one.split):
-        standing = sorted(group, key=lambda one: one.position)
-        indexes = served_indexes(split, [one.position for one in standing])
-        for one in standing:
-            if one.position in indexes:
-                places[one.task].append(ServedPlace(split, indexes[one.position]))
+    rows = sorted(places_of_tasks(tasks), key=lambda row: (row.split.position, row.split.name))
+    for split, group in groupby(rows, key=lambda row: row.split):
+        members = sorted(group, key=lambda row: row.position)
+        indexes = served_indexes(split, [row.position for row in members])
+        for row in members:
+            if row.position in indexes:
+                places[row.task].append(ServedPlace(split, indexes[row.position]))
     return dict(places)
 
 
@@ -157,10 +148,10 @@ _VERSIONS = """
 
 
 def versions_of(task: Task) -> list[Task]:
-    """Return the task with all that edits made of it and that it was made from, first to last;
-    MAX_VERSIONS at most.
+    """Return the task with its earlier and later versions, first to last, MAX_VERSIONS at most;
+    nothing if there is only one.
 
-    Each has `flagged`, the number of its open flags. None if there is only one. Two queries.
+    Each has `flagged`, the number of its open flags. Two queries.
     """
     with connection.cursor() as cursor:
         cursor.execute(_VERSIONS, [task.pk, MAX_VERSIONS])
@@ -168,13 +159,9 @@ def versions_of(task: Task) -> list[Task]:
     if len(ids) == 1:
         return []
     flags = TaskFlag.objects.filter(task=OuterRef("pk"), settled=None).order_by().values("task")
-    counted = Coalesce(Subquery(flags.annotate(n=Count("pk")).values("n")), 0)
-    return list(
-        Task.objects.filter(pk__in=ids)
-        .defer("spec", "folded")
-        .annotate(flagged=counted)
-        .order_by("pk")
-    )
+    count = Coalesce(Subquery(flags.annotate(n=Count("pk")).values("n")), 0)
+    versions = Task.objects.filter(pk__in=ids).defer("spec", "folded").annotate(flagged=count)
+    return list(versions.order_by("pk"))
 
 
 MAX_CHANGES = 50
@@ -224,24 +211,23 @@ def history_of(task: Task, before: int | None = None) -> History:
     revisions = TaskRevision.objects.select_related("task", "successor").order_by("-id")
     if before is not None:
         revisions = revisions.filter(pk__lt=before)
-    own = list(revisions.filter(task=task)[: MAX_CHANGES + 1])
-    made = list(revisions.filter(successor=task)[: MAX_CHANGES + 1])
-    found = sorted({one.pk: one for one in [*own, *made]}.values(), key=lambda one: -one.pk)
-    shown = found[:MAX_CHANGES]
-    actions = {
-        row.token: row
-        for row in CurationAction.objects.filter(token__in={one.change for one in shown})
-    }
-    changes = [_change(one, task, actions.get(one.change)) for one in shown]
-    return History(changes, shown[-1].pk if len(found) > MAX_CHANGES else None)
-
-
-def _change(revision: TaskRevision, task: Task, action: CurationAction | None) -> TaskChange:
-    is_own = revision.task_id == task.pk
-    return TaskChange(
-        revision,
-        diff(_PLACES.sub("", revision.before), _PLACES.sub("", revision.after)),
-        became=revision.successor if is_own and revision.successor_id != task.pk else None,
-        came_from=None if is_own else revision.task,
-        action=action,
-    )
+    # two queries along an index each, where one with OR would read all revisions
+    by_id = {row.pk: row for row in revisions.filter(task=task)[: MAX_CHANGES + 1]}
+    by_id |= {row.pk: row for row in revisions.filter(successor=task)[: MAX_CHANGES + 1]}
+    rows = [by_id[pk] for pk in sorted(by_id, reverse=True)]
+    older = rows[MAX_CHANGES - 1].pk if len(rows) > MAX_CHANGES else None
+    del rows[MAX_CHANGES:]
+    actions = CurationAction.objects.in_bulk({row.change for row in rows}, field_name="token")
+    changes = []
+    for row in rows:
+        is_own = row.task_id == task.pk
+        changes.append(
+            TaskChange(
+                row,
+                diff(_PLACES.sub("", row.before), _PLACES.sub("", row.after)),
+                became=row.successor if is_own and row.successor_id != task.pk else None,
+                came_from=None if is_own else row.task,
+                action=actions.get(row.change),
+            )
+        )
+    return History(changes, older)

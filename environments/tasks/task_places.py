@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 
 from environments.database.json_rows import among
 from environments.models import Split, SplitEntry, seen_at
@@ -69,9 +69,9 @@ def places(split: int, environment: int | None = None) -> QuerySet[SplitEntry]:
 def listed(split: int, environment: int | None = None) -> Split | None:
     """Return the split if it belongs to the environment, with the columns that `places_of`
     needs."""
-    splits = Split.objects.filter(
-        Q() if environment is None else Q(environment=environment), pk=split
-    )
+    splits = Split.objects.filter(pk=split)
+    if environment is not None:
+        splits = splits.filter(environment=environment)
     return splits.only("pk", "version", "size").order_by().first()
 
 
@@ -81,12 +81,12 @@ def places_of(split: Split | None, tasks: Sequence[int] | None = None) -> QueryS
         return SplitEntry.objects.none()
     # The version is a number: compared with a column of another table, it would keep the index from
     # being used.
-    seen = SplitEntry.objects.filter(seen_at(split.version))
+    entries = SplitEntry.objects.filter(seen_at(split.version))
     if tasks is None:
-        return seen.filter(split=split.pk)
+        return entries.filter(split=split.pk)
     # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to
     # find a few tasks.
-    return seen.alias(of=F("split") + 0).filter(among("task_id", tasks), of=split.pk)
+    return entries.alias(of=F("split") + 0).filter(among("task_id", tasks), of=split.pk)
 
 
 def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
@@ -94,8 +94,8 @@ def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
 
     The query filters by task alone, so that it uses the index of tasks.
     """
-    found = SplitEntry.objects.filter(among("task_id", tasks)).order_by()
-    rows = list(found.values_list("task_id", "split_id", "position", "since", "until"))
+    entries = SplitEntry.objects.filter(among("task_id", tasks)).order_by()
+    rows = list(entries.values_list("task_id", "split_id", "position", "since", "until"))
     splits = Split.objects.in_bulk({split for _, split, *_ in rows})
     return [
         TaskAtPlace(task, splits[split], position)
@@ -109,16 +109,12 @@ def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
 def splits_of(tasks: Iterable[int]) -> list[Split]:
     """Return the unfrozen splits that hold one of the tasks, or will once a change in progress is
     committed."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for batch in batched(tasks, 900):
-        found.update(
-            SplitEntry.objects.filter(among("task_id", batch), until=None)
-            .values_list("split_id", flat=True)
-            .distinct()
-        )
-    return list(
-        Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk")
-    )
+        entries = SplitEntry.objects.filter(among("task_id", batch), until=None)
+        ids.update(entries.values_list("split_id", flat=True).distinct())
+    splits = Split.objects.filter(pk__in=ids, frozen=None)
+    return list(splits.select_related("environment").order_by("pk"))
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:

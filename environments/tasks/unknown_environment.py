@@ -13,14 +13,15 @@ MAX_LISTED = 20
 MAX_NAME_CHARACTERS = 100
 
 
-def unknown_environment(name: str, viewer: Viewer, allowed: Collection[str] | None = None) -> str:
+def unknown_environment(name: str, viewer: Viewer, usable: Collection[str] | None = None) -> str:
     """Return the sentence that no environment has this name, with the nearest names or else some of
     the others.
 
-    `allowed`: names of those that the key of the viewer may use; None: all.
+    `usable`: names of those that the key of the viewer may use; None: all.
     """
     rows = Environment.objects.seen_by(viewer).order_by("position", "name")
-    rows = rows if allowed is None else rows.filter(name__in=allowed)
+    if usable is not None:
+        rows = rows.filter(name__in=usable)
     names = list(rows.values_list("name", flat=True))
     start = f"No environment is named {shorten(repr(name), MAX_NAME_CHARACTERS)}."
     if not names:
@@ -30,5 +31,5 @@ def unknown_environment(name: str, viewer: Viewer, allowed: Collection[str] | No
     if near := nearest(name, names, MAX_LISTED):
         return start + near
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    listed = ", ".join(map(repr, names[:MAX_LISTED])) + more
-    return f"{start} There {'are' if len(names) > 1 else 'is'} {listed}."
+    verb = "are" if len(names) > 1 else "is"
+    return f"{start} There {verb} {', '.join(map(repr, names[:MAX_LISTED]))}{more}."

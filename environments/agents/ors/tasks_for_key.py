@@ -15,7 +15,7 @@ from environments.keys.agent_key import CURATE, AgentKey
 from environments.keys.task_view import TaskReference, public_hash, visible_spec
 from environments.runtime.records import TaskSource
 from environments.runtime.session_request import SessionRequest
-from environments.tasks.sync import content_hash
+from environments.tasks.task_hash import content_hash
 
 Chunks = AsyncIterator[Sequence[str]]
 

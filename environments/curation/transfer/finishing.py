@@ -86,7 +86,7 @@ class Finishing:
             )
         )
         for change in self._changes.values():
-            change.replace_all(dict(pairs))
+            change.replace(dict(pairs))
         self._target.add(news)
         self._action.revisions.write_edits(pairs, merges)
 
@@ -101,8 +101,12 @@ class Finishing:
         execute(_NOTE, stamp, [note for item in items for note in _notes(*item)])
         states = {task: after["state"] for task, _, after in items if "state" in after}
         for change in self._changes.values() if states else ():
-            change.hide(task for task, state in states.items() if state == "quarantined")
-            change.show(task for task, state in states.items() if state != "quarantined")
+            change.set_hidden(
+                (task for task, state in states.items() if state == "quarantined"), is_hidden=True
+            )
+            change.set_hidden(
+                (task for task, state in states.items() if state != "quarantined"), is_hidden=False
+            )
 
 
 def _notes(

@@ -37,7 +37,7 @@ from environments.models import Environment
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
 from environments.service import get_service
-from environments.tasks.sync import Begin, check_declared, check_tasks
+from environments.tasks.sync import Begin, check_tasks, declared_columns
 from environments.tasks.sync_report import UnlistableTasks
 from orsweb.server import (
     database_lock,
@@ -229,7 +229,7 @@ def _check(host: str, begin: Begin) -> None:
         registry = load(specifications, conf.loading())
         for environment in registry:
             if environment.is_described:
-                check_declared(environment)
+                declared_columns(environment)
                 schemas = environment.tool_schemas
                 for sentence in [*uncallable_names(schemas), *unsent_schemas(schemas)]:
                     print(f"{environment.name}: {sentence}", file=sys.stderr)

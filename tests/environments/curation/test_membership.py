@@ -14,8 +14,7 @@ from environments.curation.splits import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, Task, TaskRevision
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit, SplitBusy
-from environments.tasks.sync import content_hash
-from environments.tasks.task_hash import hash_of_spec
+from environments.tasks.task_hash import content_hash, hash_of_spec
 from tests.environments.curation.tasks import (
     AUTHOR,
     SMALL_BATCH,

@@ -23,7 +23,7 @@ def gappy(count: int = 60) -> Split:
     choice = random.Random(4).sample(tasks, count // 2)
     with SplitChange(split) as change:
         change.remove(choice[: count // 4])
-        change.hide(choice[count // 4 :])
+        change.set_hidden(choice[count // 4 :], is_hidden=True)
         commit(change)
     return Split.objects.get(pk=split.pk)
 

@@ -66,7 +66,7 @@ def test_it_puts_a_task_in_anothers_place() -> None:
     one, two, three, new = make_tasks(4)
     split = make_split(one, two, three)
     with SplitChange(split) as change:
-        assert change.replace(two.pk, new.pk) == 1
+        assert change.replace({two.pk: new.pk}) == 1
         commit(change)
     assert served(split) == [one.pk, new.pk, three.pk]
 
@@ -75,7 +75,7 @@ def test_it_only_removes_a_task_whose_successor_is_there_already() -> None:
     one, two, three = make_tasks(3)
     split = make_split(one, two, three)
     with SplitChange(split) as change:
-        change.replace(two.pk, one.pk)
+        change.replace({two.pk: one.pk})
         commit(change)
     assert served(split) == [one.pk, three.pk]
 
@@ -124,8 +124,8 @@ def test_each_step_of_a_change_sees_those_before() -> None:
     split = make_split(one)
     with SplitChange(split) as change:
         change.add([two.pk])
-        change.replace(two.pk, three.pk)
-        change.replace(three.pk, two.pk)
+        change.replace({two.pk: three.pk})
+        change.replace({three.pk: two.pk})
         change.remove([two.pk])
         change.add([two.pk, three.pk])
         commit(change)
@@ -166,7 +166,7 @@ def test_a_reader_of_the_version_before_reads_it_whole() -> None:
     one, two = make_tasks(2)
     split = make_split(one)
     with SplitChange(split) as change:
-        change.replace(one.pk, two.pk)
+        change.replace({one.pk: two.pk})
         commit(change)
         assert list(task_ids(split.pk, 0)) == [one.pk]
         assert list(task_ids(split.pk, 1)) == [two.pk]
@@ -264,7 +264,7 @@ def test_many_tasks_are_replaced_as_if_at_once() -> None:
     split = make_split(one, two, three)
     with SplitChange(split) as change:
         assert (
-            change.replace_all({one.pk: two.pk, two.pk: one.pk, three.pk: four.pk, four.pk: one.pk})
+            change.replace({one.pk: two.pk, two.pk: one.pk, three.pk: four.pk, four.pk: one.pk})
             == 3
         )
         commit(change)
@@ -275,7 +275,7 @@ def test_of_many_tasks_with_the_same_new_one_the_first_keeps_its_place() -> None
     one, two, three = make_tasks(3)
     split = make_split(one, two)
     with SplitChange(split) as change:
-        change.replace_all({one.pk: three.pk, two.pk: three.pk})
+        change.replace({one.pk: three.pk, two.pk: three.pk})
         commit(change)
     assert served(split) == [three.pk]
 

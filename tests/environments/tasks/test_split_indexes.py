@@ -49,9 +49,9 @@ def test_they_follow_every_change(seed: int) -> None:
         with SplitChange(split) as change:
             change.add(choice.sample(tasks, 10))
             change.remove(choice.sample(tasks, 10))
-            change.hide(choice.sample(tasks, 10))
-            change.show(choice.sample(tasks, 5))
-            change.replace(*choice.sample(tasks, 2))
+            change.set_hidden(choice.sample(tasks, 10), is_hidden=True)
+            change.set_hidden(choice.sample(tasks, 5), is_hidden=False)
+            change.replace(dict([choice.sample(tasks, 2)]))
             commit(change)
         assert kept(split) == counted(split)
 
@@ -87,6 +87,6 @@ def test_a_split_whose_change_was_not_followed_has_no_figures_until_it_is_counte
 def test_a_change_after_one_that_was_not_followed_counts_everything() -> None:
     split = split_of(*make_tasks(30))
     with SplitChange(split) as change:
-        change.hide(list(split.entries.values_list("task_id", flat=True)[:3]))
+        change.set_hidden(list(split.entries.values_list("task_id", flat=True)[:3]), is_hidden=True)
         commit(change)
     assert kept(split) == [7, 10, 10]

@@ -16,8 +16,8 @@ from environments.curation.membership import RemoveFromSplit
 from environments.curation.quarantine import Quarantine
 from environments.models import Environment, Split, SplitEntry, SyncConflict, Task
 from environments.tasks.new_versions import new_versions
-from environments.tasks.sync import content_hash
 from environments.tasks.sync_report import SplitSync
+from environments.tasks.task_hash import content_hash
 from tests.environments.listings import listing, synced
 from tests.filters import select
 from tests.rows import each

@@ -44,9 +44,7 @@ def is_dropped(task: Task) -> bool:
 def change(action: str, *tasks: Task, split: str = "train") -> None:
     with SplitChange(Split.objects.get(name=split)) as split_change:
         keys = [task.pk for task in tasks]
-        getattr(split_change, action)(*keys) if action == "replace" else getattr(
-            split_change, action
-        )(keys)
+        getattr(split_change, action)(dict([keys]) if action == "replace" else keys)
         commit(split_change)
 
 
