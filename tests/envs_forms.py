@@ -51,14 +51,6 @@ class Lone(BaseModel):
     text: str
 
 
-class Corner(BaseModel):
-    x: int
-
-
-class Widening(BaseModel):
-    corner: Corner | None = None
-
-
 class Forms(Small):
     """Tools that answer with their input as JSON."""
 
@@ -76,8 +68,3 @@ class Forms(Small):
     async def wait(self) -> ToolOutput:
         """Do nothing."""
         return said("nothing", 0.0)
-
-    @tool
-    async def widen(self, args: Widening) -> ToolOutput:
-        """Make a corner wide."""
-        return said(args.model_dump_json(exclude_unset=True), 0.0)

@@ -4,7 +4,7 @@
 A tab can disconnect and come back: a call that is sent twice with the same task_id runs once. A
 visitor who does not play the episode is refused before the socket opens.
 
-From the page: {"type": "call", "tool", "input", "task_id", "anyway"}, {"type": "form", …}, {"type":
+From the page: {"type": "call", "tool", "input" or "entry", "task_id", "anyway"}, {"type": "form", …}, {"type":
 "alive"},
 {"type": "here"}, {"type": "leave"}. To the page: state, ready, running, step, done, invalid, time,
 form, here,
@@ -33,9 +33,9 @@ from environments.database.storable import index_in
 from environments.errors import OrsError, OverQuota, shorten
 from environments.keys.open_streams import OpenStream, open_streams
 from environments.service import open_service, service_or_none
-from episodes.people.forms.answer import answer_form, check_input
-from episodes.people.forms.checking import is_quick
-from episodes.people.forms.values import kind_named
+from episodes.people.forms.checking import Problem, check, is_quick
+from episodes.people.forms.form import answer_form, is_entry, read_entry
+from episodes.people.forms.values import kind_name
 from episodes.people.live_play import LivePlay, Message
 from episodes.people.live_play_registry import live_plays_of
 from episodes.people.play_facts import PlayFacts, facts_of
@@ -216,28 +216,21 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
                 is_allowed = await self._has_access()
 
     async def take_call(self, message: Message) -> None:
-        play, request = self._live(), _call_of(message)
-        if not message.get("anyway"):
-            schema = play.tools.get(request.name)
-            checked = schema, request.input
-            errors = (
-                check_input(*checked)
-                if is_quick(*checked)
-                else await asyncio.to_thread(check_input, *checked)
-            )
-            if errors:
-                self.enqueue({"type": "invalid", "task_id": request.task_id, "errors": errors})
-                return
+        play, tool, task_id = self._live(), *_call_of(message)
+        schema = play.tools.get(tool)
+        if is_quick(schema, message):
+            value, problems = _input_of(schema, message)
+        else:
+            value, problems = await asyncio.to_thread(_input_of, schema, message)
+        if problems:
+            errors = [problem._asdict() for problem in problems]
+            self.enqueue({"type": "invalid", "task_id": task_id, "errors": errors})
+            return
         try:
-            await play.call(request)
+            await play.call(wire.ToolCall(name=tool, input=value, task_id=task_id))
         except OrsError as error:
-            self.enqueue(
-                {
-                    "type": "error",
-                    "message": f"{str(error).rstrip('.')}.",
-                    "task_id": request.task_id,
-                }
-            )
+            sentence = f"{str(error).rstrip('.')}."
+            self.enqueue({"type": "error", "message": sentence, "task_id": task_id})
 
     async def take_form(self, message: Message) -> None:
         is_plain = self.facts is not None and self.facts.is_plain
@@ -302,21 +295,35 @@ def _parsed(text: str | None) -> Message:
         ) from error
     if not isinstance(message, dict):
         raise MessageRefused(
-            f"The message is {kind_named(message)}; send a JSON object with a type."
+            f"The message is {kind_name(message)}; send a JSON object with a type."
         )
     if message.get("type") not in TYPES:
-        given = shorten(repr(message.get("type")), 60)
-        raise MessageRefused(f"type={given} is unknown; use one of {', '.join(TYPES)}.")
+        kind = shorten(repr(message.get("type")), 60)
+        raise MessageRefused(f"type={kind} is unknown; use one of {', '.join(TYPES)}.")
     return message
 
 
-def _call_of(message: Message) -> wire.ToolCall:
-    """Return the tool call of a message. Raises: MessageRefused."""
-    tool, value, task_id = message.get("tool"), message.get("input"), message.get("task_id")
-    if not isinstance(tool, str) or not isinstance(value, dict):
-        raise MessageRefused('A call needs "tool" (a name) and "input" (a JSON object).')
+def _call_of(message: Message) -> tuple[str, str]:
+    """Return the tool and the task_id of a call. Raises: MessageRefused."""
+    tool, task_id = message.get("tool"), message.get("task_id")
+    has_entry = is_entry(message.get("entry"))
+    if not isinstance(tool, str) or not (has_entry or isinstance(message.get("input"), dict)):
+        raise MessageRefused(
+            'A call needs "tool" (a name) and "input" (a JSON object) or "entry" (of a form).'
+        )
     if not isinstance(task_id, str) or not 0 < len(task_id) <= MAX_TASK_ID_CHARACTERS:
         raise MessageRefused(
             f'A call needs "task_id", a unique text of 1 to {MAX_TASK_ID_CHARACTERS} characters.'
         )
-    return wire.ToolCall(name=tool, input=value, task_id=task_id)
+    return tool, task_id
+
+
+def _input_of(schema: Any, message: Message) -> tuple[Any, list[Problem]]:
+    """Return the input of a call, and why it is not made. A call that is made anyway only has to be
+    readable."""
+    value, problems = message.get("input"), list[Problem]()
+    if is_entry(message.get("entry")):
+        value, problems = read_entry(schema, message["entry"])
+    if problems or message.get("anyway"):
+        return value, problems
+    return value, check(schema, value)

@@ -22,7 +22,7 @@ from environments.tasks.split_indexes import served
 from environments.tasks.task_hash import is_sent_task
 from environments.wire import json_problem, parsed_json
 from episodes.models import Invite, Play
-from episodes.people.forms.values import kind_named, shown
+from episodes.people.forms.values import kind_name, preview
 from episodes.people.player_identity import PlayerSeat
 from episodes.people.session_start import session_id
 
@@ -122,15 +122,15 @@ def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
 
 
 def _environment(choice: TaskChoice, viewer: Viewer) -> Environment:
-    found = Environment.objects.seen_by(viewer).filter(name=choice.environment[:200]).first()
-    if found is None or not found.is_hosted:
+    environment = Environment.objects.seen_by(viewer).filter(name=choice.environment[:200]).first()
+    if environment is None or not environment.is_hosted:
         raise BadChoice(
             "environment",
             f"{choice.environment[:100]!r} isn't hosted here. Choose one from the list.",
         )
-    if sentence := why_unplayable(found):
+    if sentence := why_unplayable(environment):
         raise BadChoice("environment", sentence)
-    return found
+    return environment
 
 
 def why_unplayable(environment: Environment) -> str:
@@ -188,14 +188,14 @@ def next_unplayed(seat: PlayerSeat, split: Split) -> int | None:
             mine.filter(episode__split=split).values_list("episode__task_index", flat=True)
         )
         return next(index for index in range(len(indexes) + 1) if index not in indexes)
-    played = set(mine.values_list("episode__task", flat=True))
+    tasks_played = set(mine.values_list("episode__task", flat=True))
     tasks = (
         served(split)
         .order_by("position")
         .values_list("task_id", flat=True)
         .iterator(chunk_size=CHUNK_TASKS)
     )
-    return next((index for index, task in enumerate(tasks) if task not in played), None)
+    return next((index for index, task in enumerate(tasks) if task not in tasks_played), None)
 
 
 def _numbered(text: str, count: int) -> int:
@@ -243,9 +243,10 @@ def _pasted(text: str, environment: Environment) -> Any:
     if value is None:
         raise BadChoice("spec", "A task can't be null. Paste its content as JSON, such as {}.")
     if not isinstance(value, dict) and _takes_objects(environment):
-        given = f"{kind_named(value)}, {shown(value)}"
+        description = f"{kind_name(value)}, {preview(value)}"
         raise BadChoice(
-            "spec", f"A task of {environment.name} is a JSON object, such as {{}}; this is {given}."
+            "spec",
+            f"A task of {environment.name} is a JSON object, such as {{}}; this is {description}.",
         )
     return value
 
@@ -258,14 +259,14 @@ def _takes_objects(environment: Environment) -> bool:
 
 
 def _task(choice: TaskChoice, environment: Environment, viewer: Viewer) -> Task:
-    found = (
+    task = (
         Task.objects.seen_by(viewer)
         .filter(pk=id_in(choice.task) or 0, environment=environment)
         .first()
     )
-    if found is None:
+    if task is None:
         raise BadChoice(
             "task",
             f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.",
         )
-    return found
+    return task

@@ -9,7 +9,7 @@ from typing import Any
 
 from environments.display.formats import in_words
 from environments.display.parts import read_json
-from episodes.people.forms.answer import answer_form
+from episodes.people.forms.form import html_of
 
 MAX_FORMS = 12
 """Maximum number of forms on a page when it loads."""
@@ -44,14 +44,14 @@ def offered_tools(tools_json: str) -> list[OfferedTool]:
     if not isinstance(listing, dict):
         return []
     tools = [item for item in listing.get("tools") or [] if isinstance(item, dict)]
-    offered = [
+    tools_offered = [
         OfferedTool(
-            str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")
+            str(tool.get("name")), str(tool.get("description") or ""), tool.get("input_schema")
         )
-        for one in tools
+        for tool in tools
     ]
     final = listing.get("terminal_tool")
-    return [*offered, _final(final)] if isinstance(final, dict) else offered
+    return [*tools_offered, _final(final)] if isinstance(final, dict) else tools_offered
 
 
 @lru_cache(MAX_LISTINGS)
@@ -66,16 +66,13 @@ def first_forms(tools: Sequence[OfferedTool], *, is_plain: bool = False) -> list
 
     The page requests the other forms when their tools are chosen.
     """
-    offered: list[str] = []
+    forms: list[str] = []
     for tool in tools[:MAX_FORMS]:
-        answer = answer_form(
-            {tool.name: tool.schema}, {"do": "show", "tool": tool.name}, is_plain=is_plain
-        )
-        html = str(answer.get("html", ""))
-        if sum(map(len, offered)) + len(html) > MAX_FORM_CHARACTERS:
+        html = html_of(tool.name, tool.schema, is_plain=is_plain)
+        if sum(map(len, forms)) + len(html) > MAX_FORM_CHARACTERS:
             break
-        offered.append(html)
-    return offered
+        forms.append(html)
+    return forms
 
 
 def _final(tool: dict[str, Any]) -> OfferedTool:

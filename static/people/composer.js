@@ -1,12 +1,11 @@
-// The composer: tools as tabs, the form of the selected tool, its previous inputs. Dispatches "call" (detail: tool, input, anyway)
-// and "typed".
+// The composer: tools as tabs, the form of the selected tool, its previous inputs. Dispatches "call" (detail: tool, number, anyway, and
+// the entry of a form or the input of a control) and "typed".
 import { isAlt, isComposing, isCovered, isTyping, keyOf, placeOf } from "../orsweb/keys.js";
-import { Missing, mountForm } from "./form.js";
+import { mountForm } from "./form.js";
 import { EarlierInputs } from "./earlier_inputs.js";
 
 const RUNS = "Wait until the running call is done.";
 const BRACKETS = { "[": -1, "]": 1 };
-const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
 const WAITS = "It will be sent when the connection is back.";
 
 export class Composer extends EventTarget {
@@ -23,8 +22,6 @@ export class Composer extends EventTarget {
   #isWaiting = false; // until the connection is back nothing goes out
   #sent; // what stood in the lone field when it was sent
   #controls = []; // of the environment's hand_controls: {label, key, tool, input}
-  #recalling = Promise.resolve(); // earlier inputs come one after the other; a call waits for the last
-  #touched = 0; // how often something was typed or chosen: a recall that it overtook comes to nothing
 
   constructor(element, environment, ask) {
     super();
@@ -121,22 +118,17 @@ export class Composer extends EventTarget {
 
   // --- calling -------------------------------------------------------------------------------------------------------
 
-  // Become busy before the form is read: reading takes a round trip to the server, during which keys can be pressed again.
   async #call(anyway) {
     if (this.#isBusy) return this.#say(this.#isWaiting ? WAITS : RUNS);
     this.#busy(true);
     const number = this.#chosen;
-    let input;
-    try {
-      await this.#recalling;
-      input = await this.#forms.get(number).form.value(anyway);
-    } catch (problem) {
-      if (problem instanceof Missing && !this.#isPlain) this.#find("[data-anyway]").hidden = false;
-      return this.free(problem.message);
-    }
-    this.#find("[data-anyway]").hidden = true;
+    const { form } = this.#forms.get(number);
+    await form.ready;
+    const isMissing = !anyway && form.stopsAtMissing();
+    this.#find("[data-anyway]").hidden = !isMissing || this.#isPlain;
+    if (isMissing) return this.free("Fill in the marked field first.");
     this.#sent = this.#line(number)?.value;
-    this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
+    this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, entry: form.entry, anyway, number } }));
   }
 
   // Make the call of a control, or of a mark in the text. If the tool needs more, its form opens with what is known.
@@ -178,10 +170,10 @@ export class Composer extends EventTarget {
     this.#say(this.#isBusy && this.#isWaiting ? WAITS : "");
   }
 
-  // The call was made: its input can be recalled, and in a form with a single field, typing replaces it.
-  called(number, input) {
-    if (!this.#forms.has(number)) return; // called by a control
-    this.#pasts.get(number).add(input);
+  // The call was made: its entry can be recalled, and in a form with a single field, typing replaces it.
+  called(number, entry) {
+    if (entry === undefined) return; // called by a control
+    this.#pasts.get(number).add(entry);
     new Draft(this.#tools[number].name).forget();
     const line = this.#line(number);
     if (line && line === document.activeElement && line.value === this.#sent) line.select();
@@ -203,7 +195,6 @@ export class Composer extends EventTarget {
   }
 
   #changed() {
-    this.#touched += 1;
     this.#find("[data-anyway]").hidden = true;
     this.dispatchEvent(new Event("typed"));
   }
@@ -228,14 +219,13 @@ export class Composer extends EventTarget {
 
   #pressedInForm(event) {
     if (event.defaultPrevented || isComposing(event)) return;
-    const sends = event.ctrlKey || event.metaKey || event.target.matches("select, input[type=checkbox], input[type=radio]");
+    const sends = event.ctrlKey || event.metaKey || event.target.matches("select, input[type=radio]");
     if (event.key === "Enter" && sends) {
       event.preventDefault();
       this.#panel.requestSubmit();
     } else if ((event.key === "ArrowUp" || event.key === "ArrowDown") && this.#recalls(event)) {
-      this.#recall(event);
-    } else if (!WAITING.has(event.key)) {
-      this.#touched += 1;
+      event.preventDefault();
+      this.#recall(event.key === "ArrowUp" ? -1 : 1);
     }
   }
 
@@ -243,28 +233,19 @@ export class Composer extends EventTarget {
   #recalls({ key, target, ctrlKey, altKey, shiftKey }) {
     if (altKey || shiftKey) return false;
     if (ctrlKey) return true;
-    if (!target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range], [type=number], [type=date], [type=time], [type=datetime-local])")) return false;
+    if (!target.matches("textarea, input:not([type=radio])")) return false;
     const beyond = key === "ArrowUp" ? target.value.slice(0, target.selectionStart) : target.value.slice(target.selectionEnd);
     return !beyond.includes("\n");
   }
 
-  #recall(event) {
-    event.preventDefault();
-    const [number, typed, by] = [this.#chosen, this.#touched, event.key === "ArrowUp" ? -1 : 1];
-    const isWanted = () => this.#touched === typed && this.#chosen === number;
-    this.#recalling = this.#recalling.then(() => this.#leaf(number, by, isWanted)).catch(() => {}); // the form has said why
-  }
-
-  async #leaf(number, by, isWanted) {
-    const { form } = this.#forms.get(number);
-    const shown = await form.draft();
-    const found = isWanted() ? this.#pasts.get(number).leaf(by, shown) : undefined;
-    if (found === undefined) return;
-    await form.set(found, isWanted);
-    if (!isWanted()) return;
-    await form.focus();
-    const line = this.#line(number);
-    if (typeof line?.selectionStart === "number") line.setSelectionRange(line.value.length, line.value.length);
+  #recall(by) {
+    const { form } = this.#forms.get(this.#chosen);
+    const entry = this.#pasts.get(this.#chosen).leaf(by, form.entry);
+    if (entry === undefined) return;
+    form.set(entry);
+    form.focus();
+    const line = this.#line(this.#chosen);
+    line?.setSelectionRange(line.value.length, line.value.length);
   }
 
   #pressedInTabs(event) {
@@ -330,9 +311,9 @@ class Draft {
     return JSON.parse(sessionStorage.getItem(this.#key) ?? "null");
   }
 
-  write(state) {
+  write(entry) {
     try {
-      sessionStorage.setItem(this.#key, JSON.stringify(state));
+      sessionStorage.setItem(this.#key, JSON.stringify(entry));
       sessionStorage.setItem(this.#latest, this.#key);
     } catch {
       this.forget(); // no room

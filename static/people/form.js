@@ -1,35 +1,30 @@
-// A tool's form. The server renders it from the tool's JSON Schema, and again whenever its shape changes: an added item, another
-// option, the JSON view. This module collects the values of the controls, replaces the HTML and keeps the focus.
+// A tool's form, made by the server from the tool's JSON Schema: a field for each member, and a view of the whole input as JSON.
+// What stands in it is an entry: an object with the text of each field, or the text of the JSON view. The server reads it, see
+// episodes/people/forms/form.py, because JavaScript would rewrite some numbers.
 //
 //   const form = mountForm(element, tool, ask, html, draft)
-//                             tool: {name}; ask(message): Promise of the response, see forms/answer.py; html: the initial form; without
-//                             it, it is requested; draft: where half-typed values are kept, {read(), write(state)}
-//   await form.value(anyway)  the input; throws an Error and marks controls that have no valid value. Required ones may be empty if `anyway`
-//   await form.draft()        the input, or undefined if it isn't valid; marks nothing
-//   await form.set(value, isWanted)   changes nothing if isWanted() is false when the server has responded
-//   await form.begin(input)   enters some members; goes on with the others
-//   await form.reset()     form.showErrors([{path, message}])     form.focus()
+//                             tool: {name}; ask(message): Promise of the response; html: the form; without it, it is requested;
+//                             draft: where half-typed values are kept, {read(), write(entry)}
+//   await form.ready          until the HTML is there
+//   form.entry, form.set(entry)
+//   form.stopsAtMissing()     marks the first required field that is empty; returns whether there is one
+//   form.begin(input)         enters some members; goes on with the others
+//   form.showErrors([{path, message}])     form.focus()
 //   form.isSingleShort        whether the form is a single short field
 import { isComposing } from "../orsweb/keys.js";
-import { parseExact } from "./exact_json.js";
 
 const ARROWS = { ArrowUp: ["up", "north", "n"], ArrowDown: ["down", "south", "s"], ArrowLeft: ["left", "west", "w"], ArrowRight: ["right", "east", "e"] };
-const REPLACES = new Set(["show", "set"]); // operations that do not start from what is typed
-const ENTERED = "[data-entered]:not([hidden])";
 
 export function mountForm(element, tool, ask, html = "", draft = null) {
   return new Form(element, tool, ask, html, draft);
 }
-
-// A required field is empty.
-export class Missing extends Error {}
 
 class Form {
   #element;
   #tool;
   #ask;
   #draft;
-  #work = Promise.resolve(); // operations go one after the other, each on what the one before left
+  ready; // fulfilled when the HTML is there
 
   constructor(element, tool, ask, html, draft) {
     this.#element = element;
@@ -37,143 +32,135 @@ class Form {
     this.#ask = ask;
     this.#draft = draft;
     element.classList.add("form-place");
-    element.addEventListener("click", (event) => this.#clicked(event));
-    element.addEventListener("change", (event) => this.#changed(event));
+    element.addEventListener("click", ({ target }) => this.#clicked(target.closest("[data-view]")));
+    element.addEventListener("change", () => this.#keep());
     element.addEventListener("input", (event) => this.#entered(event.target));
     element.addEventListener("keydown", (event) => this.#pressed(event));
-    const kept = draft?.read();
-    if (html) this.#show(html, null);
-    else if (!kept) this.reset();
-    if (kept) this.#restore(kept);
+    if (html) this.#show(html);
+    else this.ready = this.#request();
   }
 
-  // Show the half-typed values that were there before the page was reloaded.
-  #restore(state) {
-    this.#work = this.#work.then(async () => {
-      const answer = await this.#ask({ type: "form", tool: this.#tool.name, state, do: "refresh", at: "" });
-      if (answer.html !== undefined) this.#show(answer.html, null);
-    });
+  async #request() {
+    const answer = await this.#send();
+    if (answer.error) this.#say(answer.error);
+    else this.#show(answer.html);
+  }
+
+  #show(html) {
+    this.#element.innerHTML = html;
+    const kept = this.#draft?.read();
+    if (kept) this.set(kept);
+    for (const text of this.#element.querySelectorAll("textarea")) grow(text);
   }
 
   get isSingleShort() {
-    const fields = [...this.#element.querySelectorAll(ENTERED)];
-    return fields.length === 1 && fields[0].matches("[data-line]");
+    const fields = this.#fields;
+    return !this.#isJson && fields.length === 1 && fields[0].matches("[data-line]");
   }
 
-  reset() {
-    return this.#operate({ do: "show" });
+  // --- what is entered ----------------------------------------------------------------------------------------------
+
+  get entry() {
+    if (this.#isJson) return this.#json.value;
+    return Object.fromEntries(this.#fields.map((field) => [nameOf(field), textOf(field)]));
   }
 
-  set(value, isWanted) {
-    return this.#operate({ do: "set", text: JSON.stringify(value) }, { keepsFocus: true, isWanted });
-  }
-
-  async value(anyway = false) {
-    await this.#work;
-    if (!anyway && this.#stopsAtMissing()) throw new Missing("Fill in the marked field first.");
-    const answer = await this.#send({ do: "read" });
-    if (answer.errors) {
-      this.showErrors(answer.errors);
-      throw new Error(answer.errors.length === 1 ? "Correct one field first." : `Correct ${answer.errors.length} fields first.`);
-    }
-    if (answer.error) throw new Error(answer.error);
-    return parseExact(answer.input);
-  }
-
-  async draft() {
-    await this.#work;
-    const answer = await this.#send({ do: "read" });
-    return answer.input === undefined ? undefined : parseExact(answer.input);
-  }
-
-  focus() {
-    this.#work = this.#work.then(() => {
-      const first = first_of(this.#element) ?? this.#element.closest("form")?.querySelector("[type=submit]");
-      first?.focus();
-    });
-    return this.#work;
-  }
-
-  // Enter these members of the input, and go to the first required control of another one.
-  begin(input) {
-    this.#work = this.#work.then(() => {
-      const names = Object.keys(input).map((name) => `v/p${name}`);
-      const control = (one) => one.querySelector("input") ?? one;
-      for (const one of this.#element.querySelectorAll(ENTERED)) {
-        if (names.includes(one.name)) one.value = input[one.name.slice(3)];
-      }
-      this.#keep();
-      const next = [...this.#element.querySelectorAll("[data-needed]")].map(control).find((one) => !names.includes(one.name));
-      next?.focus();
-      next?.select?.();
-    });
-    return this.#work;
-  }
-
-  // --- requests -----------------------------------------------------------------------------------------
-
-  #send(operation) {
-    return this.#ask({ type: "form", tool: this.#tool.name, state: this.#state(), ...operation });
-  }
-
-  #operate(operation, { keepsFocus = false, isWanted = () => true } = {}) {
-    this.#work = this.#work.then(async () => {
-      let [before, answer, isTyped] = ["", null, false];
-      do {
-        isTyped = answer !== null;
-        before = JSON.stringify(this.#state());
-        answer = await this.#send(operation);
-      } while (!REPLACES.has(operation.do) && before !== JSON.stringify(this.#state())); // typed meanwhile: nothing of it is lost
-      if (!isWanted()) return;
-      keepsFocus ||= isTyped;
-      if (answer.error) this.#say(answer.error);
-      if (answer.errors) this.showErrors(answer.errors);
-      if (answer.html !== undefined) this.#show(answer.html, keepsFocus ? null : answer.focus);
-    });
-    return this.#work;
-  }
-
-  // Values of the controls by name. A choice that was just changed still has its old value, because the rest of the form belongs to it.
-  #state() {
-    const state = {};
-    for (const one of this.#element.querySelectorAll("[name]")) {
-      if (one.type === "radio" && !one.checked) continue;
-      state[one.name] = one.type === "checkbox" ? String(one.checked) : (one.dataset.was ?? one.value);
-    }
-    return state;
-  }
-
-  #show(html, focus) {
-    const active = this.#element.contains(document.activeElement) ? document.activeElement : null;
-    const [held, start, end] = active ? [bearing(active), active.selectionStart, active.selectionEnd] : [null];
-    const unfolded = new Set([...this.#element.querySelectorAll("details[open]")].map(folder));
-    this.#element.innerHTML = html;
-    for (const one of this.#element.querySelectorAll("details")) one.open ||= unfolded.has(folder(one));
-    this.#shaped();
-    if (typeof focus === "string") unfold(this.#slot(focus));
-    if (typeof focus === "string") (first_of(this.#slot(focus)) ?? this.#slot(focus)?.querySelector("button"))?.focus();
-    else if (held) {
-      const found = [...this.#element.querySelectorAll("[name], [data-do]")].find((one) => bearing(one) === held);
-      found?.focus();
-      if (typeof start === "number" && typeof found?.selectionStart === "number") found.setSelectionRange(start, end);
-    }
+  // Fields that the entry does not name become empty.
+  set(entry) {
+    this.#view(typeof entry === "string");
+    if (this.#isJson) this.#json.value = entry;
+    else for (const field of this.#fields) write(field, entry[nameOf(field)] ?? "");
+    for (const text of this.#element.querySelectorAll("textarea")) grow(text);
     this.#keep();
   }
 
+  // Enter these members of the input, and go to the first required field of another one.
+  async begin(input) {
+    await this.ready;
+    const given = this.#fields.filter((field) => nameOf(field) in input);
+    for (const field of given) write(field, String(input[nameOf(field)]));
+    this.#keep();
+    const next = this.#fields.find((field) => field.matches("[data-needed]") && !given.includes(field));
+    const control = next && controlOf(next);
+    control?.focus();
+    control?.select?.();
+  }
+
+  async focus() {
+    await this.ready;
+    const first = this.#isJson ? this.#json : this.#fields[0];
+    (first ? controlOf(first) : this.#element.closest("form")?.querySelector("[type=submit]"))?.focus();
+  }
+
   #keep() {
-    this.#draft?.write(this.#state());
+    this.#draft?.write(this.entry);
   }
 
-  #shaped() {
-    for (const one of this.#element.querySelectorAll("textarea")) grow(one);
+  // --- form and JSON ------------------------------------------------------------------------------------------------
+
+  get #fields() {
+    return [...this.#element.querySelectorAll("[data-fields] [data-entered]")];
   }
 
-  #slot(name) {
-    return [...this.#element.querySelectorAll("[data-slot]")].find((one) => one.dataset.slot === name) ?? null;
+  get #json() {
+    return this.#element.querySelector("[data-as-json] textarea");
+  }
+
+  get #isJson() {
+    const place = this.#element.querySelector("[data-as-json]");
+    return place !== null && !place.hidden;
+  }
+
+  #view(isJson) {
+    const [fields, json] = ["[data-fields]", "[data-as-json]"].map((one) => this.#element.querySelector(one));
+    if (!fields || !json) return;
+    fields.hidden = isJson;
+    json.hidden = !isJson;
+    for (const button of this.#element.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", String((button.dataset.view === "json") === isJson));
+  }
+
+  async #clicked(button) {
+    if (!button || button.getAttribute("aria-pressed") === "true") return;
+    this.showErrors([]);
+    let [entry, answer] = [null, null];
+    do {
+      entry = this.entry;
+      answer = await this.#send({ entry });
+    } while (JSON.stringify(entry) !== JSON.stringify(this.entry)); // typed meanwhile: nothing of it is lost
+    if (answer.error) return this.#say(answer.error);
+    if (answer.errors) return this.showErrors(answer.errors);
+    this.set(answer.entry);
+    this.focus();
+  }
+
+  #send(members = {}) {
+    return this.#ask({ type: "form", tool: this.#tool.name, ...members });
+  }
+
+  // --- errors -------------------------------------------------------------------------------------------------------
+
+  // Show each error at its field, with the rest of its path; at the form if there is no field.
+  showErrors(errors) {
+    this.#element.querySelector(":scope > [data-form-error]")?.remove();
+    for (const place of this.#element.querySelectorAll(".wrong")) unmark(place);
+    const places = new Map([...this.#element.querySelectorAll("[data-path]")].map((place) => [place.dataset.path, place]));
+    let first = null;
+    for (const { path, message } of errors) {
+      const depth = this.#isJson ? 0 : 1;
+      const place = path.length < depth ? undefined : places.get(JSON.stringify(path.slice(0, depth)));
+      const rest = path.slice(place ? depth : 0).join(".");
+      const sentence = rest ? `${rest}: ${message}` : message;
+      if (!place) {
+        this.#say(sentence);
+        continue;
+      }
+      const control = mark(place, sentence);
+      first ??= control;
+    }
+    first?.focus();
   }
 
   #say(words) {
-    this.#element.querySelector(":scope > [data-form-error]")?.remove();
     const place = document.createElement("p");
     place.className = "error form-error";
     place.dataset.formError = "";
@@ -182,155 +169,79 @@ class Form {
     this.#element.append(place);
   }
 
-  // --- errors -------------------------------------------------------------------------------------------------------
-
-  // Show each error at the control of its path, or at the nearest control around it.
-  showErrors(errors) {
-    for (const slot of this.#element.querySelectorAll(".slot.wrong")) unmark(slot);
-    const slots = new Map();
-    for (const slot of this.#element.querySelectorAll("[data-path]")) slots.set(JSON.stringify(JSON.parse(slot.dataset.path)), slot);
-    let first = null;
-    for (const { path, message } of errors) {
-      const at = [...path];
-      while (at.length && !slots.has(JSON.stringify(at))) at.pop();
-      const slot = slots.get(JSON.stringify(at));
-      if (!slot) this.#say(message);
-      else {
-        const control = mark(slot, at.length < path.length ? `${path.slice(at.length).join(".")}: ${message}` : message);
-        first ??= control;
-      }
-    }
-    first?.focus();
+  stopsAtMissing() {
+    const fields = this.#isJson ? [this.#json] : this.#fields;
+    const missing = fields.find((field) => field.matches("[data-needed]") && textOf(field) === "");
+    if (!missing) return false;
+    unmark(missing.closest("[data-path]"));
+    mark(missing.closest("[data-path]"), "Required.").focus();
+    return true;
   }
 
-  // --- user actions -----------------------------------------------------------------------------------------------
+  // --- user actions -------------------------------------------------------------------------------------------------
 
-  #clicked(event) {
-    const button = event.target.closest("button[data-do]");
-    if (!button) return;
-    if (button.getAttribute("aria-pressed") !== "true") this.#operate({ do: button.dataset.do, at: button.dataset.at });
-  }
-
-  #changed({ target }) {
-    const { do: what, at } = target.dataset;
-    this.#keep();
-    if (target.matches("[data-presence-of]")) this.#present(target);
-    else if (what === "presence") this.#operate({ do: target.value === "given" ? "include" : "refresh", at });
-    else if (what === "choose" && target.value !== "") this.#operate({ do: "choose", at, choice: Number(target.value) });
-    else if (what === "refresh") this.#operate({ do: "refresh", at });
-  }
-
-  // Entering a value includes it in the input; emptying an optional field leaves it out.
   #entered(target) {
-    const slot = target.closest(".slot");
-    unmark(slot);
+    unmark(target.closest("[data-path]"));
     this.#element.querySelector(":scope > [data-form-error]")?.remove();
     if (target.matches("textarea")) grow(target);
-    const presence = slot?.querySelector(":scope > [data-presence-of]");
-    if (presence && presence !== target) {
-      const isEmptied = target.value === "" && target.matches("textarea, select, input:not([type=radio], [type=checkbox])") && mayBeAbsent(presence);
-      const wanted = isEmptied ? "absent" : "given";
-      if (presence.value !== wanted) {
-        presence.value = wanted;
-        this.#present(presence);
-      }
-    }
     this.#keep();
-  }
-
-  #present(select) {
-    select.closest(".slot").dataset.presence = select.value;
-    if (select.value !== "given") unmark(select.closest(".slot"));
   }
 
   #pressed(event) {
-    if (isComposing(event) || event.ctrlKey || event.metaKey) return;
-    const { key, target, altKey, shiftKey } = event;
-    if (altKey && (key === "ArrowUp" || key === "ArrowDown")) this.#shift(event);
-    else if (key === "Enter" && !shiftKey && !altKey && target.matches("[data-line]")) this.#submit(event);
-    else if (target.matches("[type=radio]") && key in ARROWS && !altKey && !shiftKey) point(event);
-    else if (target.matches("[type=radio]") && key.length === 1 && key !== " " && !altKey) choose(event);
-  }
-
-  #shift(event) {
-    const item = event.target.closest("[data-item]");
-    const button = item?.querySelector(`:scope > .item-acts > [data-do=${event.key === "ArrowUp" ? "up" : "down"}]:not(:disabled)`);
-    if (!button) return;
-    event.preventDefault();
-    this.#operate({ do: button.dataset.do, at: button.dataset.at });
+    if (isComposing(event) || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const { key, target } = event;
+    if (key === "Enter" && target.matches("[data-line]")) this.#submit(event);
+    else if (target.matches("[type=radio]") && key in ARROWS) point(event);
+    else if (target.matches("[type=radio]") && key.length === 1 && key !== " ") choose(event);
   }
 
   // Enter sends a complete input, otherwise it moves to the missing field.
   #submit(event) {
     event.preventDefault();
-    if (!this.#stopsAtMissing()) this.#element.closest("form")?.requestSubmit();
-  }
-
-  // Mark the first required field that is empty and move there. Returns whether there is one.
-  #stopsAtMissing() {
-    const missing = [...this.#element.querySelectorAll("[data-needed]")].find(isMissing);
-    if (!missing) return false;
-    const slot = missing.closest(".slot");
-    unmark(slot);
-    mark(slot, "Required.");
-    (missing.querySelector("input") ?? missing).focus();
-    return true;
+    if (!this.stopsAtMissing()) this.#element.closest("form")?.requestSubmit();
   }
 }
 
-// --- elements --------------------------------------------------------------------------------------------------------
+// --- fields ----------------------------------------------------------------------------------------------------------
 
-function first_of(place) {
-  return [...(place?.querySelectorAll(`.entry-name, .way, ${ENTERED}`) ?? [])]
-    .map((one) => one.querySelector("input:checked") ?? one.querySelector("input") ?? one)
-    .find((one) => one.closest("[data-presence]").dataset.presence === "given") ?? null;
+// The element that gets the focus; a row of buttons is not one.
+function controlOf(field) {
+  return field.querySelector("input:checked") ?? field.querySelector("input") ?? field;
 }
 
-// Selector that identifies an element before and after the form is replaced.
-function bearing(element) {
-  return element.name || `${element.dataset.do} ${element.dataset.at}`;
+function nameOf(field) {
+  return controlOf(field).name.slice("v/".length);
 }
 
-// What identifies a folded part before and after the form is replaced: the slot that it belongs to.
-function folder(details) {
-  return details.parentElement.closest("[data-slot]")?.dataset.slot ?? "";
+function textOf(field) {
+  return field.matches("[role=radiogroup]") ? (field.querySelector("input:checked")?.value ?? "") : field.value;
 }
 
-function unfold(slot) {
-  for (let folded = slot?.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
+function write(field, text) {
+  if (!field.matches("[role=radiogroup]")) field.value = text;
+  else for (const button of field.querySelectorAll("input")) button.checked = button.value === text;
 }
 
-function mayBeAbsent(presence) {
-  return presence.type === "hidden" || [...presence.options].some((one) => one.value === "absent");
-}
-
-function isMissing(element) {
-  return element.matches("[role=radiogroup]") ? !element.querySelector("input:checked") : element.value === "";
-}
-
-function mark(slot, message) {
-  unfold(slot);
-  const error = slot.querySelector(":scope > [data-error]");
-  const control = [...slot.querySelectorAll("[data-error-at]")].find((one) => one.dataset.errorAt === error.id);
-  slot.classList.add("wrong");
+function mark(place, message) {
+  const [error, field] = [place.querySelector("[data-error]"), place.querySelector("[data-entered]")];
+  const folded = place.closest("details");
+  if (folded) folded.open = true;
+  place.classList.add("wrong");
   error.textContent = error.hidden ? message : `${error.textContent} ${message}`;
   error.hidden = false;
-  control?.setAttribute("aria-invalid", "true");
-  control?.setAttribute("aria-errormessage", error.id);
-  return control?.querySelector("input") ?? control ?? first_of(slot);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", error.id);
+  return controlOf(field);
 }
 
-function unmark(slot) {
-  if (!slot?.classList.contains("wrong")) return;
-  slot.classList.remove("wrong");
-  const error = slot.querySelector(":scope > [data-error]");
+function unmark(place) {
+  if (!place?.classList.contains("wrong")) return;
+  const [error, field] = [place.querySelector("[data-error]"), place.querySelector("[data-entered]")];
+  place.classList.remove("wrong");
   error.hidden = true;
   error.textContent = "";
-  for (const one of slot.querySelectorAll("[aria-errormessage]")) {
-    if (one.dataset.errorAt !== error.id) continue;
-    one.removeAttribute("aria-invalid");
-    one.removeAttribute("aria-errormessage");
-  }
+  field.removeAttribute("aria-invalid");
+  field.removeAttribute("aria-errormessage");
 }
 
 // In a row of buttons such as up, down, left and right, an arrow key selects the one that it shows; elsewhere the browser moves on.

@@ -165,9 +165,9 @@ function move(by) {
 
 // --- calls -----------------------------------------------------------------------------------------------------------
 
-function call({ detail: { tool, input, anyway, number } }) {
+function call({ detail: { number, anyway, ...detail } }) {
   notice("error");
-  const message = { type: "call", tool, input, task_id: crypto.randomUUID?.() ?? randomId(), ...(anyway && { anyway }) };
+  const message = { type: "call", ...detail, task_id: crypto.randomUUID?.() ?? randomId(), ...(anyway && { anyway }) };
   pending = { message, number, isRunning: false };
   connection.send(message); // without a connection: when it is back
 }
@@ -182,7 +182,7 @@ function settled(id, wasCalled = true) {
   const call = pending;
   pending = null;
   composer.free();
-  if (wasCalled) composer.called(call.number, call.message.input);
+  if (wasCalled) composer.called(call.number, call.message.entry);
   return call;
 }
 

@@ -228,7 +228,7 @@ def test_earlier_inputs_come_back_by_the_arrow_keys_and_what_is_typed_next_goes_
     sit_down(page, "echo")
     send(page, "first")
     send(page, "second")
-    field = page.locator("[data-composer] textarea")
+    field = page.locator("[data-fields] textarea")
     page.keyboard.type("draft")
     for key, shown in (
         ("ArrowUp", "second"),

@@ -42,7 +42,7 @@ def test_a_double_click_and_a_held_enter_call_once(page: Page) -> None:
     page.mouse.down(click_count=2)  # though the answer comes between the presses
     page.mouse.up(click_count=2)
     expect(page.locator("[data-call-state]")).to_contain_text("Clicked twice")
-    for number, place in enumerate(("[data-composer] textarea", "[data-call]"), 3):
+    for number, place in enumerate(("[data-fields] textarea", "[data-call]"), 3):
         choose(page, "echo")
         page.keyboard.press("Control+a")
         page.keyboard.type("held")

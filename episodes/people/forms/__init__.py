@@ -1,2 +1,2 @@
-"""Forms made from the JSON Schema of a tool's input, and back: `answer.py` answers pages, `form.py`
-is the form."""
+"""The forms in which people enter the inputs of tools: a field for each member of a flat input, and
+JSON for any other."""

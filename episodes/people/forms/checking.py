@@ -8,13 +8,12 @@ After MAX_REFERENCES the check stops without a problem, and the environment's ow
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import date, datetime, time
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -23,35 +22,25 @@ from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 
-from environments.display.numbers import digits_of
 from environments.display.schema_fields import kind_of, limit_shown
-from episodes.people.forms.control import FormProblem, Path
-from episodes.people.forms.values import shown
+from environments.errors import shorten
+from episodes.people.forms.values import preview
 
 Error = jsonschema.ValidationError
-
 
 MAX_PROBLEMS = 20
 MAX_REFERENCES = 2_000
 """Maximum number of references that one check follows."""
 MAX_QUICK_CHARACTERS = 2_000
 """Characters of a schema or value that can be checked on the event loop."""
-_SLOW = (
-    '"$ref"',
-    '"$dynamicRef"',
-    '"$recursiveRef"',
-    '"pattern"',
-    '"patternProperties"',
-    '"uniqueItems"',
-)
-_left: ContextVar[int] = ContextVar("references that a check may still follow")
+_SLOW = re.compile(r'"(\$ref|\$dynamicRef|\$recursiveRef|pattern|patternProperties|uniqueItems)"')
+_references: ContextVar[int] = ContextVar("references that a check may still follow")
 _LIMITS = {
     "minimum": "{value} is too small; the minimum is {limit}",
     "maximum": "{value} is too large; the maximum is {limit}",
     "exclusiveMinimum": "{value} is too small; it has to be greater than {limit}",
     "exclusiveMaximum": "{value} is too large; it has to be less than {limit}",
-    "multipleOf": "{value} is not a multiple of {limit}{near}",
-    "pattern": "{value} does not have the expected form: {limit}",
+    "multipleOf": "{value} is not a multiple of {limit}",
     "minLength": "{count} too few; at least {limit} needed",
     "maxLength": "{count} too many; at most {limit} allowed",
     "minItems": "{count} too few; at least {limit} needed",
@@ -63,6 +52,14 @@ _LIMITS = {
 }
 _COUNTED = {"Length": "character", "Items": "item", "Properties": "member"}
 """End of a limit's keyword -> what the limit counts."""
+
+
+class Problem(NamedTuple):
+    """A problem with an input."""
+
+    path: tuple[str | int, ...]
+    """Names and indexes that lead to the part of the input, from the outside in."""
+    message: str
 
 
 def _is_email(text: str) -> bool:
@@ -90,30 +87,38 @@ class _TooMuch(Exception):
 
 
 _SCHEMA_FAULTS = (
-    *(jsonschema.exceptions.UnknownType, Unresolvable, RecursionError, re.error, ArithmeticError),
-    *(AttributeError, LookupError, TypeError, ValueError, _TooMuch),
+    jsonschema.exceptions.UnknownType,
+    Unresolvable,
+    RecursionError,
+    re.error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    _TooMuch,
 )
 """Raised by keywords with invalid values. The schema is not validated first, which takes seconds
 for a wide schema."""
 
 
-def check(schema: Any, value: Any) -> list[FormProblem]:
+def check(schema: Any, value: Any) -> list[Problem]:
     """Return the problems of `value` in the schema's order; empty if there are none or the schema
-    is not checkable."""
-    token = _left.set(MAX_REFERENCES)
-    problems: dict[tuple[Path, str], FormProblem] = {}
+    is not checkable. A tool without a schema takes any value."""
+    if schema is None:
+        return []
+    token = _references.set(MAX_REFERENCES)
+    problems: dict[Problem, None] = {}
     try:
         for error in _validator(json.dumps(schema)).iter_errors(value):
-            for one in _meant(error):
-                for problem in [one] if isinstance(one, FormProblem) else _problems_of(one, schema):
-                    problems.setdefault((problem.path, problem.message), problem)
+            problems |= dict.fromkeys(_problems_of(_meant(error), schema))
             if len(problems) >= MAX_PROBLEMS:
                 break
     except _SCHEMA_FAULTS:
         return []  # the schema is faulty; the environment itself reports that
     finally:
-        _left.reset(token)
-    return list(problems.values())
+        _references.reset(token)
+    return list(problems)
 
 
 def is_quick(schema: Any, value: Any) -> bool:
@@ -123,9 +128,7 @@ def is_quick(schema: Any, value: Any) -> bool:
     length.
     """
     texts = json.dumps(schema), json.dumps(value)
-    return max(map(len, texts)) <= MAX_QUICK_CHARACTERS and not any(
-        word in texts[0] for word in _SLOW
-    )
+    return max(map(len, texts)) <= MAX_QUICK_CHARACTERS and not _SLOW.search(texts[0])
 
 
 @lru_cache(maxsize=64)
@@ -142,8 +145,8 @@ def _counting(cls: Any) -> Any:
     follow = cls.VALIDATORS["$ref"]
 
     def counted(validator: Any, ref: Any, instance: Any, schema: Any) -> Any:
-        _left.set(_left.get() - 1)
-        if _left.get() < 0:
+        _references.set(_references.get() - 1)
+        if _references.get() < 0:
             raise _TooMuch
         return follow(validator, ref, instance, schema)
 
@@ -152,179 +155,86 @@ def _counting(cls: Any) -> Any:
 
 def _check_format(validator: Any, name: Any, instance: Any, schema: Any) -> Iterator[Error]:
     if isinstance(instance, str) and name in _FORMATS:
-        is_valid, expected = _FORMATS[name]
+        is_valid, description = _FORMATS[name]
         try:
             is_wrong = is_valid(instance) is False
         except ValueError:
             is_wrong = True
         if is_wrong:
-            yield Error(f"{shown(instance)} is not {expected}")
+            yield Error(f"{preview(instance)} is not {description}")
 
 
-def _problems_of(error: Error, root: Any) -> Iterator[FormProblem]:
-    path, word, value, expected = (
-        tuple(error.absolute_path),
-        str(error.validator),
-        error.instance,
-        cast(Any, error.validator_value),
-    )
-    if word == "required" and isinstance(value, dict):
-        yield from (
-            FormProblem((*path, name), "Required.") for name in expected if name not in value
-        )
-    elif word == "additionalProperties" and expected is False and isinstance(value, dict):
-        named = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-        names = ", ".join(map(shown, list(named)[:12])) or "none"
-        yield from (
-            FormProblem(
-                (*path, name), f"There is no member named {shown(name)}; the members are {names}."
+def _meant(error: Error) -> Error:
+    """Return the error that says best why no branch of a union accepts a value.
+
+    Where a constant member distinguishes the branches: an error of the branch with the value's
+    constant, or that no branch has it. jsonschema alone may choose another branch.
+    """
+    if error.validator in ("anyOf", "oneOf") and error.context:
+        constants = {  # index of a branch -> the error at its constant member
+            inner.relative_schema_path[0]: inner
+            for inner in error.context
+            if inner.validator == "const" and len(inner.relative_path) == 1
+        }
+        others = [
+            inner for inner in error.context if inner.relative_schema_path[0] not in constants
+        ]
+        if constants and others:
+            return _meant(cast(Error, jsonschema.exceptions.best_match(others)))
+        if constants:
+            first, *_ = constants.values()
+            values = [inner.validator_value for inner in constants.values()]
+            return Error(
+                "",
+                validator="enum",
+                path=first.absolute_path,
+                validator_value=values,
+                instance=first.instance,
             )
-            for name in value
-            if name not in named
-        )
+    return cast(Error, jsonschema.exceptions.best_match([error]))
+
+
+def _problems_of(error: Error, root: Any) -> Iterator[Problem]:
+    path, word, value = tuple(error.absolute_path), error.validator, error.instance
+    limit = cast(Any, error.validator_value)
+    if word == "required" and isinstance(value, dict):
+        for name in limit:
+            if name not in value:
+                yield Problem((*path, name), "Required.")
+    elif word == "additionalProperties" and limit is False and isinstance(value, dict):
+        members = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+        names = ", ".join(map(preview, list(members)[:12])) or "none"
+        for name in value:
+            if name not in members:
+                sentence = f"There is no member named {preview(name)}; the members are {names}."
+                yield Problem((*path, name), sentence)
     else:
-        yield FormProblem(path, f"{_sentence(error, root)}.")
+        sentence = _sentence(error, root)
+        yield Problem(path, f"{sentence[:1].upper()}{sentence[1:]}.")
 
 
 def _sentence(error: Error, root: Any) -> str:
-    word, value, expected = str(error.validator), error.instance, cast(Any, error.validator_value)
-    kind = (
-        kind_of(error.schema, root)
-        if isinstance(error.schema, dict) and isinstance(root, dict)
-        else "anything"
-    )
+    word, value, limit = str(error.validator), cast(Any, error.instance), error.validator_value
+    schema = error.schema if isinstance(error.schema, dict) else {}
     if word in _LIMITS:
-        few = (
-            f"{len(value):,} {_COUNTED.get(word[3:], '')}"
-            if isinstance(value, str | list | dict)
-            else ""
-        )
-        count = f"{few} is" if few.startswith("1 ") else f"{few}s are"
-        limit = limit_shown(word, expected) + (
-            (" is" if expected == 1 else " are") if word[3:] in _COUNTED else ""
-        )
-        if word == "pattern":
-            limit = _form_of(expected, error.schema) or limit
-        near = _multiples_near(cast(float, value), expected) if word == "multipleOf" else ""
-        text = _LIMITS[word].format(value=shown(value), limit=limit, count=count, near=near)
-    elif word == "enum":
-        text = f"{shown(value)} is not one of {', '.join(shown(one) for one in expected[:12])}"
-    elif word == "oneOf" and not error.context:
-        text = f"{shown(value)} matches several of the allowed kinds; it has to match exactly one"
-    elif word in ("type", "anyOf", "oneOf"):
-        text = f"expected {kind}, not {shown(value)}"
-    else:
-        text = (
-            error.message
-            if len(error.message) <= 300
-            else f"{error.message[:299]}\N{HORIZONTAL ELLIPSIS}"
-        )
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-# --- unions ---------------------------------------------------------------------------------------
-
-
-def _meant(error: Error) -> Iterator[Error | FormProblem]:
-    """Yield the problems of a value that no branch of a union accepts.
-
-    Where a constant member distinguishes the branches: the problems of the branch with the value's
-    constant, or that no branch has it. Otherwise the error that jsonschema finds most relevant,
-    which may belong to another branch.
-    """
-    if error.validator in ("anyOf", "oneOf") and error.context:
-        branches = set(range(len(cast(list[Any], error.validator_value))))
-        for path, refused in _by_constant(error.context).items():
-            left = branches - refused.keys()
-            if not left:
-                yield _none_of(path, refused)
-                return
-            if len(left) == 1 and len(branches) > 1:
-                for one in error.context:
-                    if one.relative_schema_path[0] in left:
-                        yield from _meant(one)
-                return
-    yield cast(Error, jsonschema.exceptions.best_match([error]))
-
-
-def _by_constant(errors: list[Error]) -> dict[Path, dict[Any, Error]]:
-    """Map the path of a member to the error of each branch that requires another constant there, by
-    its index."""
-    problems: dict[Path, dict[Any, Error]] = {}
-    for one in errors:
-        if one.validator == "const" and len(one.relative_path) == 1:
-            problems.setdefault(tuple(one.absolute_path), {})[one.relative_schema_path[0]] = one
-    return problems
-
-
-def _none_of(path: Path, refused: dict[Any, Error]) -> FormProblem:
-    errors = list(refused.values())
-    names = ", ".join(shown(cast(Any, one.validator_value)) for one in errors[:12])
-    return FormProblem(path, f"{shown(cast(Any, errors[0].instance))} is not one of {names}.")
-
-
-# --- limits in words ------------------------------------------------------------------------------
-
-_SETS = {
-    **{
-        "[a-z]": "small letter",
-        "[A-Z]": "capital letter",
-        "[A-Za-z]": "letter",
-        "[a-zA-Z]": "letter",
-    },
-    **{
-        "[0-9]": "digit",
-        r"\d": "digit",
-        r"\w": "letter, digit or underscore",
-        "[A-Za-z0-9]": "letter or digit",
-    },
-    **{
-        "[a-zA-Z0-9]": "letter or digit",
-        "[a-z0-9]": "small letter or digit",
-        "[A-Z0-9]": "capital letter or digit",
-    },
-}
-_PIECE = re.compile(
-    rf"(?P<set>{'|'.join(map(re.escape, _SETS))})(?P<count>\{{\d+(?:,\d*)?\}}|[+*?])?"
-    r"|\\(?P<sign>[-_ /.:#@,])|(?P<text>[-_ /:#@,]|[A-Za-z0-9]+)"
-)
-
-
-def _multiples_near(value: float, step: float) -> str:
-    """Return the neighbours of `value` that are multiples of `step`, as the end of a sentence."""
-    below = math.floor(value / step)
-    low, high = (round(at * step, 10) for at in (below, below + 1))
-    return f"; the nearest are {digits_of(low)} and {digits_of(high)}"
-
-
-def _form_of(pattern: Any, schema: Any) -> str:
-    """Return a simple pattern in words, such as "3 capital letters, then "-""; of another its
-    example, or nothing."""
-    body = re.fullmatch(r"\^(.*)\$", str(pattern))
-    parts, at = [], 0
-    while body and at < len(body[1]) and (piece := _PIECE.match(body[1], at)):
-        parts.append(_piece_in_words(piece))
-        at = piece.end()
-    if body and parts and at == len(body[1]):
-        return ", then ".join(parts)
-    examples = schema.get("examples") if isinstance(schema, dict) else None
-    return f"such as {shown(examples[0])}" if isinstance(examples, list) and examples else ""
-
-
-def _piece_in_words(piece: re.Match[str]) -> str:
-    if not piece["set"]:
-        return f'"{piece["sign"] or piece["text"]}"'
-    name, count = _SETS[piece["set"]], piece["count"] or ""
-    if not count:
-        return f"a {name}"
-    many = name.replace("letter", "letters").replace("digit", "digits")
-    least, _, most = count.strip("{}").partition(",")
-    if count[0] == "{":
-        return (
-            f"{least} {name if count == '{1}' else many}"
-            if "," not in count
-            else f"{least} to {most or 'any number of'} {many}"
-        )
-    return {"+": f"one or more {many}", "*": f"any number of {many}", "?": f"perhaps a {name}"}[
-        count
-    ]
+        limit_text, count = limit_shown(word, limit), ""
+        if word[3:] in _COUNTED:
+            limit_text += " is" if limit == 1 else " are"
+            noun = _COUNTED[word[3:]]
+            count = f"1 {noun} is" if len(value) == 1 else f"{len(value):,} {noun}s are"
+        return _LIMITS[word].format(value=preview(value), limit=limit_text, count=count)
+    if word == "pattern":
+        match schema.get("examples"):
+            case [example, *_]:
+                form = f"such as {preview(example)}"
+            case _:
+                form = limit_shown(word, limit)
+        return f"{preview(value)} does not have the expected form: {form}"
+    if word == "enum":
+        return f"{preview(value)} is not one of {', '.join(map(preview, cast(Any, limit)[:12]))}"
+    if word == "oneOf" and not error.context:
+        return f"{preview(value)} matches several of the allowed kinds; it has to match exactly one"
+    if word in ("type", "anyOf", "oneOf"):
+        kind = kind_of(schema, root) if schema and isinstance(root, dict) else "anything"
+        return f"expected {kind}, not {preview(value)}"
+    return shorten(error.message, 300)

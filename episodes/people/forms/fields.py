@@ -1,331 +1,302 @@
-"""Controls without parts: text, number, text or number, boolean, a list of options, a constant,
-JSON."""
+"""The fields of a tool's form, made from the JSON Schema of its input.
+
+Schemas come from authors of environments, so any keyword can have any value. What has no field of
+its own is entered as JSON, and the environment has the last word on every input.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from episodes.people.forms.control import Control, FormProblem, State, whole_number, words
+from environments.database.storable import storable
+from environments.display.schema_fields import kind_of, limits_of, resolved
 from episodes.people.forms.values import (
     NOTHING,
-    NUMBER,
     is_plain,
     is_same,
     json_text,
-    number_text,
     parsed_json,
     parsed_number,
-    shown,
+    preview,
 )
 
+Schema = dict[str, Any]
+Kind = Literal["text", "number", "text or number", "choice", "lines", "json"]
+MAX_FIELDS = 200
+"""Fields of one form. An input with more members is entered as JSON."""
+MAX_OPTIONS = 500
 MIN_LONG_CHARACTERS = 20_000
 """A text that may be longer than this gets a large field, regardless of its name."""
-_LONG_NAMES = {
-    "code",
-    "program",
-    "script",
-    "source",
-    "body",
-    "content",
-    "contents",
-    "markdown",
-    "html",
-    "patch",
-    "diff",
-}
-_LONG_NAMES |= {
-    "essay",
-    "explanation",
-    "message",
-    "document",
-    "file_text",
-    "new_str",
-    "old_str",
-    "sql",
-    "tex",
-    "latex",
-}
-_LONG_FORMATS = {"multiline", "textarea", "text", "markdown", "html", "code", "json"}
-_NATIVE = {
-    "date": ("date", re.compile(r"\d{4}-\d\d-\d\d")),
-    "time": ("time", re.compile(r"\d\d:\d\d(:\d\d)?")),
-    "date-time": ("datetime-local", re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")),
-    "email": ("email", re.compile(r".*")),
-    "uri": ("url", re.compile(r".*")),
-}
-"""Format -> type of the browser's field, and the texts that it shows."""
-_EXAMPLES = {
-    "uuid": "123e4567-e89b-12d3-a456-426614174000",
-    "email": "name@example.org",
-    "uri": "https://example.org",
+_LONG_NAMES = frozenset(
+    {
+        "body",
+        "code",
+        "content",
+        "contents",
+        "diff",
+        "document",
+        "essay",
+        "explanation",
+        "file_text",
+        "html",
+        "latex",
+        "markdown",
+        "message",
+        "new_str",
+        "old_str",
+        "patch",
+        "program",
+        "script",
+        "source",
+        "sql",
+        "tex",
+    }
+)
+_KINDS: dict[Any, Kind] = {
+    "string": "text",
+    "number": "number",
+    "integer": "number",
+    "boolean": "choice",
 }
 _MAX_SEGMENTS = 5
 _MAX_SEGMENT_CHARACTERS = 36
 
 
-class TextControl(Control):
-    """A text in one line, or in a large field."""
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field for one member of an input. Its content is a text; "" means that nothing is
+    entered."""
 
-    template: ClassVar[str] = "people/form_text.html"
-    text = ""
+    name: str
+    kind: Kind
+    schema: Schema
+    """Schema of the member, without references and without null."""
+    is_required: bool
+    is_nullable: bool
+    hint: str
+    """Type and limits in a few words; may be empty."""
+
+    def value(self, text: str) -> Any:
+        """Return the value of a text, NOTHING to leave the member out. Raises: ValueError, with a
+        sentence."""
+        if not text:
+            return self._empty_value()
+        match self.kind:
+            case "number":
+                return parsed_number(text)
+            case "text or number":
+                return self._text_or_number(text)
+            case "choice":
+                return self._option(text)
+            case "lines":
+                return text.split("\n")
+            case "json":
+                return parsed_json(text)
+            case "text":
+                return text
+
+    def _empty_value(self) -> Any:
+        if not self.is_required:
+            return NOTHING
+        if self.is_nullable and self.kind != "choice":
+            return None
+        if self.kind in ("text", "text or number"):
+            return ""
+        return [] if self.kind == "lines" else NOTHING
+
+    def _text_or_number(self, text: str) -> str | float:
+        try:
+            number = parsed_number(text)
+        except ValueError:
+            return text
+        return number if isinstance(number, int) or "number" in self.schema["type"] else text
+
+    def _option(self, text: str) -> Any:
+        options = self._options
+        index = int(text) if text.isdecimal() and len(text) < 5 else len(options)
+        if index >= len(options):
+            raise ValueError(f"Choose one of {', '.join(self.labels[:12])}.")
+        return options[index]
+
+    def text(self, value: Any) -> str | None:
+        """Return the text that stands for `value`; None if the field cannot hold it."""
+        try:
+            match self.kind:
+                case "choice":
+                    indexes = (
+                        str(at) for at, option in enumerate(self._options) if is_same(option, value)
+                    )
+                    text = next(indexes, "")
+                case "json":
+                    text = json_text(value)
+                case "lines" if isinstance(value, list):
+                    text = "\n".join(map(str, value))
+                case _:
+                    text = "" if value is None else str(value)
+            result = self.value(text)
+        except ValueError:
+            return None
+        is_held = is_plain(text) and result is not NOTHING and is_same(result, value)
+        return text if is_held else None
+
+    # --- rendering --------------------------------------------------------------------------------
+
+    @property
+    def initial(self) -> str:
+        """Text of the schema's default, or of the only option."""
+        if self.kind == "choice" and self.is_required and len(self._options) == 1:
+            return "0"
+        default = self.schema.get("default")
+        return "" if default is None else self.text(default) or ""
+
+    @property
+    def _options(self) -> list[Any]:
+        options = _options_of(self.schema) or [True, False]
+        return [*options, None] if self.is_nullable and None not in options else options
+
+    @property
+    def labels(self) -> list[str]:
+        """The options as a page shows them."""
+        return [value if _is_word(value) else preview(value) for value in self._options]
+
+    @property
+    def is_segmented(self) -> bool:
+        """Return whether the options are few and short enough for a row of buttons."""
+        characters = sum(map(len, self.labels))
+        return len(self.labels) <= _MAX_SEGMENTS and characters <= _MAX_SEGMENT_CHARACTERS
 
     @property
     def is_long(self) -> bool:
         """Return whether the field is large, so that Enter starts a new line."""
-        last = next((part for part in reversed(self.place.path) if isinstance(part, str)), "")
-        return (
-            last.lower() in _LONG_NAMES
-            or words(self.schema, "format") in _LONG_FORMATS
-            or "contentMediaType" in self.schema
-            or (whole_number(self.schema, "maxLength") or 0) > MIN_LONG_CHARACTERS
-        )
+        if self.kind != "text":
+            return self.kind in ("lines", "json")
+        limit = self.schema.get("maxLength")
+        has_room = isinstance(limit, int) and limit > MIN_LONG_CHARACTERS
+        return has_room or self.name.lower() in _LONG_NAMES
+
+    @property
+    def rows(self) -> int:
+        return min(24, max(3, self.initial.count("\n") + 2)) if self.is_long else 1
+
+    @property
+    def name_json(self) -> str:
+        """The name as JSON, which the page compares with the paths of problems."""
+        return json.dumps(self.name, ensure_ascii=False)
 
     @property
     def placeholder(self) -> str:
         examples = self.schema.get("examples")
-        first = (
-            examples[0]
-            if isinstance(examples, list) and examples
-            else _EXAMPLES.get(words(self.schema, "format"))
+        example = examples[0] if isinstance(examples, list) and examples else None
+        if isinstance(example, str | int | float) and is_plain(str(example)):
+            return f"e.g. {example}"
+        return {"json": "JSON", "lines": "One per line"}.get(self.kind, "")
+
+    @property
+    def description(self) -> str:
+        description = self.schema.get("description")
+        return storable(description) if isinstance(description, str) else ""
+
+
+_WITHOUT_MEMBERS = frozenset(
+    {"type", "title", "description", "required", "$schema", "$id", "$defs"}
+)
+"""Keywords of an object that say nothing about its members."""
+
+
+def fields_of(schema: Any) -> list[Field] | None:
+    """Return the fields of an input, in the schema's order; None if it is entered as JSON."""
+    if not isinstance(schema, dict):
+        return None
+    root = resolved(schema, schema)
+    members, names = root.get("properties"), root.get("required")
+    if members is None and root.get("type", "object") == "object":
+        is_empty = not root.get("additionalProperties") and (
+            root.keys() <= _WITHOUT_MEMBERS | {"additionalProperties"}
         )
-        return (
-            f"e.g. {first}" if isinstance(first, str | int | float) and is_plain(str(first)) else ""
-        )
-
-    @property
-    def input_type(self) -> str:
-        """Return the type of the browser's field for the format, such as "date"; empty if it can't
-        show the text."""
-        native, texts = _NATIVE.get(words(self.schema, "format"), ("", re.compile("")))
-        return (
-            native
-            if native and (not self.text or texts.fullmatch(self.text)) and "\n" not in self.text
-            else ""
-        )
-
-    @property
-    def is_utc(self) -> bool:
-        """Return whether the field has a date and a time, which are sent as those of UTC."""
-        return self.input_type == "datetime-local"
-
-    def fill(self, value: Any) -> bool:
-        if not isinstance(value, str) or not is_plain(value):
-            return False
-        self.text = value
-        if words(self.schema, "format") == "date-time" and value.endswith("Z"):
-            self.text = value[:-1]
-            if self.value([]) != value:
-                self.text = value
-        return bool(self.value([]) == value)
-
-    def carry_text(self, text: str) -> None:
-        if is_plain(text):
-            self.text = text
-
-    def load(self, state: State) -> None:
-        self.text = state.get(f"v{self.name}", "")
-
-    def state(self) -> dict[str, str]:
-        return {f"v{self.name}": self.text}
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        kind = self.input_type if self.text else ""
-        if kind not in ("time", "datetime-local"):
-            return self.text
-        seconds = "" if self.text.count(":") == 2 else ":00"  # browsers leave out those that are 0
-        return f"{self.text}{seconds}{'Z' if kind == 'datetime-local' else ''}"
+        return [] if is_empty else None
+    if not isinstance(members, dict) or len(members) > MAX_FIELDS:
+        return None
+    if not all(map(is_plain, members)):
+        return None
+    names = names if isinstance(names, list) else []
+    return [_field(name, part, schema, name in names) for name, part in members.items()]
 
 
-class NumberControl(TextControl):
-    """A number, entered as text."""
-
-    template = "people/form_number.html"
-
-    @property
-    def is_whole(self) -> bool:
-        return self.schema.get("type") == "integer"
-
-    def carry_text(self, text: str) -> None:
-        if NUMBER.fullmatch(text.strip()):
-            self.text = text.strip()
-
-    def fill(self, value: Any) -> bool:
-        if not _is_number(value):
-            return False
-        self.text = number_text(value)
-        return True
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        try:
-            return parsed_number(self.text)
-        except ValueError as error:
-            problems.append(self.problem(str(error)))
-            return self.text or NOTHING
+def _field(name: str, part: Any, root: Schema, is_required: bool) -> Field:
+    own = _flat(part, root)
+    alternatives = list(_alternatives(own, root))
+    others = [schema for schema in alternatives if schema.get("type") != "null"]
+    own = {key: value for key, value in own.items() if key not in ("type", "anyOf", "oneOf")}
+    kinds = [_kind(schema, root) for schema in others]
+    kind: Kind = "json"
+    if len(others) == 1:
+        kind, schema = kinds[0], {**others[0], **own}
+    elif set(kinds) == {"text", "number"}:
+        types = [schema["type"] for schema in others]
+        kind, schema = "text or number", {**others[kinds.index("text")], **own, "type": types}
+    else:
+        schema = _flat(part, root)
+    is_nullable = len(others) < len(alternatives)
+    return Field(name, kind, schema, is_required, is_nullable, _hint(kind, schema, root))
 
 
-class Scalar(TextControl):
-    """A text or a number in one field. Digits are a number unless the person chooses text."""
-
-    template = "people/form_scalar.html"
-    reading = "auto"
-
-    def fill(self, value: Any) -> bool:
-        if not isinstance(value, str) and not _is_number(value):
-            return False
-        self.text = value if isinstance(value, str) else number_text(value)
-        is_number = self._reads_as_number(self.text)
-        self.reading = "text" if isinstance(value, str) and is_number else "auto"
-        return is_plain(self.text) and (isinstance(value, str) or is_number)
-
-    def load(self, state: State) -> None:
-        super().load(state)
-        self.reading = "text" if state.get(f"t{self.name}") == "text" else "auto"
-
-    def state(self) -> dict[str, str]:
-        return {**super().state(), f"t{self.name}": self.reading}
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        is_number = self.reading == "auto" and self._reads_as_number(self.text)
-        return parsed_number(self.text) if is_number else self.text
-
-    def _reads_as_number(self, text: str) -> bool:
-        """Return whether `text` is a number that the schema allows."""
-        if not NUMBER.fullmatch(text):
-            return False
-        try:
-            return isinstance(parsed_number(text), int) or "number" in self.schema["type"]
-        except ValueError:
-            return False
+def _flat(part: Any, root: Schema) -> Schema:
+    """Return a schema with the target of its reference; older pydantic wraps that in `allOf`."""
+    schema = resolved(part, root) if isinstance(part, dict) else {}
+    match schema.get("allOf"):
+        case [dict() as only]:
+            own = {key: value for key, value in schema.items() if key != "allOf"}
+            return {**resolved(only, root), **own}
+    return schema
 
 
-class Boolean(Control):
-    """True or false, as a checkbox."""
-
-    template = "people/form_boolean.html"
-    is_true = False
-
-    def fill(self, value: Any) -> bool:
-        self.is_true = value is True
-        return isinstance(value, bool)
-
-    def load(self, state: State) -> None:
-        self.is_true = state.get(f"v{self.name}") == "true"
-
-    def state(self) -> dict[str, str]:
-        return {f"v{self.name}": "true" if self.is_true else "false"}
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        return self.is_true
+def _alternatives(schema: Schema, root: Schema) -> Iterator[Schema]:
+    """Yield the schemas of which a value has to fit one."""
+    branches = schema.get("anyOf", schema.get("oneOf"))
+    types = schema.get("type")
+    if isinstance(branches, list):
+        for branch in branches:
+            yield _flat(branch, root)
+    elif isinstance(types, list):
+        for name in types:
+            yield {**schema, "type": name}
+    else:
+        yield schema
 
 
-class OptionsControl(Control):
-    """One of a list of values, as buttons if they are few and short."""
-
-    template = "people/form_options.html"
-    chosen: int | None = None
-
-    @property
-    def options(self) -> list[str]:
-        return [one if _is_word(one) else shown(one) for one in self.schema["enum"]]
-
-    @property
-    def is_segmented(self) -> bool:
-        return (
-            len(self.options) <= _MAX_SEGMENTS
-            and sum(map(len, self.options)) <= _MAX_SEGMENT_CHARACTERS
-        )
-
-    def fill(self, value: Any) -> bool:
-        options = enumerate(self.schema["enum"])
-        self.chosen = next((index for index, one in options if is_same(one, value)), None)
-        return self.chosen is not None
-
-    def load(self, state: State) -> None:
-        chosen = state.get(f"v{self.name}", "")
-        is_one = chosen.isdecimal() and len(chosen) < 5 and int(chosen) < len(self.schema["enum"])
-        self.chosen = int(chosen) if is_one else None
-
-    def state(self) -> dict[str, str]:
-        return {} if self.chosen is None else {f"v{self.name}": str(self.chosen)}
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        if self.chosen is None:
-            problems.append(self.problem(f"Choose one of {', '.join(self.options[:12])}."))
-            return NOTHING
-        return self.schema["enum"][self.chosen]
+def _kind(schema: Schema, root: Schema) -> Kind:
+    options = _options_of(schema)
+    if options is not None:
+        is_choice = isinstance(options, list) and 0 < len(options) <= MAX_OPTIONS
+        return "choice" if is_choice else "json"
+    name = schema.get("type")
+    if name == "array" and _flat(schema.get("items"), root).get("type") == "string":
+        return "lines"
+    return _KINDS.get(name, "json") if isinstance(name, str) else "json"
 
 
-class Constant(Control):
-    """A value that cannot be changed. For the type "null", it is null."""
-
-    template = "people/form_constant.html"
-
-    @property
-    def text(self) -> str:
-        return shown(self.schema.get("const"), 200)
-
-    def fill(self, value: Any) -> bool:
-        return is_same(value, self.schema.get("const"))
-
-    def load(self, state: State) -> None:
-        pass
-
-    def state(self) -> dict[str, str]:
-        return {}
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        return self.schema.get("const")
+def _options_of(schema: Schema) -> Any:
+    return [schema["const"]] if "const" in schema else schema.get("enum")
 
 
-class Raw(Control):
-    """JSON in a text field: for a part without a control of its own, and for the JSON view."""
-
-    template = "people/form_raw.html"
-    text = ""
-
-    def fill(self, value: Any) -> bool:
-        self.text = json_text(value)
-        return True
-
-    def load(self, state: State) -> None:
-        self.text = state.get(f"r{self.name}", "")
-
-    def state(self) -> dict[str, str]:
-        return {f"r{self.name}": self.text}
-
-    def value(self, problems: list[FormProblem]) -> Any:
-        try:
-            return parsed_json(self.text)
-        except ValueError as error:
-            problems.append(self.problem(str(error)))
-            return self.text or NOTHING
-
-    @property
-    def rows(self) -> int:
-        return min(24, max(3, self.text.count("\n") + 2))
-
-
-def _is_number(value: Any) -> bool:
-    """Return whether `value` is a number that JSON can represent."""
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    return isinstance(value, int | float) and not isinstance(value, bool) and is_finite
+def _hint(kind: Kind, schema: Schema, root: Schema) -> str:
+    name = "" if kind == "choice" else kind_of(schema, root)
+    limits = {key: value for key, value in schema.items() if key != "default"}
+    if limits.get("minLength") == 1:
+        del limits["minLength"]  # an empty field is reported anyway
+    return ", ".join(part for part in (name if name != "text" else "", limits_of(limits)) if part)
 
 
 def _is_word(value: Any) -> bool:
     """Return whether `value` is a text that cannot be mistaken for other JSON when it is shown
     without quotes."""
-    if (
-        not isinstance(value, str)
-        or not value.strip() == value != ""
-        or not is_plain(value)
-        or len(value) > 60
-    ):
+    if not isinstance(value, str) or len(value) > 60 or value != value.strip() or not value:
         return False
     try:
         json.loads(value)
     except (ValueError, RecursionError):
-        return True
+        return is_plain(value)
     return False

@@ -1,118 +1,123 @@
-"""A form: a tool's input as controls, made from its schema, filled with a value or a page's state,
-and read as JSON.
+"""A tool's form: its HTML, and the input that a person has entered in it. `consumer.py` asks.
 
-    form = Form(schema)            the schema of a tool's input
-    form.fill(value)               or form.fresh(), or form.load(state)
-    form.value() -> (value, problems)
+An entry is what the page sends: the text of each field by name, or one text with the whole input as
+JSON. Numbers stay texts until the server reads them, because JavaScript would rewrite some.
 
-There are no requests or pages here; `operations.py` changes forms, `answer.py` renders them.
+    {"type": "form", "id": 7, "tool": "move"}                          -> "html"
+    {"type": "form", "id": 7, "tool": "move", "entry": {"speed": "2"}}    -> "entry": the input as JSON
+    {"type": "form", "id": 7, "tool": "move", "entry": "{\"speed\": 2}"}  -> "entry": a text a field
+
+The answer has the `id` of the message, and instead of the above it can have "errors", a list of
+{"path", "message"}, or "error", a sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from hashlib import blake2s
 from typing import Any
 
-from episodes.people.forms.control import FormPlace, FormProblem, State
-from episodes.people.forms.schema import SchemaDocument
-from episodes.people.forms.slot import Slot
+from django.template.loader import render_to_string
 
-MAX_SLOTS = 600
-"""Slots of one form. An input with more is entered as JSON."""
+from environments.display.visible import visible_html
+from episodes.people.forms.checking import Problem
+from episodes.people.forms.fields import fields_of
+from episodes.people.forms.values import NOTHING, json_text, kind_name, parsed_json, preview
 
-
-class TooLarge(Exception):
-    """The form would have more than MAX_SLOTS slots."""
+Entry = str | dict[str, str]
 
 
-class Form:
-    def __init__(self, schema: Any, prefix: str = "form", *, is_plain: bool = False) -> None:
-        """Create the form; `prefix` is put before the ids of elements on the page.
+def answer_form(
+    tools: Mapping[str, Any], message: Mapping[str, Any], *, is_plain: bool = False
+) -> dict[str, Any]:
+    """Return the answer to a message of a form. `tools`: name -> schema of the input; None if the
+    tool takes none.
 
-        A plain form is for lay people: it folds optional fields and does not speak of JSON.
-        """
-        self.is_plain = is_plain
-        self.document = SchemaDocument(schema)
-        self.prefix = prefix
-        self._clear()
+    Takes milliseconds of CPU: too long for the loop.
+    """
+    head = {"type": "form", "id": message.get("id")}
+    name, entry = message.get("tool"), message.get("entry")
+    if not isinstance(name, str) or name not in tools:
+        names = ", ".join(map(preview, tools))
+        return head | {"error": f"There is no tool {preview(name)}; the tools are {names}."}
+    schema = tools[name]
+    if entry is None:
+        return head | {"html": html_of(name, schema, is_plain=is_plain)}
+    if not is_entry(entry):
+        return head | {"error": "An entry is a text, or an object of texts."}
+    value, problems = read_entry(schema, entry)
+    if isinstance(entry, dict):
+        return head | {"entry": json_text(value)}
+    texts = dict[str, str]()
+    if not problems:
+        texts, problems = _texts_of(schema, value)
+    if problems:
+        return head | {"errors": [problem._asdict() for problem in problems]}
+    return head | {"entry": texts}
 
-    def _clear(self) -> None:
-        self.slots: list[Slot] = []
-        self.root = self.slot(FormPlace(self, refs=frozenset(["#"])), self.document.root)
 
-    # --- the Maker of its parts -------------------------------------------------------------------
+def is_entry(value: Any) -> bool:
+    is_form = isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    return is_form or isinstance(value, str)
 
-    def slot(self, place: FormPlace, schema: Any, *, is_optional: bool = False) -> Slot:
-        slot = Slot(self, place, schema, is_optional=is_optional)
-        self.slots.append(slot)
-        return slot
 
-    def number(self) -> int:
-        """Return the number of slots so far. Raises: TooLarge."""
-        if len(self.slots) >= MAX_SLOTS:
-            raise TooLarge
-        return len(self.slots)
-
-    # --- content ----------------------------------------------------------------------------------
-
-    def fresh(self) -> None:
-        """Become the form before anybody has used it."""
-        self._clear()
+def read_entry(schema: Any, entry: Entry) -> tuple[Any, list[Problem]]:
+    """Return the input, and the problems with it. A member that can't be read stands as its
+    text."""
+    if isinstance(entry, str):
         try:
-            self.root.fresh()
-        except TooLarge:
-            self._only_raw({})
-
-    def fill(self, value: Any) -> None:
-        """Take exactly `value`, which is parsed JSON."""
-        self._clear()
+            value = parsed_json(entry)
+        except ValueError as error:
+            return entry, [Problem((), str(error))]
+        if isinstance(value, dict):
+            return value, []
+        sentence = f"An input has to be a JSON object, not {kind_name(value)}."
+        return value, [Problem((), sentence)]
+    members: dict[str, Any] = {}
+    problems = []
+    for field in fields_of(schema) or ():
+        text = entry.get(field.name, "")
         try:
-            self.root.fill(value)
-        except TooLarge:
-            self._only_raw(value)
-
-    def take(self, value: Any) -> bool:
-        """Take exactly `value`; False if it had to be entered as JSON, because the controls cannot
-        represent it."""
-        self.fill(value)
-        return not self.root.is_raw
-
-    def load(self, state: State) -> None:
-        """Take the state of a page. Raises: TooLarge."""
-        self._clear()
-        self.root.load(state)
-
-    def _only_raw(self, value: Any) -> None:
-        self._clear()
-        self.root.take_raw(value)
-
-    # --- reading ----------------------------------------------------------------------------------
-
-    def value(self) -> tuple[Any, list[FormProblem]]:
-        """Return the value and its problems. With problems, the value is the best approximation, or
-        NOTHING."""
-        problems: list[FormProblem] = []
-        return self.root.value(problems), problems
-
-    def state(self) -> dict[str, str]:
-        """Return the content of the page's controls when the form is shown, as `load` reads it."""
-        return dict(entry for slot in _slots(self.root) for entry in _state_of(slot))
-
-    def at(self, name: str) -> Slot | None:
-        """Return the slot with that name on the page; None if there is none."""
-        return next((slot for slot in _slots(self.root) if slot.place.name == name), None)
+            member = field.value(text)
+        except ValueError as error:
+            problems.append(Problem((field.name,), str(error)))
+            member = text
+        if member is not NOTHING:
+            members[field.name] = member
+    return members, problems
 
 
-def _slots(slot: Slot) -> Iterator[Slot]:
-    """Yield a slot and all slots inside it."""
-    yield slot
-    for inner in slot.control.parts() if slot.control else ():
-        if isinstance(inner, Slot):  # all are; controls know them as FormPart
-            yield from _slots(inner)
+def _texts_of(schema: Any, value: dict[str, Any]) -> tuple[dict[str, str], list[Problem]]:
+    """Return the texts of the fields for an input, and the members that no field can hold."""
+    texts, others = dict[str, str](), dict.fromkeys(value)
+    for field in fields_of(schema) or ():
+        text = field.text(value[field.name]) if field.name in value else ""
+        if text is not None:
+            texts[field.name] = text
+            others.pop(field.name, None)
+    if not others:
+        return texts, []
+    names = ", ".join(map(preview, others))
+    sentence = f"No field can hold {names}. Change the JSON, or call the tool from here."
+    return {}, [Problem((), sentence)]
 
 
-def _state_of(slot: Slot) -> Iterator[tuple[str, str]]:
-    if slot.choices or slot.presence != "given":
-        yield f"s{slot.place.name}", slot.presence
-    if slot.control:
-        yield from slot.control.state().items()
+def html_of(name: str, schema: Any, *, is_plain: bool) -> str:
+    """Return the empty form of a tool. The page has the `<form>` around it.
+
+    A plain form is for lay people: it folds optional fields and does not speak of JSON.
+    """
+    fields, more = fields_of(schema), []
+    if is_plain and fields and any(field.is_required for field in fields):
+        more = [field for field in fields if not field.is_required]
+        fields = [field for field in fields if field.is_required]
+    # a tool's name may contain any character
+    prefix = blake2s(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    context = {
+        "takes_input": schema is not None,
+        "fields": fields,
+        "folded": more,
+        "is_plain": is_plain,
+        "prefix": f"form-{prefix}",
+    }
+    return visible_html(render_to_string("people/form.html", context))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from environments.wire import JSONObject
-from episodes.people.forms.answer import answer_form
+from episodes.people.forms.form import html_of
 from tests.episodes.people.playing import hosting, open_tab, start_play
 from tests.episodes.people.test_guests import KEYS, enter
 
@@ -83,34 +83,10 @@ def test_optional_fields_are_folded_and_say_nothing_of_how_they_are_sent() -> No
         "properties": {"way": {"enum": ["up", "down"]}, "steps": number},
         "required": ["way"],
     }
-    html = answer_form({"move": schema}, {"do": "show", "tool": "move"}, is_plain=True)["html"]
+    html = html_of("move", schema, is_plain=True)
     before, _, folded = html.partition('<details class="more-options">')
-    assert 'data-slot="/pway"' in before and 'data-slot="/psteps"' in folded
+    assert 'name="v/way"' in before and 'name="v/steps"' in folded
     assert "leave out" not in folded and "JSON" not in html
-
-
-def test_an_optional_group_is_added_by_its_choice_and_left_out_by_it() -> None:
-    group: JSONObject = {
-        "type": "object",
-        "properties": {"x": {"type": "integer"}},
-        "required": ["x"],
-    }
-    schema: JSONObject = {"type": "object", "properties": {"at": group}, "required": []}
-
-    def shown(do: str, **state: str) -> str:
-        return str(
-            answer_form(
-                {"go": schema},
-                {"do": do, "tool": "go", "at": "/pat", "state": state},
-                is_plain=True,
-            )["html"]
-        )
-
-    assert 'data-slot="/pat/px"' not in shown("show")
-    added = shown("include")
-    assert (
-        'data-slot="/pat/px"' in added and 'name="s/pat"' in added and 'data-do="presence"' in added
-    )
 
 
 async def test_controls_are_shown_for_the_tools_that_a_task_offers() -> None:

@@ -295,12 +295,21 @@ async def test_a_message_that_is_too_large_is_not_read() -> None:
         )
 
 
-async def test_a_form_is_answered() -> None:
+async def test_a_form_is_answered_and_its_entry_called() -> None:
     async with (
         hosting("tests.envs:Echo") as browser,
         open_tab(browser, await start_play(browser, "echo")) as tab,
     ):
         await tab.receive("state")
-        await tab.send("form", id=7, tool="echo", do="show", state={})
+        await tab.send("form", id=7, tool="echo")
         answer = await tab.receive("form")
-        assert answer["id"] == 7 and "<input" in answer["html"]
+        assert answer["id"] == 7 and 'name="v/text"' in answer["html"]
+        for entry in ({"text": "by fields"}, '{"text": "by json"}'):
+            await tab.send("call", tool="echo", entry=entry, task_id=str(entry))
+            assert (
+                f"by {'json' if entry == str(entry) else 'fields'}"
+                in (await tab.receive("step"))["html"]
+            )
+        await tab.send("call", tool="echo", entry='{"text": ', task_id="faulty", anyway=True)
+        [error] = (await tab.receive("invalid"))["errors"]
+        assert error["path"] == [] and "line 1, column 10" in error["message"]

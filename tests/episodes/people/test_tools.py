@@ -25,7 +25,7 @@ def tool(name: str, schema: Any = TEXT) -> OfferedTool:
 
 def test_each_tool_has_a_form() -> None:
     first, second = first_forms([tool("look"), tool("go", None)])
-    assert 'name="v/ptext"' in first and 'name="v/ptext"' not in second
+    assert 'name="v/text"' in first and 'name="v/text"' not in second
 
 
 def test_only_the_first_of_many_tools_have_a_form() -> None:

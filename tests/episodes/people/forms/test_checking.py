@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from episodes.people.forms.answer import check_input
+from episodes.people.forms.checking import check
 from tests.rows import each
 
 STRING, WHOLE = {"type": "string"}, {"type": "integer"}
@@ -18,23 +18,10 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
     (WHOLE, "three", ["a"], 'Expected whole number, not "three".'),
     ({"minimum": 1}, 0, ["a"], "0 is too small; the minimum is 1."),
     ({"exclusiveMaximum": 5}, 5, ["a"], "5 is too large; it has to be less than 5."),
-    ({"multipleOf": 3}, 4, ["a"], "4 is not a multiple of 3; the nearest are 3 and 6."),
-    (
-        {"multipleOf": 3},
-        1_999_999,
-        ["a"],
-        "1999999 is not a multiple of 3; the nearest are 1999998 and 2000001.",
-    ),
+    ({"multipleOf": 3}, 4, ["a"], "4 is not a multiple of 3."),
     ({"minLength": 2}, "x", ["a"], "1 character is too few; at least 2 are needed."),
     ({"maxItems": 1}, [1, 2], ["a"], "2 items are too many; at most 1 is allowed."),
     ({"pattern": "^x"}, "y", ["a"], '"y" does not have the expected form: "^x".'),
-    (
-        {"pattern": r"^[A-Z]{3}-\d+$"},
-        "zz",
-        ["a"],
-        '"zz" does not have the expected form: 3 capital letters, then "-", then one or more '
-        "digits.",
-    ),
     (
         {"pattern": "^(a|b)$", "examples": ["a"]},
         "zz",
@@ -72,25 +59,22 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
 @each(("schema", "value", "path", "message"), CASES)
 def test_a_problem_is_at_its_member(schema: Any, value: Any, path: list[Any], message: str) -> None:
     tool = {"type": "object", "properties": {"a": schema}, "$defs": {"name": STRING}}
-    assert check_input(tool, {"a": value}) == [{"path": path, "message": message}]
+    assert check(tool, {"a": value}) == [(tuple(path), message)]
 
 
 def test_an_input_that_fits_has_no_problems() -> None:
-    assert (
-        check_input({"type": "object", "properties": {"a": WHOLE}, "required": ["a"]}, {"a": 5})
-        == []
-    )
+    assert check({"type": "object", "properties": {"a": WHOLE}, "required": ["a"]}, {"a": 5}) == []
 
 
 def test_every_missing_member_is_reported_once() -> None:
-    problems = check_input({"required": ["a", "b"], "properties": {"a": WHOLE}}, {})
-    assert [one["path"] for one in problems] == [["a"], ["b"]]
+    problems = check({"required": ["a", "b"], "properties": {"a": WHOLE}}, {})
+    assert [problem.path for problem in problems] == [("a",), ("b",)]
 
 
 def test_a_tool_without_parameters_takes_anything() -> None:
-    assert check_input(None, {"a": 1}) == []
+    assert check(None, {"a": 1}) == []
 
 
 @each("schema", [{"type": "sausage"}, {"$ref": "#/nowhere"}, {"pattern": "("}, {"minimum": "x"}, 5])
 def test_a_schema_that_is_none_refuses_nothing(schema: Any) -> None:
-    assert check_input({"properties": {"a": schema}}, {"a": "x"}) == []
+    assert check({"properties": {"a": schema}}, {"a": "x"}) == []
