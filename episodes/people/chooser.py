@@ -55,9 +55,9 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
 def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     choice = choice_of(request.POST.dict())
     try:
-        wanted = new_session(choice, seat, request.headers.get("User-Agent", ""))
+        session_request = new_session(choice, seat, request.headers.get("User-Agent", ""))
         is_blind = choice.is_blind or _is_always_blind(seat, choice.environment)
-        play = start_play(seat, wanted, is_blind=is_blind)
+        play = start_play(seat, session_request, is_blind=is_blind)
     except BadChoice as error:
         return _page(request, seat, choice, {"errors": {error.field: str(error)}}, status=422)
     except NotStarted as error:

@@ -263,8 +263,8 @@ class LivePlay:
             self._own(self._note_standstill())
         async with self._lock:
             await self._advance(facts, joining=tab)
-            missed = await readers().run(steps_between, facts, after, self._steps.last)
-            tab.enqueue({"type": "state", **self._state(facts), **missed})
+            steps = await readers().run(steps_between, facts, after, self._steps.last)
+            tab.enqueue({"type": "state", **self._state(facts), **steps})
 
     def detach(self, tab: Tab) -> None:
         """Stop sending steps and messages to `tab`."""
@@ -295,7 +295,7 @@ class LivePlay:
             else "running"
             if self.start_task.done()
             else "starting",
-            "running": [one.to_message() for one in self._running.values()],
+            "running": [running_call.to_message() for running_call in self._running.values()],
             "elapsed_seconds": max(0.0, self._time.now() - facts.began - self._clock.paused),
             **self.figures(),
         }
@@ -361,11 +361,11 @@ class LivePlay:
     async def _save_pause(self) -> None:
         """Note for how long the player was away so far: a call follows, so the pause is within the
         time played."""
-        if self._facts is None or (paused := self._clock.paused) <= self._saved_pause:
+        if self._facts is None or (seconds := self._clock.paused) <= self._saved_pause:
             return
-        self._saved_pause = paused
+        self._saved_pause = seconds
         with contextlib.suppress(Error):  # a call matters more than its time
-            await readers().run(save_pause, self._facts.episode.pk, "paused_seconds", paused)
+            await readers().run(save_pause, self._facts.episode.pk, "paused_seconds", seconds)
 
     async def _note_standstill(self) -> None:
         """Note for the people who run the study since when the clock stands still, or that it
@@ -417,11 +417,11 @@ class LivePlay:
             return False
         try:
             async with self._lock:
-                sent = await self._advance(self._facts)
+                task_ids = await self._advance(self._facts)
         except Error:
             self._send_unreadable(task_id)
             return False
-        if task_id not in sent:  # the step was sent before the call was known to be done
+        if task_id not in task_ids:  # the step was sent before the call was known to be done
             self._send({"type": "done", "task_id": task_id})
         return True
 
@@ -430,14 +430,14 @@ class LivePlay:
 
         The tab `joining` gets these steps with the state instead.
         """
-        others, sent = self._tabs - {joining}, set[str]()
+        others, task_ids = self._tabs - {joining}, set[str]()
         while True:
             self._steps, steps = await readers().run(self._steps.with_recorded, facts, bool(others))
-            sent |= {step.task_id for step in steps}
+            task_ids |= {step.task_id for step in steps}
             for step in steps:
                 self._send_step(step, others)
             if len(steps) < MAX_STEPS:
-                return sent
+                return task_ids
 
     def _send_step(self, step: PlayStep, tabs: set[Tab]) -> None:
         message = {

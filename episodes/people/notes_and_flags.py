@@ -49,8 +49,8 @@ def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
             "seat": seat,
         }
         return render(request, "orsweb/error_page.html", context, status=422)
-    found = notes_of(episode, seat.author if seat.guest else None)
-    context = {"episode": episode, "notes": found, "author": seat.author, "problem": problem}
+    notes_shown = notes_of(episode, seat.author if seat.guest else None)
+    context = {"episode": episode, "notes": notes_shown, "author": seat.author, "problem": problem}
     return render(request, "episodes/notes_list.html", context)
 
 
@@ -66,10 +66,10 @@ def _episode(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode `pk`. Raises: Http404, also for guests who did not play it."""
     rows = Episode.objects.seen_by(seat.viewer)
     rows = rows.filter(play__guest=seat.guest) if seat.guest else rows
-    found = rows.filter(pk=pk).first()
-    if found is None:
+    episode = rows.filter(pk=pk).first()
+    if episode is None:
         raise Http404(f"There is no episode {pk} to write notes on. It may have been deleted.")
-    return found
+    return episode
 
 
 def _page_of(seat: PlayerSeat, pk: int) -> str:
@@ -107,16 +107,16 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
 
 def _task(seat: PlayerSeat, pk: int) -> Task:
     """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
-    found = Task.objects.seen_by(seat.viewer).filter(pk=pk).first()
+    task = Task.objects.seen_by(seat.viewer).filter(pk=pk).first()
     if (
-        found is not None
+        task is not None
         and seat.guest
-        and not found.episodes.filter(play__guest=seat.guest).exists()
+        and not task.episodes.filter(play__guest=seat.guest).exists()
     ):
-        found = None
-    if found is None:
+        task = None
+    if task is None:
         raise Http404(f"There is no task {pk} to report.")
-    return found
+    return task
 
 
 def _episode_of_flag(seat: PlayerSeat, task: Task, number: str) -> Episode | None:
@@ -131,12 +131,16 @@ def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     seat, episode, task = context["seat"], context["episode"], context["task"]
     place = ("player" if seat.guest else "episode", episode.pk) if episode else ("task", task.pk)
     links = [(reverse(place[0], args=[place[1]]), "Back")]
-    raised = "raised" in context
+    is_flag_raised = "raised" in context
     if seat.guest:
-        sentence = "Thank you. Somebody will look at the task." if raised else context["problem"]
-        title = "Your report was sent" if raised else "Your report wasn't sent"
+        sentence = (
+            "Thank you. Somebody will look at the task." if is_flag_raised else context["problem"]
+        )
+        title = "Your report was sent" if is_flag_raised else "Your report wasn't sent"
     else:
-        sentence = "Thanks. A curator will look at the task." if raised else context["problem"]
-        title = "Flagged as broken" if raised else "The task wasn't flagged"
+        sentence = (
+            "Thanks. A curator will look at the task." if is_flag_raised else context["problem"]
+        )
+        title = "Flagged as broken" if is_flag_raised else "The task wasn't flagged"
     context = {"title": title, "sentence": sentence, "links": links, "seat": seat}
-    return render(request, "orsweb/error_page.html", context, status=200 if raised else 422)
+    return render(request, "orsweb/error_page.html", context, status=200 if is_flag_raised else 422)

@@ -73,8 +73,8 @@ def is_plain(play: Play) -> bool:
 
 def facts_of(pk: int, seat: PlayerSeat) -> PlayFacts | None:
     """Return the facts of the play of episode `pk`; None if `seat` does not play it. One query."""
-    related = Play.objects.select_related(*(f"episode__{name}" for name in _RELATED))
-    play = related.filter(pk=pk).first()
+    rows = Play.objects.select_related(*(f"episode__{name}" for name in _RELATED))
+    play = rows.filter(pk=pk).first()
     return PlayFacts(play, play.episode) if play is not None and seat.holds(play) else None
 
 
@@ -83,24 +83,24 @@ def content_of(episode: Episode) -> dict[str, Any]:
     play."""
     if is_plain(episode.play):
         return {}
-    hidden = hidden_fields(episode.environment.name)
+    hidden_names = hidden_fields(episode.environment.name)
     context = {
         "is_told": episode.status != "running",
         "spec": [],
         "hidden_count": 0,
-        "is_hosted": hidden is not None,
+        "is_hosted": hidden_names is not None,
     }
     if (
         not context["is_told"]
-        or hidden is None
+        or hidden_names is None
         or not isinstance(json.loads(episode.task.spec), dict)
     ):
         return context
     fields = parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS)
-    shown = [field for field in fields if field.label not in hidden]
+    visible_fields = [field for field in fields if field.label not in hidden_names]
     return context | {
-        "spec": message_cards(shown, "spec"),
-        "hidden_count": len(fields) - len(shown),
+        "spec": message_cards(visible_fields, "spec"),
+        "hidden_count": len(fields) - len(visible_fields),
     }
 
 
@@ -118,15 +118,15 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
     play."""
     environment = episode.environment
     definition = definition_of(environment)
-    returned = episode.returns[definition.return_]
+    return_value = episode.returns[definition.return_]
     viewer = viewer_of(episode.play.user) if episode.play.user is not None else UNRESTRICTED
     return {
         "episode": episode,
         "environment": environment,
         "definition": definition.return_,
         "threshold": definition.threshold,
-        "returned": returned,
-        "is_success": definition.is_success(returned),
+        "returned": return_value,
+        "is_success": definition.is_success(return_value),
         "standings": []
         if is_plain(episode.play)
         else standings(episode.task_id, environment, viewer),

@@ -91,9 +91,9 @@ class PlaySteps:
         if not lines:
             return self, []
         steps = [_play_step(facts, line, is_watched) for line in lines]
-        counted = self.counted + sum(line.step.status != "refused" for line in lines)
+        count = self.counted + sum(line.step.status != "refused" for line in lines)
         is_finished = self.is_finished or any(line.step.finished for line in lines)
-        return PlaySteps(steps[-1].index, counted, is_finished, so_far), steps
+        return PlaySteps(steps[-1].index, count, is_finished, so_far), steps
 
 
 def view_of(facts: PlayFacts) -> TranscriptView:

@@ -43,8 +43,8 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     if seat.guest is None:
         name_tasks([episode])
     tools = episode.tools.text if episode.tools else ""
-    offered, is_over = offered_tools(tools), episode.status != "running"
-    by_hand, names = hand_controls(episode.environment.name), {tool.name for tool in offered}
+    tools_offered, is_over = offered_tools(tools), episode.status != "running"
+    by_hand, names = hand_controls(episode.environment.name), {tool.name for tool in tools_offered}
     context = {
         "seat": seat,
         "controls": [control.model_dump() for control in by_hand.controls if control.tool in names],
@@ -59,7 +59,7 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         **_transcript(facts),
         **content_of(episode),
         **_prompt(facts),
-        "tools": [tool.to_message() for tool in offered],
+        "tools": [tool.to_message() for tool in tools_offered],
         "forms": [] if is_over else forms_of(tools, is_plain=facts.is_plain),
         "tool_parts": [] if facts.is_plain else parts.tools(tools),
         "agent_view": agent_view_of(episode.prompt.text, tools)
@@ -87,10 +87,10 @@ def _prompt(facts: PlayFacts) -> dict[str, Any]:
     start."""
     if facts.episode.prompt is None:
         return {"prompt": None, "is_prompt_long": False}
-    shown = message_cards(parts.prompt(facts.episode.prompt.text), "prompt")
+    prompt_cards = message_cards(parts.prompt(facts.episode.prompt.text), "prompt")
     if facts.is_plain:
-        shown = [replace(one, label="", kinds=()) for one in shown]
+        prompt_cards = [replace(card, label="", kinds=()) for card in prompt_cards]
     return {
-        "prompt": shown,
-        "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown),
+        "prompt": prompt_cards,
+        "is_prompt_long": any(card.is_long or card.html.count("\n") > 24 for card in prompt_cards),
     }

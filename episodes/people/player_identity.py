@@ -102,8 +102,8 @@ def guest_of(session: Any) -> Guest | None:
     """Return the guest of a browser's session, whose invite may be over; None for an account."""
     if SESSION_KEY in session or (pk := session.get(GUEST_KEY)) is None:
         return None
-    related = Guest.objects.select_related("invite__environment", "invite__split", "invite__study")
-    return related.filter(pk=pk).first()
+    rows = Guest.objects.select_related("invite__environment", "invite__split", "invite__study")
+    return rows.filter(pk=pk).first()
 
 
 def seat_for(guest: Guest) -> PlayerSeat:
@@ -217,8 +217,8 @@ def _seat(user: Any, session: Any) -> PlayerSeat | None:
 
 def _is_unsealed(viewer: Viewer, episode: int) -> bool:
     """Return whether the person may read the task of the episode. A query if some are sealed."""
-    shown = outside_seals(viewer)
-    return not shown or Episode.objects.filter(shown, pk=episode).exists()
+    condition = outside_seals(viewer)
+    return not condition or Episode.objects.filter(condition, pk=episode).exists()
 
 
 def _why_over(guest: int) -> str:

@@ -109,10 +109,10 @@ def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> Ht
 
 def _row(facts: PlayFacts, index: int) -> Step:
     steps = Step.objects.select_related("input_blob", "output_blob")
-    found = steps.filter(episode=facts.episode, index=index).first()
-    if found is None:
+    step = steps.filter(episode=facts.episode, index=index).first()
+    if step is None:
         raise Http404(f"Episode {facts.episode.pk} has no step {index}.")
-    return found
+    return step
 
 
 def _prompt_text(facts: PlayFacts) -> str:
@@ -121,10 +121,10 @@ def _prompt_text(facts: PlayFacts) -> str:
 
 def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> HttpResponse:
     try:
-        one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+        card = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
     except UnknownKind as error:
         return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
     except NoSuchPart as error:
         raise Http404(str(error)) from None
-    context: dict[str, Any] = {"one": one, "source": request.path, "is_open": True}
+    context: dict[str, Any] = {"one": card, "source": request.path, "is_open": True}
     return render(request, "episodes/content_block.html", context)

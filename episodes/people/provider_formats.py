@@ -79,8 +79,8 @@ def _untitled(value: Any) -> Any:
 
 def _for_google(value: Any) -> Any:
     if isinstance(value, dict):
-        allowed = {key: inner for key, inner in value.items() if key not in _NOT_GOOGLE}
-        return {_RENAMED.get(key, key): _for_google(inner) for key, inner in allowed.items()}
+        schema = {key: inner for key, inner in value.items() if key not in _NOT_GOOGLE}
+        return {_RENAMED.get(key, key): _for_google(inner) for key, inner in schema.items()}
     return [_for_google(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -94,11 +94,11 @@ def _for_openai(value: Any) -> Any:
         branch = _first_branch(value[union], skips_null=union == "anyOf")
         others = {key: inner for key, inner in value.items() if key != union}
         return _for_openai({**others, **branch} if isinstance(branch, dict) else branch)
-    allowed = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
+    schema = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
     return (
-        allowed | {"items": {}}
-        if allowed.get("type") == "array" and "items" not in allowed
-        else allowed
+        schema | {"items": {}}
+        if schema.get("type") == "array" and "items" not in schema
+        else schema
     )
 
 
@@ -117,10 +117,10 @@ def _with_items(value: Any) -> Any:
         return [_with_items(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _with_items(inner) for key, inner in value.items()}
-    kind = found.get("type")
+    schema = {key: _with_items(inner) for key, inner in value.items()}
+    kind = schema.get("type")
     is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
-    return found | {"items": {}} if is_array and "items" not in found else found
+    return schema | {"items": {}} if is_array and "items" not in schema else schema
 
 
 # --- prompt ---------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def prompt_as(prompt: Sequence[Object], provider: Format) -> Any:
     `contents`.
     Raises: Unrepresentable; LookupError or TypeError if `prompt` is not a prompt.
     """
-    is_conversation = any("role" in one for one in prompt)
+    is_conversation = any("role" in item for item in prompt)
     messages = list(prompt) if is_conversation else [{"role": "user", "blocks": prompt}]
     for message in messages:
         _check(message)
@@ -142,9 +142,9 @@ def prompt_as(prompt: Sequence[Object], provider: Format) -> Any:
 
 
 def _check(message: Object) -> None:
-    allowed = _ALLOWED.get(message["role"], ("text", "image"))
+    kinds = _ALLOWED.get(message["role"], ("text", "image"))
     for block in _blocks(message):
-        if block["type"] not in allowed:
+        if block["type"] not in kinds:
             raise Unrepresentable(
                 f"A {message['role']!r} message can't contain a {block['type']!r} block."
             )
@@ -159,8 +159,8 @@ def _check(message: Object) -> None:
 
 def _blocks(holder: Object) -> list[Object]:
     """Return the blocks of the types that the SDK supports; it skips others."""
-    known = {kind for kinds in _ALLOWED.values() for kind in kinds}
-    return [block for block in holder["blocks"] if block.get("type") in known]
+    kinds_allowed = {kind for kinds in _ALLOWED.values() for kind in kinds}
+    return [block for block in holder["blocks"] if block.get("type") in kinds_allowed]
 
 
 def _for_chat(messages: list[Object]) -> list[Object]:
@@ -186,7 +186,7 @@ def _chat_entries(role: str, blocks: list[Object]) -> Iterator[Object]:
 
 
 def _chat_assistant(blocks: list[Object]) -> Object:
-    shown = [block for block in blocks if block["type"] in ("text", "image")]
+    visible_blocks = [block for block in blocks if block["type"] in ("text", "image")]
     reasoning = [block["text"] for block in blocks if block["type"] == "reasoning"]
     calls = [
         {
@@ -200,7 +200,10 @@ def _chat_assistant(blocks: list[Object]) -> Object:
         for one in blocks
         if one["type"] == "tool_call"
     ]
-    entry: Object = {"role": "assistant", "content": _chat_content(shown) if shown else None}
+    entry: Object = {
+        "role": "assistant",
+        "content": _chat_content(visible_blocks) if visible_blocks else None,
+    }
     entry |= {"reasoning_content": "\n\n".join(reasoning)} if reasoning else {}
     return entry | ({"tool_calls": calls} if calls else {})
 
@@ -222,15 +225,15 @@ def _chat_part(block: Object) -> Object:
 
 def _for_anthropic(messages: list[Object]) -> Object:
     system, others = _system(messages, "anthropic")
-    found = []
+    entries = []
     for message in others:
         blocks = sorted(
             _blocks(message), key=lambda block: block["type"] != "tool_result"
         )  # tool results have to come first
-        found.append(
+        entries.append(
             {"role": message["role"], "content": [_anthropic_part(block) for block in blocks]}
         )
-    return {"system": system, "messages": found}
+    return {"system": system, "messages": entries}
 
 
 def _anthropic_part(block: Object) -> Object:

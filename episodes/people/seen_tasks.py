@@ -96,7 +96,7 @@ def _write(sight: Sight) -> None:
     running = Play.objects.filter(
         user=sight.user, guest=None, is_repeat=False, episode__status="running"
     )
-    running.filter(episode__task__in=[one.task_id for one in tasks]).update(is_repeat=True)
+    running.filter(episode__task__in=[task.task_id for task in tasks]).update(is_repeat=True)
 
 
 _seen_tasks = SeenTasks()
@@ -121,10 +121,10 @@ class SeenTaskMiddleware:
 
 
 def _shown(
-    request: HttpRequest, page: str, named: dict[str, object]
+    request: HttpRequest, page: str, arguments: dict[str, object]
 ) -> tuple[int | None, Sequence[int]]:
     """Return the task or the episodes that a page shows."""
-    pk = id_in(str(named.get("pk", named.get("object_id", ""))))
+    pk = id_in(str(arguments.get("pk", arguments.get("object_id", ""))))
     if page in TASK_PAGES:
         return pk, ()
     if page in EPISODE_PAGES and pk is not None:

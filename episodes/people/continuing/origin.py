@@ -121,18 +121,18 @@ def _check_steps(episode: Episode, step: int) -> None:
         raise CannotContinue(
             f"Step {end} ended the episode, so nothing can follow it. {instead}", _before(end)
         )
-    unrecorded = (
+    missing_outputs = (
         steps.filter(input__startswith=NOT_RECORDED).values_list("index", flat=True).first()
     )
-    if unrecorded is not None:
+    if missing_outputs is not None:
         raise CannotContinue(
-            f"The input of step {unrecorded} couldn't be recorded, so the step can't be run again. "
+            f"The input of step {missing_outputs} couldn't be recorded, so the step can't be run again. "
             + (
-                f"Continue from step {unrecorded - 1} instead."
-                if unrecorded
+                f"Continue from step {missing_outputs - 1} instead."
+                if missing_outputs
                 else "Start the task again instead."
             ),
-            _before(unrecorded),
+            _before(missing_outputs),
         )
 
 
@@ -147,5 +147,5 @@ def _masked(episode: Episode, step: int) -> list[int]:
         "index", flat=True
     )
     large = rows.filter(input_blob__isnull=False).select_related("input_blob")
-    found = {one.index for one in large.iterator(50) if STARS in one.input_json}
-    return sorted({*short, *found})
+    indexes = {one.index for one in large.iterator(50) if STARS in one.input_json}
+    return sorted({*short, *indexes})

@@ -78,13 +78,13 @@ def _parent(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode to continue. Raises: Http404, also for guests, who may not continue
     episodes."""
     rows = Episode.objects.seen_by(seat.viewer).select_related("environment", "split", "task")
-    found = rows.filter(pk=pk).first() if seat.guest is None else None
-    if found is None:
+    episode = rows.filter(pk=pk).first() if seat.guest is None else None
+    if episode is None:
         raise Http404(
             f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes."
         )
-    name_tasks([found])
-    return found
+    name_tasks([episode])
+    return episode
 
 
 def _step(origin: Origin) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _sides(facts: PlayFacts, progress: RerunProgress) -> dict[str, Any]:
     return {
         "sides": (then, now),
         "now": now,
-        "differing": [one for one in differs.differing if one != "components"],
+        "differing": [part for part in differs.differing if part != "components"],
     }
 
 

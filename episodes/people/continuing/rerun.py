@@ -129,10 +129,10 @@ class Rerun:
     async def stop_here(self) -> None:
         """Continue from the last step that was run again. Does nothing before the first one and
         while steps run."""
-        done = self.progress.done
-        if done and self.progress.state in ("differs", "failed"):
-            await self._note(parent_step=done - 1)
-            self._change(state="done", total=done)
+        count = self.progress.done
+        if count and self.progress.state in ("differs", "failed"):
+            await self._note(parent_step=count - 1)
+            self._change(state="done", total=count)
 
     async def _run(self) -> None:
         steps = recorded_steps(self._parent, self.progress.done, self.progress.total - 1)

@@ -97,38 +97,38 @@ def leave(request: HttpRequest) -> HttpResponse:
     return render(request, "people/invite_goodbye.html", context)
 
 
-def _guest_at_end(request: HttpRequest, found: Invite) -> Guest | None:
+def _guest_at_end(request: HttpRequest, invite: Invite) -> Guest | None:
     """Return who may see the end of a study by a link that is not open any more: the guest of a
     personal link, or of this browser; None if there is none, or if the link is open.
     """
-    if state_of(found) == "open" or not shows_end(found) or SESSION_KEY in request.session:
+    if state_of(invite) == "open" or not shows_end(invite) or SESSION_KEY in request.session:
         return None
-    if found.is_personal:
-        return Guest.objects.filter(invite=found).first()
+    if invite.is_personal:
+        return Guest.objects.filter(invite=invite).first()
     guest = guest_of(request.session)
-    return guest if guest is not None and guest.invite == found else None
+    return guest if guest is not None and guest.invite == invite else None
 
 
-def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
+def _answer(request: HttpRequest, invite: Invite) -> HttpResponse:
     seat = seat_of(request)
-    if seat is not None and seat.invite is not None and seat.invite.pk == found.pk:
-        return redirect(_chooser(found))
+    if seat is not None and seat.invite is not None and seat.invite.pk == invite.pk:
+        return redirect(_chooser(invite))
     if seat is not None and seat.guest is None and conf.has_keys():  # it plays under its own name
-        return _for_account(request, found, seat)
-    if found.is_personal:
-        return _enter(request, found, personal_guest(found))
+        return _for_account(request, invite, seat)
+    if invite.is_personal:
+        return _enter(request, invite, personal_guest(invite))
     if request.method != "POST":
-        return _form_with_id(request, found)
+        return _form_with_id(request, invite)
     try:
-        guest = add_guest(found, request.POST.get("name", ""))
+        guest = add_guest(invite, request.POST.get("name", ""))
     except ValueError as error:
         return _invite_page(
-            request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422
+            request, invite, {"error": str(error), "name": request.POST.get("name", "")}, status=422
         )
-    return _enter(request, found, guest)
+    return _enter(request, invite, guest)
 
 
-def _form_with_id(request: HttpRequest, found: Invite) -> HttpResponse:
+def _form_with_id(request: HttpRequest, invite: Invite) -> HttpResponse:
     """Return the form, with the `id` of the address filled in. Recruiting sites and mails add other
     parameters."""
     ids = dict.fromkeys(request.GET.getlist("id"))
@@ -137,24 +137,24 @@ def _form_with_id(request: HttpRequest, found: Invite) -> HttpResponse:
             raise ValueError(
                 f"This link has more than one ID: {', '.join(ids)}. Enter the one that is yours."
             )
-        return _invite_page(request, found, {"name": "".join(map(person_name, ids))})
+        return _invite_page(request, invite, {"name": "".join(map(person_name, ids))})
     except ValueError as error:
-        return _invite_page(request, found, {"error": str(error)}, status=422)
+        return _invite_page(request, invite, {"error": str(error)}, status=422)
 
 
-def _enter(request: HttpRequest, found: Invite, guest: Guest) -> HttpResponse:
+def _enter(request: HttpRequest, invite: Invite, guest: Guest) -> HttpResponse:
     """Make the browser that of the guest."""
-    security_log.note("login", f"invite {found.name}", who=f"guest {guest.name}")
+    security_log.note("login", f"invite {invite.name}", who=f"guest {guest.name}")
     request.session.cycle_key()
     request.session[GUEST_KEY] = guest.pk
-    return redirect(_chooser(found))
+    return redirect(_chooser(invite))
 
 
-def _for_account(request: HttpRequest, found: Invite, seat: PlayerSeat) -> HttpResponse:
+def _for_account(request: HttpRequest, invite: Invite, seat: PlayerSeat) -> HttpResponse:
     """Let somebody who is logged in play what the invite is for. In a study they would not be a
     guest."""
-    if found.study_id is None:
-        return redirect(_chooser(found))
+    if invite.study_id is None:
+        return redirect(_chooser(invite))
     sentence = (
         f"You're logged in as {seat.name}, but studies are for guests. Open this link in a private "
         "window."
@@ -163,10 +163,10 @@ def _for_account(request: HttpRequest, found: Invite, seat: PlayerSeat) -> HttpR
 
 
 def _invite_page(
-    request: HttpRequest, found: Invite, more: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest, invite: Invite, more: dict[str, Any] | None = None, status: int = 200
 ) -> HttpResponse:
     context = {
-        "invite": found,
+        "invite": invite,
         "longest": MAX_NAME_CHARACTERS,
         "is_tried_out": not conf.has_keys(),
         **(more or {}),
@@ -174,11 +174,11 @@ def _invite_page(
     return render(request, "people/invite.html", context, status=status)
 
 
-def _chooser(found: Invite) -> str:
-    if found.study_id is not None:
+def _chooser(invite: Invite) -> str:
+    if invite.study_id is not None:
         return reverse("study_home")
-    choice = {"environment": found.environment.name} | (
-        {"split": found.split.name} if found.split else {}
+    choice = {"environment": invite.environment.name} | (
+        {"split": invite.split.name} if invite.split else {}
     )
     return f"{reverse('play')}?{urlencode(choice)}"
 
@@ -228,25 +228,25 @@ class InviteForm(forms.Form):
         )
 
     def clean(self) -> dict[str, Any] | None:
-        given = super().clean() or {}
+        values = super().clean() or {}
         if (
-            "lasts" in given
-            and "unit" in given
-            and given["lasts"] > timedelta(MAX_INVITE_DAYS) / UNITS[given["unit"]]
+            "lasts" in values
+            and "unit" in values
+            and values["lasts"] > timedelta(MAX_INVITE_DAYS) / UNITS[values["unit"]]
         ):
             self.add_error(
                 "lasts",
                 f"An invite can last at most {MAX_INVITE_DAYS} days. Enter a smaller number.",
             )
-        return given
+        return values
 
     def invite(self, author: str) -> tuple[Invite, str]:
         """Save the new invite; return it and the secret of its link. Call `is_valid` first."""
-        given = self.cleaned_data
-        environment, _, split = given["place"].partition("/")
-        found = Invite(name=given["name"], is_blind=given["is_blind"], author=author[:150])
-        found.environment_id, found.split_id = int(environment), int(split) if split else None
-        return found, save_invite(found, given["lasts"] * UNITS[given["unit"]])
+        values = self.cleaned_data
+        environment, _, split = values["place"].partition("/")
+        invite = Invite(name=values["name"], is_blind=values["is_blind"], author=author[:150])
+        invite.environment_id, invite.split_id = int(environment), int(split) if split else None
+        return invite, save_invite(invite, values["lasts"] * UNITS[values["unit"]])
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -269,9 +269,11 @@ def invites(request: HttpRequest) -> HttpResponse:
     form = InviteForm(viewer, request.POST)
     if not form.is_valid():
         return _invites_page(request, form, status=422)
-    made, token = form.invite(request.user.get_username())
+    new_invite, token = form.invite(request.user.get_username())
     link = request.build_absolute_uri(reverse("invite", args=[token]))
-    return _invites_page(request, InviteForm(viewer), {"made": made, "link": link}, status=201)
+    return _invites_page(
+        request, InviteForm(viewer), {"made": new_invite, "link": link}, status=201
+    )
 
 
 @require_POST
@@ -279,22 +281,22 @@ def invites(request: HttpRequest) -> HttpResponse:
 @takes()
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
     """End an invite, after a question. Raises: Http404."""
-    found = Invite.objects.filter(visible_environments(viewer_of(request.user)), pk=pk).first()
-    if found is None:
+    invite = Invite.objects.filter(visible_environments(viewer_of(request.user)), pk=pk).first()
+    if invite is None:
         raise Http404(f"There is no invite {pk}. The Invites page lists all of them.")
-    if asking := question_to_revoke(request, found, reverse("invites")):
+    if asking := question_to_revoke(request, invite, reverse("invites")):
         return asking
     revoke(pk, request)
     return redirect("invites")
 
 
-def question_to_revoke(request: HttpRequest, found: Invite, back: str) -> HttpResponse | None:
+def question_to_revoke(request: HttpRequest, invite: Invite, back: str) -> HttpResponse | None:
     """Return the page that asks whether to revoke a link; None if the form has the answer."""
     sentence = (
         "The link ends for good, and with it what people who entered by it are playing now. What "
         "was played is kept."
     )
-    return question(request, f"Revoke “{found.name}”?", sentence, "Revoke for good", back)
+    return question(request, f"Revoke “{invite.name}”?", sentence, "Revoke for good", back)
 
 
 def _invites_page(
@@ -313,33 +315,37 @@ def _invites_page(
 def _places(viewer: Viewer) -> Iterator[tuple[str, Any]]:
     """Yield the groups of options: environments with their served splits, whose tasks the person
     may read."""
-    sealed = set(viewer.sealed_splits.values())
-    served = Split.objects.seen_by(viewer).filter(is_served=True).order_by("position", "name")
+    sealed_environments = set(viewer.sealed_splits.values())
+    splits_served = (
+        Split.objects.seen_by(viewer).filter(is_served=True).order_by("position", "name")
+    )
     rows = Environment.objects.seen_by(viewer).filter(is_hosted=True).only("name", "position")
-    for environment in rows.prefetch_related(Prefetch("splits", queryset=served)):
+    for environment in rows.prefetch_related(Prefetch("splits", queryset=splits_served)):
         whole = (
             []
-            if environment.pk in sealed
+            if environment.pk in sealed_environments
             else [(f"{environment.pk}", f"{environment.name}: every split")]
         )
         splits = [
-            (f"{environment.pk}/{one.pk}", f"{environment.name} / {one.name}")
-            for one in environment.splits.all()
+            (f"{environment.pk}/{split.pk}", f"{environment.name} / {split.name}")
+            for split in environment.splits.all()
         ]
         yield environment.name, [*whole, *splits]
 
 
 def _lines(viewer: Viewer) -> Iterator[InviteLine]:
     """Yield the lines of the newest MAX_SHOWN invites. Three queries."""
-    played = Count("plays", filter=Q(plays__episode__is_probe=False))
-    guests = Guest.objects.annotate(played=played).order_by("pk")
+    plays = Count("plays", filter=Q(plays__episode__is_probe=False))
+    guests = Guest.objects.annotate(played=plays).order_by("pk")
     rows = Invite.objects.filter(visible_environments(viewer), study=None).select_related(
         "environment", "split"
     )
     rows = rows.prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
-        found = [
+        guest_lines = [
             InvitedGuest(guest.name, guest.label, guest.played)  # type: ignore[attr-defined]
             for guest in invite.guests.all()
         ]
-        yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))
+        yield InviteLine(
+            invite, state_of(invite), guest_lines, sum(guest.played for guest in guest_lines)
+        )

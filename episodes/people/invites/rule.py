@@ -140,16 +140,18 @@ def joining(invite: Invite) -> Iterator[None]:
 def person_name(text: str) -> str:
     """Return a name or ID with single spaces between its words; empty if it has none. Raises:
     ValueError."""
-    spaced = "".join(" " if unicodedata.category(one) == "Zs" else one for one in text.strip())
-    name = " ".join(filter(None, spaced.split(" ")))
+    text_with_spaces = "".join(
+        " " if unicodedata.category(character) == "Zs" else character for character in text.strip()
+    )
+    name = " ".join(filter(None, text_with_spaces.split(" ")))
     if len(name) > MAX_NAME_CHARACTERS:
         raise ValueError(
             f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed."
         )
     if visible(name) != name or not name.isprintable():
-        shown = visible(name).replace("\t", "␉").replace("\n", "␊")
+        visible_name = visible(name).replace("\t", "␉").replace("\n", "␊")
         raise ValueError(
-            f"{shown} contains characters that can't be seen. Use letters, digits and spaces."
+            f"{visible_name} contains characters that can't be seen. Use letters, digits and spaces."
         )
     if name and not same_name(name):
         raise ValueError(f"{name} has no letter and no digit, which a name needs.")
@@ -164,20 +166,20 @@ def same_name(name: str) -> str:
     Between digits, any sign separates numbers: 1.1 and 1-1 are the same, and 11 is another. Vowel
     signs of Indian scripts are letters.
     """
-    shared, is_apart = "", False
-    for one in unicodedata.normalize("NFKD", without_invisible(name)).casefold():
-        kind = unicodedata.category(one)
+    letters, is_apart = "", False
+    for character in unicodedata.normalize("NFKD", without_invisible(name)).casefold():
+        kind = unicodedata.category(character)
         # these are apostrophes and the like
-        if kind[0] in "LN" and not "\u02b0" <= one <= "\u02ff":
-            digit = unicodedata.digit(one, None)
-            plain = one.translate(_LOOKS_LIKE) if digit is None else str(digit)
-            is_number = shared[-1:].isdigit() and digit is not None
-            shared, is_apart = f"{shared}{'.' * (is_apart and is_number)}{plain}", False
-        elif kind == "Mc" and not shared[-1:].isascii():
-            shared += one
-        elif kind not in ("Mn", "Me", "Mc", "Cf") and not one.isspace():
+        if kind[0] in "LN" and not "\u02b0" <= character <= "\u02ff":
+            digit = unicodedata.digit(character, None)
+            plain = character.translate(_LOOKS_LIKE) if digit is None else str(digit)
+            is_number = letters[-1:].isdigit() and digit is not None
+            letters, is_apart = f"{letters}{'.' * (is_apart and is_number)}{plain}", False
+        elif kind == "Mc" and not letters[-1:].isascii():
+            letters += character
+        elif kind not in ("Mn", "Me", "Mc", "Cf") and not character.isspace():
             is_apart = True
-    return shared
+    return letters
 
 
 def _of_name(rows: Iterable[tuple[int, str]], name: str) -> list[int]:

@@ -168,12 +168,12 @@ def decks_of(study: Study, guests: Sequence[Guest]) -> Iterator[GuestDeck]:
         "position"
     )
     tasks = list(rows.values_list("task", flat=True))
-    given, plays = (
+    dealt_tasks, plays = (
         defaultdict[int, list[int]](list),
         defaultdict[int | None, list[_PlayedTask]](list),
     )
     for pk, task in DealtTask.objects.filter(guest__in=guests).values_list("guest", "task"):
-        given[pk].append(task)
+        dealt_tasks[pk].append(task)
     played = Play.objects.filter(guest__in=guests).order_by("episode__ended", "pk")
     finishes = ExpressionWrapper(USES_ATTEMPT & FINISHES, BooleanField())
     played = played.annotate(
@@ -182,9 +182,9 @@ def decks_of(study: Study, guests: Sequence[Guest]) -> Iterator[GuestDeck]:
     names = ("pk", "episode__task", "episode__status", "uses_attempt", "finishes")
     for pk, *values in played.values_list("guest", *names):
         plays[pk].append(_PlayedTask(*values))
-    taken = {} if study.people_per_task is None else _people_by_task(study)
+    people = {} if study.people_per_task is None else _people_by_task(study)
     for guest in guests:
-        yield _deck(study, guest, tasks, given[guest.pk], plays[guest.pk], taken)
+        yield _deck(study, guest, tasks, dealt_tasks[guest.pk], plays[guest.pk], people)
 
 
 class _PlayedTask(NamedTuple):
@@ -199,19 +199,19 @@ def _deck(
     study: Study,
     guest: Guest,
     tasks: Sequence[int],
-    given: Sequence[int],
+    dealt_tasks: Sequence[int],
     plays: Sequence[_PlayedTask],
-    taken: Mapping[int, int],
+    people: Mapping[int, int],
 ) -> GuestDeck:
-    """Return the tasks of a guest. `tasks`: those of the study; `given`: those that the guest was
-    dealt; `taken`: how many people have each task.
+    """Return the tasks of a guest. `tasks`: those of the study; `dealt_tasks`: those that the guest was
+    dealt; `people`: how many people have each task.
     """
     order = list(tasks)
     if study.is_shuffled:
         random.Random(f"{study.pk}/{guest.pk}").shuffle(order)  # nosec B311 # an order, not a secret
-    listed, had = set(tasks), set(given)
-    dealt = tuple(task for task in given if task in listed)
-    used = [play.task for play in plays if play.uses_attempt]
+    study_tasks, had = set(tasks), set(dealt_tasks)
+    dealt = tuple(task for task in dealt_tasks if task in study_tasks)
+    attempts = [play.task for play in plays if play.uses_attempt]
     running = next((play for play in plays if play.status == "running"), None)
     playing = None if running is None else running.task
     fresh = [task for task in order if task not in had]
@@ -219,13 +219,13 @@ def _deck(
         study=study,
         guest=guest,
         dealt=dealt,
-        used=Counter(used),
+        used=Counter(attempts),
         finished=len({play.task for play in plays if play.finishes}),
         running=None if running is None else running.episode,
         playing=playing,
-        last=used[-1] if used else None,
-        fresh=_fresh(study, fresh, len({*dealt, *used}), taken),
-        size=len({*tasks, *used, playing} - {None}),
+        last=attempts[-1] if attempts else None,
+        fresh=_fresh(study, fresh, len({*dealt, *attempts}), people),
+        size=len({*tasks, *attempts, playing} - {None}),
     )
 
 
@@ -263,7 +263,7 @@ def note_started(row: DealtTask) -> None:
     DealtTask.objects.filter(pk=row.pk).update(starting=None)
 
 
-def _fresh(study: Study, tasks: Sequence[int], had: int, taken: Mapping[int, int]) -> int | None:
+def _fresh(study: Study, tasks: Sequence[int], had: int, people: Mapping[int, int]) -> int | None:
     """Return which of `tasks`, in the order of the guest, is dealt next. `had`: how many the guest
     had so far."""
     if study.tasks_per_person is not None and had >= study.tasks_per_person:
@@ -271,8 +271,8 @@ def _fresh(study: Study, tasks: Sequence[int], had: int, taken: Mapping[int, int
     if (most := study.people_per_task) is None:
         return next(iter(tasks), None)
     return min(
-        (task for task in tasks if taken.get(task, 0) < most),
-        key=lambda task: taken.get(task, 0),
+        (task for task in tasks if people.get(task, 0) < most),
+        key=lambda task: people.get(task, 0),
         default=None,
     )
 
@@ -280,10 +280,10 @@ def _fresh(study: Study, tasks: Sequence[int], had: int, taken: Mapping[int, int
 def _people_by_task(study: Study) -> dict[int, int]:
     """Return how many people have each task of a study. One query."""
     own = Play.objects.filter(guest=OuterRef("guest"), episode__task=OuterRef("task"))
-    counted = own.filter(USES_ATTEMPT).exclude(episode__cause=LEFT, counts_left=False)
+    attempts = own.filter(USES_ATTEMPT).exclude(episode__cause=LEFT, counts_left=False)
     now = study.closed or timezone.now()  # who had no task left keeps that outcome
     running = Q(episode__status="running") | Q(episode__ended__gte=now)
-    kept = Q(created__gt=now - HELD) & ~Exists(own.filter(USES_ATTEMPT))
-    rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(running)))
+    reserved_places = Q(created__gt=now - HELD) & ~Exists(own.filter(USES_ATTEMPT))
+    rows = study.dealt.filter(reserved_places | Exists(attempts) | Exists(own.filter(running)))
     rows = rows.filter(guest__excluded=None)
     return dict(rows.order_by().values_list("task").annotate(Count("guest")))

@@ -81,16 +81,16 @@ class StudyForm(forms.Form):
             if not suite.is_generated
         }
         members = members_for_studies(viewer)[:MAX_MEMBERS_OFFERED]
-        self.members: dict[str, SuiteMember] = {f"member/{one.pk}": one for one in members}
+        self.members: dict[str, SuiteMember] = {f"member/{member.pk}": member for member in members}
         field: Any = self.fields["tasks"]
         field.choices = [
             (
                 "Splits, frozen as they are now",
-                [(key, _split_label(one)) for key, one in self.splits.items()],
+                [(key, _split_label(member)) for key, member in self.splits.items()],
             ),
             (
                 "Versions of suites",
-                [(key, _member_label(one)) for key, one in self.members.items()],
+                [(key, _member_label(member)) for key, member in self.members.items()],
             ),
         ]
 
@@ -103,30 +103,32 @@ class StudyForm(forms.Form):
         return name
 
     def clean(self) -> dict[str, Any] | None:
-        given = super().clean() or {}
-        narrows = [name for name in ("numbers", "search", "bucket", "at_random") if given.get(name)]
-        if given.get("tasks") in self.members and narrows:
+        values = super().clean() or {}
+        narrows = [
+            name for name in ("numbers", "search", "bucket", "at_random") if values.get(name)
+        ]
+        if values.get("tasks") in self.members and narrows:
             self.add_error(
                 "tasks",
                 "The tasks of a suite are taken as they are. Remove the conditions, or "
                 "choose a split.",
             )
-        most, least = given.get("tasks_per_person"), given.get("least_finished")
+        most, least = values.get("tasks_per_person"), values.get("least_finished")
         if most is not None and least is not None and least > most:
             self.add_error(
                 "least_finished", f"A person gets at most {most}. Enter {most} or fewer."
             )
         for number, name in enumerate(CODES):
-            if given.get(name) and visible(given[name]) != given[name]:
+            if values.get(name) and visible(values[name]) != values[name]:
                 self.add_error(
                     name, "The code has characters that people can't see or copy. Use others."
                 )
-            others = [same_name(given[other]) for other in CODES[:number] if given.get(other)]
-            if given.get(name) and same_name(given[name]) in others:
+            others = [same_name(values[other]) for other in CODES[:number] if values.get(other)]
+            if values.get(name) and same_name(values[name]) in others:
                 self.add_error(
                     name, f"Another outcome has this code. {ALIKE} Enter a different one."
                 )
-        return given
+        return values
 
     def leaks(self) -> list[str]:
         """Return what to know of the tasks before the study is made. Call `is_valid` first. Raises:
@@ -135,7 +137,7 @@ class StudyForm(forms.Form):
 
     def save(self, author: str) -> Study:
         """Return the new study. Call `is_valid` first. Raises: OrsError."""
-        given = self.cleaned_data
+        values = self.cleaned_data
         names = (
             "name",
             "people_per_task",
@@ -146,20 +148,20 @@ class StudyForm(forms.Form):
             "least_finished",
         )
         texts = ("instructions", "consent", "completion", *CODES)
-        study = Study(author=author[:150], **{name: given[name] for name in (*names, *texts)})
-        limit, pause = given["limit_minutes"], given["pause_minutes"]
+        study = Study(author=author[:150], **{name: values[name] for name in (*names, *texts)})
+        limit, pause = values["limit_minutes"], values["pause_minutes"]
         study.limit_seconds = 60 * limit if limit else None
         study.pause_seconds = 60 * (pause if pause is not None else 0 if limit else PAUSE_MINUTES)
-        study.is_shuffled = given["is_shuffled"] == "yes"
+        study.is_shuffled = values["is_shuffled"] == "yes"
         make_study(study, self._tasks())
         return study
 
     def _tasks(self) -> SuiteMember | TaskSelection:
-        given = self.cleaned_data
-        if (member := self.members.get(given["tasks"])) is not None:
+        values = self.cleaned_data
+        if (member := self.members.get(values["tasks"])) is not None:
             return member
-        narrowed = {name: given[name] for name in ("numbers", "search", "bucket", "at_random")}
-        return TaskSelection(self.splits[given["tasks"]], **narrowed)
+        conditions = {name: values[name] for name in ("numbers", "search", "bucket", "at_random")}
+        return TaskSelection(self.splits[values["tasks"]], **conditions)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -170,14 +172,14 @@ def study_new(request: HttpRequest) -> HttpResponse:
     """Return the form of a new study; a POST makes it."""
     viewer, trouble = viewer_of(request.user), ""
     if request.method != "POST":
-        asked = {name: request.GET.get(name, "") for name in PRESET}
-        form = StudyForm(viewer, initial={"attempts": 1, **asked})
-        if asked["tasks"] and asked["tasks"] not in {**form.splits, **form.members}:
+        preset = {name: request.GET.get(name, "") for name in PRESET}
+        form = StudyForm(viewer, initial={"attempts": 1, **preset})
+        if preset["tasks"] and preset["tasks"] not in {**form.splits, **form.members}:
             raise BadFilter(
-                "tasks", asked["tasks"], "the form offers no such split or member of a suite"
+                "tasks", preset["tasks"], "the form offers no such split or member of a suite"
             )
-        if asked["bucket"] and asked["bucket"] not in BUCKETS:
-            raise BadFilter("bucket", asked["bucket"], f"allowed are {', '.join(BUCKETS)}")
+        if preset["bucket"] and preset["bucket"] not in BUCKETS:
+            raise BadFilter("bucket", preset["bucket"], f"allowed are {', '.join(BUCKETS)}")
         return render(request, "people/study_form.html", {"form": form})
     form = StudyForm(viewer, request.POST)
     leaks = list[str]()

@@ -53,7 +53,7 @@ class TaskSelection:
         if not (self.numbers or self.search or self.bucket or self.at_random):
             return None
         ids = list(served(self.split).order_by("position").values_list("task", flat=True))
-        chosen = (
+        tasks = (
             [ids[number] for number in _numbers(self.numbers, len(ids))] if self.numbers else ids
         )
         if self.search or self.bucket:
@@ -64,19 +64,19 @@ class TaskSelection:
                 bucket=self.bucket,
                 viewer=UNRESTRICTED,
             )
-            found = set(Task.objects.filter(filters.condition()).values_list("pk", flat=True))
-            chosen = [pk for pk in chosen if pk in found]
-        if not chosen:
+            matches = set(Task.objects.filter(filters.condition()).values_list("pk", flat=True))
+            tasks = [pk for pk in tasks if pk in matches]
+        if not tasks:
             raise StudyRefused(
                 f"No task of {self.split} meets all of these conditions. Remove one of them."
             )
         if self.at_random is not None:
-            if self.at_random > len(chosen):
+            if self.at_random > len(tasks):
                 raise StudyRefused(
-                    f"{self.at_random:,} tasks can't be drawn of {len(chosen):,}. Draw fewer."
+                    f"{self.at_random:,} tasks can't be drawn of {len(tasks):,}. Draw fewer."
                 )
-            chosen = random.SystemRandom().sample(chosen, self.at_random)
-        return frozenset(chosen)
+            tasks = random.SystemRandom().sample(tasks, self.at_random)
+        return frozenset(tasks)
 
 
 def studies_seen(viewer: Viewer) -> QuerySet[Study]:
@@ -141,14 +141,14 @@ def _save(study: Study, member: SuiteMember) -> None:
 
 def _numbers(text: str, count: int) -> list[int]:
     """Return the numbers in a text such as `0, 3, 5-9`, in order. Raises: StudyRefused."""
-    found = set[int]()
+    numbers = set[int]()
     for low, high in _ranges(text):
         if high >= count:
             raise StudyRefused(
                 f"There is no task {high}; the split has tasks 0 to {count - 1} now."
             )
-        found.update(range(low, high + 1))
-    return sorted(found)
+        numbers.update(range(low, high + 1))
+    return sorted(numbers)
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:

@@ -139,10 +139,10 @@ def study(request: HttpRequest, name: str) -> HttpResponse:
 @takes()
 def study_csv(request: HttpRequest, name: str) -> HttpResponse:
     """Return every episode of a study as CSV, one a line. Raises: Http404."""
-    found = _study(request, name)
-    security_log.note("exported", f"study {found.name}")
-    lines = [csv_line(COLUMNS), *_lines(found)]
-    return _file(f"{found.name}.csv", "".join(lines))
+    study = _study(request, name)
+    security_log.note("exported", f"study {study.name}")
+    lines = [csv_line(COLUMNS), *_lines(study)]
+    return _file(f"{study.name}.csv", "".join(lines))
 
 
 @require_POST
@@ -151,9 +151,9 @@ def study_csv(request: HttpRequest, name: str) -> HttpResponse:
 def study_links(request: HttpRequest, name: str) -> HttpResponse:
     """Make one link for everybody, whose page shows it once, or personal links, as a CSV file.
     Raises: Http404."""
-    found = _study(request, name)
+    study = _study(request, name)
     form = LinksForm(request.POST)
-    if found.closed is not None:
+    if study.closed is not None:
         form.add_error("names", "The study is closed, so it takes nobody in.")
     elif (kind := request.POST.get("kind", "")) not in ("shared", "personal"):
         form.add_error(
@@ -166,24 +166,26 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
     elif kind == "personal" and form.is_valid():
         names = form.cleaned_data["names"]
         if (
-            trouble := listed_already(found, names)
+            trouble := listed_already(study, names)
             if names
             else "Enter a name for each link, one per line."
         ):
             form.add_error("names", trouble)
     if not form.is_valid():
-        return _page(request, found, form, status=422)
+        return _page(request, study, form, status=422)
     lasts, author = timedelta(days=form.cleaned_data["days"]), request.user.get_username()[:150]
     if kind == "shared":
-        row = _invite(found, "link for everybody", author)
+        row = _invite(study, "link for everybody", author)
         link = _link(request, save_invite(row, lasts))
-        return _page(request, found, LinksForm(initial={"days": 30}), {"link": link}, status=201)
+        return _page(request, study, LinksForm(initial={"days": 30}), {"link": link}, status=201)
     lines = [csv_line(("name", "link", "expires"))]
-    for one in form.cleaned_data["names"]:
-        row = _invite(found, one, author, is_personal=True)
-        lines.append(csv_line((one, _link(request, save_invite(row, lasts)), _time(row.expires))))
+    for person in form.cleaned_data["names"]:
+        row = _invite(study, person, author, is_personal=True)
+        lines.append(
+            csv_line((person, _link(request, save_invite(row, lasts)), _time(row.expires)))
+        )
         replace_personal(row)
-    return _file(f"{found.name}-links.csv", "".join(lines))
+    return _file(f"{study.name}-links.csv", "".join(lines))
 
 
 @require_POST
@@ -191,13 +193,13 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
 @takes()
 def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """End one link of a study, after a question. Raises: Http404."""
-    found = _study(request, name)
-    if (link := found.invites.filter(pk=pk).first()) is None:
-        raise Http404(f"The study {found.name} has no link {pk}. Its page lists all of them.")
-    if asking := question_to_revoke(request, link, reverse("study", args=[found.name])):
+    study = _study(request, name)
+    if (link := study.invites.filter(pk=pk).first()) is None:
+        raise Http404(f"The study {study.name} has no link {pk}. Its page lists all of them.")
+    if asking := question_to_revoke(request, link, reverse("study", args=[study.name])):
         return asking
     revoke(pk, request)
-    return redirect("study", found.name)
+    return redirect("study", study.name)
 
 
 @require_POST
@@ -205,22 +207,22 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @takes()
 def study_close(request: HttpRequest, name: str) -> HttpResponse:
     """End all links of a study for good, after a question. Raises: Http404."""
-    found = _study(request, name)
+    study = _study(request, name)
     sentence = (
         "All links end for good, and with them the tasks that people are playing now. What was "
         "played is kept."
     )
-    back = reverse("study", args=[found.name])
+    back = reverse("study", args=[study.name])
     if asking := question(request, "Close this study?", sentence, "Close for good", back):
         return asking
     now = timezone.now()
-    if Study.objects.filter(pk=found.pk, closed=None).update(closed=now):
-        found.invites.filter(revoked=None).update(revoked=now)
+    if Study.objects.filter(pk=study.pk, closed=None).update(closed=now):
+        study.invites.filter(revoked=None).update(revoked=now)
         security_log.note(
-            "study_changed", f"study {found.name}", detail="closed, with all of its links"
+            "study_changed", f"study {study.name}", detail="closed, with all of its links"
         )
-    end_plays(found.invites.all(), request, CLOSED)
-    return redirect("study", found.name)
+    end_plays(study.invites.all(), request, CLOSED)
+    return redirect("study", study.name)
 
 
 @require_POST
@@ -229,11 +231,11 @@ def study_close(request: HttpRequest, name: str) -> HttpResponse:
 def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """Exclude a person from a study for a `reason`, or with `include` count them again. Raises:
     Http404."""
-    found = _study(request, name)
-    guest = Guest.objects.select_related("invite__study").filter(invite__study=found, pk=pk).first()
+    study = _study(request, name)
+    guest = Guest.objects.select_related("invite__study").filter(invite__study=study, pk=pk).first()
     if guest is None:
         raise Http404(
-            f"Nobody with the number {pk} takes part in the study {found.name}. Its page "
+            f"Nobody with the number {pk} takes part in the study {study.name}. Its page "
             "lists everybody."
         )
     reason = " ".join(request.POST.get("reason", "").split())
@@ -247,73 +249,73 @@ def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
             "that can be seen."
         )
         return _page(
-            request, found, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422
+            request, study, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422
         )
-    return redirect("study", found.name)
+    return redirect("study", study.name)
 
 
 def _study(request: HttpRequest, name: str) -> Study:
     rows = studies_seen(viewer_of(request.user))
-    found = rows.filter(name=name).first() if "\0" not in name else None
-    if found is None:
+    study = rows.filter(name=name).first() if "\0" not in name else None
+    if study is None:
         raise Http404(f"There is no study {name[:100]!r}. The Studies page lists all of them.")
-    return found
+    return study
 
 
 def _page(
     request: HttpRequest,
-    found: Study,
+    study: Study,
     form: LinksForm,
     more: dict[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    results = results_of(found)
-    links = found.invites.annotate(people=Count("guests"))[:MAX_LINKS]
+    results = results_of(study)
+    links = study.invites.annotate(people=Count("guests"))[:MAX_LINKS]
     context = {
-        "study": found,
+        "study": study,
         "results": results,
-        "wanted": found.people_per_task,
-        "per_person": _per_person(found, results),
-        "limit": None if found.limit_seconds is None else found.limit_seconds / 60,
-        "pause": found.pause_seconds / 60,
+        "wanted": study.people_per_task,
+        "per_person": _per_person(study, results),
+        "limit": None if study.limit_seconds is None else study.limit_seconds / 60,
+        "pause": study.pause_seconds / 60,
         "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
-        "links": [(one, state_of(one)) for one in links],
+        "links": [(link, state_of(link)) for link in links],
         "form": form,
         "max_links": MAX_LINKS,
         "may_make": request.user.has_perm(MAKE_STUDIES),
         "has_keys": conf.has_keys(),
-        "texts": list(_texts(found)),
-        "episodes": f"{reverse('episodes')}?{urlencode({'study': found.name})}",
+        "texts": list(_texts(study)),
+        "episodes": f"{reverse('episodes')}?{urlencode({'study': study.name})}",
         **_shares(results),
         **(more or {}),
     }
     return render(request, "people/study.html", context, status=status)
 
 
-def _texts(found: Study) -> Iterator[tuple[str, str]]:
+def _texts(study: Study) -> Iterator[tuple[str, str]]:
     """Yield the titles and the HTML of what guests read."""
     for title, text in (
-        ("Instructions", found.instructions),
-        ("Consent", found.consent),
-        ("End", found.completion),
+        ("Instructions", study.instructions),
+        ("Consent", study.consent),
+        ("End", study.completion),
     ):
         if text:
             yield title, rendered(text, "markdown")
     codes = (
-        ("Completion code", found.completion_code),
-        ("Code for who finished fewer tasks", found.incomplete_code),
-        ("Code for whom no task was left", found.no_task_code),
+        ("Completion code", study.completion_code),
+        ("Code for who finished fewer tasks", study.incomplete_code),
+        ("Code for whom no task was left", study.no_task_code),
     )
     for title, code in codes:
         if code:
             yield title, format_html('<pre class="code">{}</pre>', code)
 
 
-def _per_person(found: Study, results: StudyResults) -> int | None:
+def _per_person(study: Study, results: StudyResults) -> int | None:
     """Return how many tasks a person gets; None where they are dealt out without a limit."""
-    if found.tasks_per_person:
-        return min(found.tasks_per_person, results.tasks)
-    return None if found.people_per_task else results.tasks
+    if study.tasks_per_person:
+        return min(study.tasks_per_person, results.tasks)
+    return None if study.people_per_task else results.tasks
 
 
 def _shares(results: StudyResults) -> dict[str, Any]:
@@ -323,12 +325,12 @@ def _shares(results: StudyResults) -> dict[str, Any]:
     }
 
 
-def _invite(found: Study, name: str, author: str, *, is_personal: bool = False) -> Invite:
+def _invite(study: Study, name: str, author: str, *, is_personal: bool = False) -> Invite:
     return Invite(
         name=name,
-        environment=found.environment,
-        study=found,
-        is_blind=found.is_blind,
+        environment=study.environment,
+        study=study,
+        is_blind=study.is_blind,
         is_personal=is_personal,
         author=author,
     )
@@ -338,35 +340,35 @@ def _link(request: HttpRequest, token: str) -> str:
     return request.build_absolute_uri(reverse("invite", args=[token]))
 
 
-def _lines(found: Study) -> Iterator[str]:
-    for one in plays_of(found):
-        yield csv_line(_cells(found, one))
+def _lines(study: Study) -> Iterator[str]:
+    for row in plays_of(study):
+        yield csv_line(_cells(study, row))
 
 
-def _cells(found: Study, one: StudyPlay) -> list[Any]:
-    episode, guest = one.episode, one.play.guest
+def _cells(study: Study, row: StudyPlay) -> list[Any]:
+    episode, guest = row.episode, row.play.guest
     return [
         *(
-            (found.name, guest.name, guest.pk, guest.invite.name)
+            (study.name, guest.name, guest.pk, guest.invite.name)
             if guest
-            else (found.name, "", "", "")
+            else (study.name, "", "", "")
         ),
         *(
-            one.number,
+            row.number,
             episode.task_id,
-            one.attempt or None,
-            "yes" if one.counts else "no",
+            row.attempt or None,
+            "yes" if row.counts else "no",
             episode.pk,
         ),
         *(
             episode.status,
             episode.cause,
-            one.return_,
-            {True: "yes", False: "no", None: ""}[one.is_success],
+            row.return_,
+            {True: "yes", False: "no", None: ""}[row.is_success],
         ),
-        *(episode.steps_count, one.seconds, one.play.paused_seconds),
+        *(episode.steps_count, row.seconds, row.play.paused_seconds),
         *(_time(episode.created), _time(episode.ended)),
-        *("yes" if one.play.is_blind else "no", guest.exclusion if guest else ""),
+        *("yes" if row.play.is_blind else "no", guest.exclusion if guest else ""),
     ]
 
 

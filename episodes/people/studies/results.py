@@ -93,22 +93,22 @@ class StudyResults:
 
     @property
     def counted(self) -> list[StudyPlay]:
-        return [one for one in self.plays if one.counts]
+        return [play for play in self.plays if play.counts]
 
     @property
     def excluded(self) -> list[tuple[Guest, int]]:
         """People who were excluded, each with the number of episodes that do not count for it."""
-        numbers = Counter(one.play.guest_id for one in self.plays if one.play.is_excluded)
-        guests = {one.play.guest_id: one.play.guest for one in self.plays}
+        numbers = Counter(play.play.guest_id for play in self.plays if play.play.is_excluded)
+        guests = {play.play.guest_id: play.play.guest for play in self.plays}
         return [(guest, count) for pk, count in numbers.items() if (guest := guests[pk])]
 
     @property
     def successes(self) -> int:
-        return sum(bool(one.is_success) for one in self.plays)
+        return sum(bool(play.is_success) for play in self.plays)
 
     @property
     def mean(self) -> float | None:
-        values = [one.return_ for one in self.counted if one.return_ is not None]
+        values = [play.return_ for play in self.counted if play.return_ is not None]
         return sum(values) / len(values) if values else None
 
     @property
@@ -124,16 +124,16 @@ def results_of(study: Study) -> StudyResults:
     )
     guests = list(newest[:MAX_GUESTS])
     by_guest = defaultdict[int | None, list[StudyPlay]](list)
-    for one in plays:
-        by_guest[one.play.guest_id].append(one)
+    for play in plays:
+        by_guest[play.play.guest_id].append(play)
     decks = decks_of(study, guests)
-    people = Counter(one.episode.task_id for one in plays if one.counts)
-    needed = study.people_per_task or 1
+    people = Counter(play.episode.task_id for play in plays if play.counts)
+    people_needed = study.people_per_task or 1
     return StudyResults(
         plays=plays,
         guests=[_line(deck, by_guest[deck.guest.pk]) for deck in decks],
         tasks=study.member.tasks_count,
-        complete=sum(count >= needed for count in people.values()),
+        complete=sum(count >= people_needed for count in people.values()),
     )
 
 
@@ -170,10 +170,10 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
 def _line(deck: GuestDeck, plays: Sequence[StudyPlay]) -> GuestLine:
     return GuestLine(
         guest=deck.guest,
-        done=len({one.episode.task_id for one in plays if one.attempt}),
-        counted=sum(one.counts for one in plays),
-        successes=sum(bool(one.is_success) for one in plays),
-        running=next((one for one in plays if one.episode.status == "running"), None),
+        done=len({play.episode.task_id for play in plays if play.attempt}),
+        counted=sum(play.counts for play in plays),
+        successes=sum(bool(play.is_success) for play in plays),
+        running=next((play for play in plays if play.episode.status == "running"), None),
         number=deck.number,
         finished=deck.finished,
         outcome=deck.outcome,
@@ -182,9 +182,9 @@ def _line(deck: GuestDeck, plays: Sequence[StudyPlay]) -> GuestLine:
 
 
 def _median(plays: Sequence[StudyPlay]) -> float | None:
-    seconds = [one.seconds for one in plays if one.counts]
-    known = [value for value in seconds if value is not None]
-    return median(known) if known else None
+    seconds = [play.seconds for play in plays if play.counts]
+    values = [value for value in seconds if value is not None]
+    return median(values) if values else None
 
 
 def exclude(guest: Guest, reason: str, author: str) -> None:
@@ -206,7 +206,7 @@ def include(guest: Guest) -> None:
 
 def _mark(guest: Guest, *, is_excluded: bool, **values: object) -> None:
     # the follower reads no others
-    numbered = Episode.objects.filter(play__guest=guest, end_number__isnull=False)
-    with transaction.atomic(), counted_anew(numbered, [ActivityPart()]):
+    episodes = Episode.objects.filter(play__guest=guest, end_number__isnull=False)
+    with transaction.atomic(), counted_anew(episodes, [ActivityPart()]):
         Play.objects.filter(guest=guest).update(is_excluded=is_excluded)
         Guest.objects.filter(pk=guest.pk).update(**values)
