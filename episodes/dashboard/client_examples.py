@@ -10,13 +10,15 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from typing import Any
 
 from environments.checking.input_texts import Seen
 from environments.checking.inputs import Inputs, Unproducible
+from environments.display import parts
 from environments.display.parts import ToolPart, read_json
+from environments.models import Environment
+from environments.service import service_or_none
 
 MAX_TRIES = 20
 """Inputs of which one is chosen by the numbers of the task."""
@@ -40,6 +42,13 @@ class ExampleCall:
         return shlex.quote(json.dumps({"name": self.tool, "input": self.input}))
 
 
+def tools_of(environment: Environment) -> list[ToolPart] | None:
+    """Return the tools of the environment's class; None if it is not hosted or not described."""
+    service = service_or_none()
+    hosting = service.registry.find(environment.name) if service else None
+    return parts.tools(hosting.tools_json) if hosting and hosting.is_described else None
+
+
 def example_call(tools: list[ToolPart] | None, task: str = "") -> ExampleCall | None:
     """Return a call of the tool that probably ends an episode, else of one with an example, else of
     the first.
@@ -48,42 +57,39 @@ def example_call(tools: list[ToolPart] | None, task: str = "") -> ExampleCall | 
     first two numbers in it, where that is possible: `low 1 · high 100`. Returns None if there is no
     tool to call.
     """
-    seen, mentioned = Seen(), Seen()
+    seen, numbers = Seen(), list[int]()
     seen.add("42")  # a text that tools for numbers take, too
-    mentioned.add(task)
-    if len(mentioned.numbers) > 1:
-        seen.numbers = sorted(mentioned.numbers[:2])
+    in_task = Seen()
+    in_task.add(task)
+    if len(in_task.numbers) > 1:
+        seen.numbers = numbers = sorted(in_task.numbers[:2])
     for tool in sorted(tools or [], key=_rank):
         schema = read_json(tool.schema) or None
-        chance = Random(1)  # nosec B311 # an example
-        inputs = Inputs(schema, chance, seen)
+        inputs = Inputs(schema, Random(1), seen)  # nosec B311 # an example
         try:
-            found = next(
-                filter(
-                    partial(_is_within, seen.numbers), (inputs.valid() for _ in range(MAX_TRIES))
-                ),
-                None,
-            )
-            return ExampleCall(tool.name, (found or inputs.valid()) | _examples(schema))
+            tries = (inputs.valid() for _ in range(MAX_TRIES))
+            fitting = next((input for input in tries if _is_within(numbers, input)), None)
+            return ExampleCall(tool.name, (fitting or inputs.valid()) | _examples(schema))
         except Unproducible:
             continue
     return None
 
 
-def _is_within(numbers: Sequence[int], given: dict[str, Any]) -> bool:
+def _is_within(numbers: Sequence[int], input: dict[str, Any]) -> bool:
     """Return whether every whole number of an input is from the first to the last of `numbers`."""
-    whole = [value for value in given.values() if type(value) is int]
-    return len(numbers) < 2 or all(numbers[0] <= value <= numbers[-1] for value in whole)
+    values = [value for value in input.values() if type(value) is int]
+    return not numbers or all(numbers[0] <= value <= numbers[-1] for value in values)
 
 
 def _examples(schema: Any) -> dict[str, Any]:
     """Return the first example of each parameter that has one."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    parameters = properties.items() if isinstance(properties, dict) else ()
+    if not isinstance(properties, dict):
+        return {}
     return {
-        name: one["examples"][0]
-        for name, one in parameters
-        if isinstance(one, dict) and one.get("examples")
+        name: parameter["examples"][0]
+        for name, parameter in properties.items()
+        if isinstance(parameter, dict) and parameter.get("examples")
     }
 
 

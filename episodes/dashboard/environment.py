@@ -19,17 +19,15 @@ from environments import conf
 from environments.access.privacy import viewer_of
 from environments.curation.splits import existing_splits
 from environments.curation.task_states import is_in_state
-from environments.display import parts
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import BadFilter, definition_in
+from environments.filtering.parameters import definition_in
 from environments.models import Environment, Split, Task, TaskStatistics, Viewer
-from environments.models.tasks import EnvironmentQuerySet
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
-from environments.service import hidden_fields, service_or_none
+from environments.service import hidden_fields
 from environments.tasks.split_indexes import served
 from environments.tasks.task_facts import task_names
 from episodes.analytics.environment import tool_figures
@@ -39,20 +37,20 @@ from episodes.analytics.players import in_environment
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of, scope_of_filter
 from episodes.analytics.summary_cover import note_of_part
-from episodes.dashboard.client_examples import example_call
-from episodes.dashboard.guards import environment_named, refused
+from episodes.dashboard.client_examples import example_call, tools_of
+from episodes.dashboard.guards import environment_named
 from episodes.dashboard.histogram_drawing import drawn_histogram
 from episodes.dashboard.view_parameters import (
-    asked_context,
     definition_context,
-    revision_asked,
+    overrides_context,
+    revision_in,
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Rollout
 from episodes.rollups.tools import ToolsPart
 
-TASKS_SHOWN = 12
+MAX_TASKS = 12
 
 
 @require_safe
@@ -60,47 +58,50 @@ TASKS_SHOWN = 12
 @takes(*DEFINITION_PARAMETERS)
 def environments(request: HttpRequest) -> HttpResponse:
     """Return the list of environments. Raises: BadRequest."""
-    asked = definition_in(request.GET)
-    viewer = viewer_of(request.user)
-    shown = _with_splits().seen_by(viewer)
-    figures = [(one, one.outline.means) for one in environment_figures(list(shown), viewer, asked)]
+    overrides, viewer = definition_in(request.GET), viewer_of(request.user)
+    splits = Split.objects.filter(is_served=True).select_related("environment")
+    rows = Environment.objects.seen_by(viewer).prefetch_related(
+        Prefetch("splits", queryset=splits.order_by("position", "name"))
+    )
+    rows = rows.order_by("-is_hosted", "position")
+    figures = environment_figures(list(rows), viewer, overrides)
+    context = {"rows": figures, **overrides_context(overrides)}
     page = "environments_list" if "HX-Request" in request.headers else "environments"
-    return render(request, f"episodes/{page}.html", {"rows": figures, **asked_context(asked)})
+    return render(request, f"episodes/{page}.html", context)
 
 
 @require_safe
 @never_cache
 @takes(*DEFINITION_PARAMETERS, "revision")
-def environment(request: HttpRequest, name: str) -> HttpResponse:
+def environment_page(request: HttpRequest, name: str) -> HttpResponse:
+    """Return the page of one environment. Raises: BadFilter, Http404."""
     splits = existing_splits().order_by("position", "name")
     rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits))
-    found = environment_named(request, name, rows)
-    try:
-        definition = definition_of(found, definition_in(request.GET))
-        revision, _ = revision_asked(request)
-    except BadFilter as error:
-        links = [(request.path, "The page with the environment's definition")]
-        return refused(request, "This address cannot be used", str(error), links)
-    viewer = viewer_of(request.user)
-    asked = EpisodeFilter(
-        environment=found.name, revision=revision or None, player="others", viewer=viewer
+    environment, viewer = environment_named(request, name, rows), viewer_of(request.user)
+    definition = definition_of(environment, definition_in(request.GET))
+    revision, _ = revision_in(request)
+    filters = EpisodeFilter(
+        environment=environment.name, revision=revision or None, player="others", viewer=viewer
     )
-    scope = scope_of_filter(asked, NamedRows.of(asked)) if revision else scope_of(found)
+    own_scope = scope_of(environment)
+    scope = scope_of_filter(filters, NamedRows.of(filters)) if revision else own_scope
     returns = histogram(scope, definition)
     context = {
-        **_about(found, viewer),
-        **definition_context(definition, found),
+        **_about(environment, viewer),
+        **definition_context(definition, environment),
         "returns": returns,
         "missing": returns.missing or note_of_part(ToolsPart.name),
-        "drawn": drawn_histogram(found, returns, asked),
+        "drawn": drawn_histogram(environment, returns, filters),
         "causes": returns.causes,
-        "players": [] if revision else in_environment(found, definition, returns.total, viewer),
-        "own_query": asked.to_query(),
+        "players": []
+        if revision
+        else in_environment(environment, definition, returns.total, viewer),
+        "own_query": filters.to_query(),
         "revision": revision,
-        "pooled": pooled_in([scope_of(found)]),
-        "tool_use": tool_figures(found),
-        "tasks": _tasks(found, viewer),
-        "has_rollouts": Rollout.objects.filter(environment_name=found.name).exists(),
+        "pooled": pooled_in([own_scope]),
+        "tool_use": tool_figures(environment),
+        "tasks": _tasks(environment, viewer),
+        "has_rollouts": Rollout.objects.filter(environment_name=environment.name).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),
@@ -108,62 +109,50 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "episodes/environment.html", context)
 
 
-def _about(found: Environment, viewer: Viewer) -> dict[str, Any]:
+def _about(environment: Environment, viewer: Viewer) -> dict[str, Any]:
     """Return the template variables that describe the environment: its rows, and its class if it is
     hosted."""
-    splits = list(found.splits.all())
-    sealed = viewer.sealed_splits
-    split = next((one for one in splits if one.is_served and one.pk not in sealed), None)
-    first = (
-        served(split).order_by("position").annotate(spec=Left("task__spec", MAX_READ_CHARACTERS))
-        if split
-        else None
-    )
-    task = first.values_list("spec", flat=True).first() if first is not None else None
-    service = service_or_none()
-    hosted = service.registry.find(found.name) if service else None
-    schema = json.loads(found.task_schema) if found.task_schema else None
-    tools = parts.tools(hosted.tools_json) if hosted and hosted.is_described else None
+    splits, seals = list(environment.splits.all()), viewer.sealed_splits
+    split = next((split for split in splits if split.is_served and split.pk not in seals), None)
+    spec = None
+    if split is not None:
+        first = (
+            served(split)
+            .order_by("position")
+            .values_list(Left("task__spec", MAX_READ_CHARACTERS), flat=True)
+        )
+        spec = first.first()
+    line = summary(spec or "", hidden_fields=hidden_fields(environment.name))
+    tools = tools_of(environment)
     return {
-        "environment": found,
+        "environment": environment,
         "splits": splits,
         "split": split.name if split else "train",
-        "has_sealed": found.pk in sealed.values(),
+        "has_sealed": environment.pk in seals.values(),
         "tools": tools,
-        "call": example_call(tools, summary(task or "", hidden_fields=hidden_fields(found.name))),
-        "card": rendered(found.card or found.description),
-        "task_fields": fields_of(schema),
+        "call": example_call(tools, line),
+        "card": rendered(environment.card or environment.description),
+        "task_fields": fields_of(json.loads(environment.task_schema or "null")),
     }
 
 
-def _with_splits() -> EnvironmentQuerySet:
-    splits = (
-        Split.objects.filter(is_served=True)
-        .select_related("environment")
-        .order_by("position", "name")
-    )
-    return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by(
-        "-is_hosted", "position"
-    )
-
-
-def _tasks(found: Environment, viewer: Viewer) -> list[dict[str, Any]]:
+def _tasks(environment: Environment, viewer: Viewer) -> list[dict[str, Any]]:
     """Return the served tasks with the lowest success rates, with their names and figures."""
-    all_rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by(
-        "rate", "task"
-    )
+    all_rows = TaskStatistics.objects.filter(
+        environment=environment, by="all", attempts__gt=0
+    ).order_by("rate", "task")
     # PostgreSQL plans to read the whole table where served tasks alone are asked for; nearly all of
     # the lowest are
-    rows = list(all_rows[: 2 * TASKS_SHOWN])
-    seen = Task.objects.seen_by(viewer).filter(is_in_state("served"))
-    heads = _heads(seen, rows)
-    if len(heads) < TASKS_SHOWN and len(rows) == 2 * TASKS_SHOWN:
-        rows = list(all_rows.filter(Exists(seen.filter(pk=OuterRef("task"))))[:TASKS_SHOWN])
-        heads = _heads(seen, rows)
-    convention, thresholds = definition_of(found).convention, conf.thresholds()
-    shown = [row for row in rows if row.task_id in heads][:TASKS_SHOWN]
-    field, unseen = summary_field(found.task_schema), hidden_fields(found.name)
-    names = task_names([row.task_id for row in shown])
+    rows = list(all_rows[: 2 * MAX_TASKS])
+    tasks = Task.objects.seen_by(viewer).filter(is_in_state("served"))
+    heads = _heads(tasks, rows)
+    if len(heads) < MAX_TASKS and len(rows) == 2 * MAX_TASKS:
+        rows = list(all_rows.filter(Exists(tasks.filter(pk=OuterRef("task"))))[:MAX_TASKS])
+        heads = _heads(tasks, rows)
+    convention, thresholds = definition_of(environment).convention, conf.thresholds()
+    rows = [row for row in rows if row.task_id in heads][:MAX_TASKS]
+    field, unseen = summary_field(environment.task_schema), hidden_fields(environment.name)
+    names = task_names([row.task_id for row in rows])
     return [
         {
             "pk": row.task_id,
@@ -171,11 +160,11 @@ def _tasks(found: Environment, viewer: Viewer) -> list[dict[str, Any]]:
             "summary": summary(heads[row.task_id], field, unseen),
             "figures": result_of(row, thresholds, convention),
         }
-        for row in shown
+        for row in rows
     ]
 
 
 def _heads(tasks: QuerySet[Task], rows: Sequence[TaskStatistics]) -> dict[int, str]:
     """Return the start of the content of each of the tasks that has one of the rows, by its id."""
-    found = tasks.filter(pk__in=[row.task_id for row in rows])
-    return dict(found.values_list("pk", Left("spec", MAX_READ_CHARACTERS)))
+    tasks = tasks.filter(pk__in=[row.task_id for row in rows])
+    return dict(tasks.values_list("pk", Left("spec", MAX_READ_CHARACTERS)))

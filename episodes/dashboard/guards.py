@@ -1,16 +1,16 @@
 """Decorators that hide what does not exist for a person: everything of private environments that
-they are no members of; and as long as it runs an episode and its task from the person who plays it
-blind.
+they are no members of, and an episode that they play blind, with its task, as long as it runs.
 
-`refused` is the page that other views return for a request that they cannot serve.
+`refused` is the page for a request that a view cannot serve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,9 +18,10 @@ from django.utils.functional import Promise
 
 from environments.access.privacy import viewer_of
 from environments.errors import OverQuota
-from environments.models import Environment
+from environments.models import Environment, Task
 from environments.models.tasks import EnvironmentQuerySet
 from environments.tasks.unknown_environment import unknown_environment
+from episodes.models import Episode, Run
 from episodes.visibility import (
     blind_episode,
     is_blind_to,
@@ -33,6 +34,16 @@ from episodes.visibility import (
 
 Link = tuple[str, str]
 """Address and label of a link."""
+Row = TypeVar("Row", bound=Model)
+ABSENT: dict[type[Model], str] = {
+    Episode: (
+        "There is no episode {pk}. It may have been deleted; the Episodes page lists all that "
+        "exist."
+    ),
+    Task: "There is no task {pk}. The page of an environment leads to its tasks.",
+    Run: "There is no run {pk}. The Runs page lists all runs that agents have named.",
+}
+"""Sentence about a row that does not exist, or not for the person."""
 
 
 def refused(
@@ -66,7 +77,15 @@ def as_download(view: View) -> View:
     return wrapped
 
 
-def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], View]:
+def row_or_404(rows: QuerySet[Row], pk: int) -> Row:
+    """Return the episode, task or run among `rows`. Raises: Http404."""
+    row = rows.filter(pk=pk).first()
+    if row is None:
+        raise Http404(ABSENT[rows.model].format(pk=pk))
+    return row
+
+
+def _seen(sees: Callable[[Any, int], bool], model: type[Model]) -> Callable[[View], View]:
     """Return a decorator of a view of one thing, `pk`: without what `sees` says, there is no such
     thing.
 
@@ -77,7 +96,7 @@ def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], Vie
         @wraps(view)
         def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not sees(request.user, pk):
-                raise Http404(absent.format(pk=pk))
+                raise Http404(ABSENT[model].format(pk=pk))
             return view(request, pk, *args, **kwargs)
 
         return wrapped
@@ -85,14 +104,9 @@ def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], Vie
     return decorate
 
 
-of_episode = _seen(
-    sees_episode,
-    "There is no episode {pk}. It may have been deleted; the Episodes page lists all that exist.",
-)
-of_task = _seen(sees_task, "There is no task {pk}. The page of an environment leads to its tasks.")
-of_run = _seen(
-    sees_run, "There is no run {pk}. The Runs page lists all runs that agents have named."
-)
+of_episode = _seen(sees_episode, Episode)
+of_task = _seen(sees_task, Task)
+of_run = _seen(sees_run, Run)
 
 
 def environment_named(
@@ -101,11 +115,11 @@ def environment_named(
     """Return the environment among `rows`. Raises: Http404 with similar names if there is none for
     the person."""
     viewer = viewer_of(request.user)
-    known = Environment.objects.all() if rows is None else rows
-    found = known.seen_by(viewer).filter(name=name).first()
-    if found is None:
+    rows = Environment.objects.all() if rows is None else rows
+    environment = rows.seen_by(viewer).filter(name=name).first()
+    if environment is None:
         raise Http404(unknown_environment(name, viewer))
-    return found
+    return environment
 
 
 def unless_blind(view: View) -> View:
@@ -114,11 +128,9 @@ def unless_blind(view: View) -> View:
 
     @wraps(view)
     def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return (
-            refused_blind(request, pk)
-            if is_blind_to(request.user, pk)
-            else view(request, pk, *args, **kwargs)
-        )
+        if is_blind_to(request.user, pk):
+            return refused_blind(request, pk)
+        return view(request, pk, *args, **kwargs)
 
     return wrapped
 
@@ -130,22 +142,16 @@ def unless_task_blind(view: View) -> View:
     @wraps(view)
     def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
         episode = blind_episode(request.user, pk)
-        return (
-            view(request, pk, *args, **kwargs)
-            if episode is None
-            else _refused(request, episode, task_sentence)
-        )
+        if episode is not None:
+            return refused_blind(request, episode, task_sentence(episode))
+        return view(request, pk, *args, **kwargs)
 
     return wrapped
 
 
-def refused_blind(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the page that says why the person who plays the episode `pk` blind cannot see it."""
-    return _refused(request, pk, sentence)
-
-
-def _refused(request: HttpRequest, episode: int, reason: Callable[[int], str]) -> HttpResponse:
-    next_link = (reverse("player", args=[episode]), "Play on")
-    return refused(
-        request, "Hidden until the episode ends", reason(episode), [next_link], status=403
-    )
+def refused_blind(request: HttpRequest, episode: int, reason: str = "") -> HttpResponse:
+    """Return the page that says why the person who plays the episode blind cannot see it, or what
+    `reason` is about."""
+    link = (reverse("player", args=[episode]), "Play on")
+    reason = reason or sentence(episode)
+    return refused(request, "Hidden until the episode ends", reason, [link], status=403)

@@ -7,12 +7,11 @@ the whole page.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
-from django.core.exceptions import BadRequest
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -22,32 +21,30 @@ from django.views.decorators.http import require_safe
 
 from environments import conf
 from environments.access.privacy import viewer_of
-from environments.display import parts
 from environments.filtering.addresses import takes
-from environments.filtering.parameters import definition_in
+from environments.filtering.parameters import chosen, definition_in, given
 from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
     DefinitionAsked,
     definitions_in_force,
 )
-from environments.service import service_or_none
-from episodes.analytics.activity import ActivityPoint, Span, activity, together
+from episodes.analytics.activity import Span, activity, together
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.rule import FAILURES
 from episodes.browsing.episode_list import summaries
 from episodes.browsing.running_episodes import ended, running, running_count
-from episodes.dashboard.client_examples import example_call
+from episodes.dashboard.client_examples import example_call, tools_of
 from episodes.dashboard.shared_parts import shared_part
-from episodes.dashboard.view_parameters import asked_context
+from episodes.dashboard.view_parameters import overrides_context
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of
 
-SHOWN_RUNNING = 8
-SHOWN_EPISODES = 12
+MAX_RUNNING = 8
+MAX_EPISODES = 12
 MIN_SPAN_EPISODES = 10
 """Number of episodes from which on a span is shown by default."""
 SPANS: Mapping[Span, str] = {
@@ -55,108 +52,91 @@ SPANS: Mapping[Span, str] = {
     "24h": "the last 24 hours",
     "30d": "the last 30 days",
 }
-PARTS = ("now", "environments")
-LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
 
 
 @require_safe
 @never_cache
-@takes(*LEGAL, *DEFINITION_PARAMETERS)
+@takes("span", "part", *DEFINITION_PARAMETERS)
 def overview(request: HttpRequest) -> HttpResponse:
     """Return the page or one part of it.
 
     `span` is 1h, 24h or 30d; without it the page picks a span that shows something. The parameters
-    of a definition replace parts of those of the environments. Raises: BadRequest.
+    of a definition replace parts of those of the environments. Raises: BadFilter.
     """
-    for field, legal in LEGAL.items():
-        if (given := request.GET.get(field)) and given not in legal:
-            raise BadRequest(
-                f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}."
-            )
-    span, viewer = cast(Span | None, request.GET.get("span") or None), viewer_of(request.user)
-    asked = definition_in(request.GET)
-    part = request.GET.get("part")
+    span: Span | None = given(request.GET, "span", chosen(tuple(SPANS)))
+    part = given(request.GET, "part", chosen(("now", "environments")))
+    overrides, viewer = definition_in(request.GET), viewer_of(request.user)
     if part == "now":
         return shared_part(
             request,
             "episodes/overview_activity.html",
             sight_of(request.user),
-            lambda: _now(request.user, span, asked),
+            lambda: _now(request.user, span, overrides),
         )
     if part == "environments":
         return shared_part(
             request,
             "episodes/overview_environments.html",
             viewer,
-            lambda: _environments(asked, viewer),
+            lambda: _environments(overrides, viewer),
         )
-    context = _now(request.user, span, asked) | _environments(asked, viewer)
-    context |= _connecting(request, viewer, context["environments"])
+    context = _now(request.user, span, overrides) | _environments(overrides, viewer)
+    rows = context["environments"]
+    context |= {
+        "call": example_call(tools_of(rows[0]["environment"])) if rows else None,
+        "is_empty": not Episode.objects.seen_by(viewer).exists(),
+        "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
+        "origin": request.build_absolute_uri("/").rstrip("/"),
+        "needs_key": conf.has_keys(),
+    }
     return render(request, "episodes/overview.html", context)
 
 
-def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any]:
-    now, viewer = time.time(), viewer_of(user)
-    in_force = definitions_in_force(asked)
-    lately: dict[Span, Sequence[ActivityPoint]] = {
-        span: activity(span, viewer, now=now, definitions=in_force) for span in SPANS
-    }
-    span = given or _default_span(lately)
-    live = running(SHOWN_RUNNING, viewer, asked.return_, list(blind_to(user)))
-    playing = live + ended(SHOWN_EPISODES - len(live), viewer, asked.return_)
-    name_tasks(line.episode for line in playing)
-    tasks = summaries(line.episode for line in playing)
-    chosen = asked.values()
-    part_url = reverse("overview") + "?" + urlencode({"part": "now", "span": span, **chosen})
-    return {
-        **_strip(lately["24h"]),
-        "running_count": running_count(viewer) if len(live) == SHOWN_RUNNING else len(live),
-        "running_shown": len(live),
-        "playing": [(line, tasks[line.episode.pk]) for line in playing],
-        **asked_context(asked),
-        "span": span,
-        "spans": SPANS,
-        "words": SPANS[span],
-        "points": lately[span],
-        "shown": together(lately[span]),
-        "activity_note": note_of_part(ActivityPart.name),
-        "since": datetime.fromtimestamp(lately[span][0].start, UTC),
-        "page_url": f"?{urlencode(chosen)}&" if chosen else "?",
-        "now_url": part_url,
-        "part_url": part_url,
-    }
-
-
-def _default_span(lately: Mapping[Span, Sequence[ActivityPoint]]) -> Span:
-    """Return the shortest span with MIN_SPAN_EPISODES episodes or more; else the day."""
-    fitting = (
-        span for span in SPANS if sum(point.episodes for point in lately[span]) >= MIN_SPAN_EPISODES
-    )
-    return next(fitting, "24h")
-
-
-def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
-    day = together(hours)
+def _now(user: Any, choice: Span | None, overrides: DefinitionAsked) -> dict[str, Any]:
+    """Return the template variables of what is played, and of the activity in the span of
+    `choice`; None: the shortest one with MIN_SPAN_EPISODES episodes or more, else the day."""
+    now, viewer, definitions = time.time(), viewer_of(user), definitions_in_force(overrides)
+    points = {name: activity(name, viewer, now=now, definitions=definitions) for name in SPANS}
+    totals = {name: together(points[name]) for name in SPANS}
+    busy = [name for name in SPANS if totals[name].episodes >= MIN_SPAN_EPISODES]
+    span = choice or (busy[0] if busy else "24h")
+    live = running(MAX_RUNNING, viewer, overrides.return_, list(blind_to(user)))
+    lines = live + ended(MAX_EPISODES - len(live), viewer, overrides.return_)
+    name_tasks(line.episode for line in lines)
+    tasks = summaries(line.episode for line in lines)
+    day, query = totals["24h"], overrides.values()
     failures = [(cause, count) for cause, count in day.causes.items() if cause in FAILURES]
+    part_url = reverse("overview") + "?" + urlencode({"part": "now", "span": span, **query})
     return {
         "day": day,
         "failures": sorted(failures, key=lambda failure: -failure[1]),
         "failures_count": day.failures,
         "traces": {
-            name: [getattr(hour, name) for hour in hours]
+            name: [getattr(hour, name) for hour in points["24h"]]
             for name in ("episodes", "steps", "success", "failures")
         },
+        "running_count": running_count(viewer) if len(live) == MAX_RUNNING else len(live),
+        "running_shown": len(live),
+        "playing": [(line, tasks[line.episode.pk]) for line in lines],
+        **overrides_context(overrides),
+        "span": span,
+        "spans": SPANS,
+        "words": SPANS[span],
+        "points": points[span],
+        "shown": totals[span],
+        "activity_note": note_of_part(ActivityPart.name),
+        "since": datetime.fromtimestamp(points[span][0].start, UTC),
+        "page_url": f"?{urlencode(query)}&" if query else "?",
+        "now_url": part_url,
+        "part_url": part_url,
     }
 
 
-def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
-    served = Split.objects.filter(is_served=True).order_by("position", "name")
-    hosted = (
-        Environment.objects.seen_by(viewer)
-        .filter(is_hosted=True)
-        .prefetch_related(Prefetch("splits", queryset=served))
-    )
-    found = environment_figures(list(hosted.defer("card", "task_schema")), viewer, asked)
+def _environments(overrides: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
+    splits = Split.objects.filter(is_served=True).order_by("position", "name")
+    environments = Environment.objects.seen_by(viewer).filter(is_hosted=True)
+    environments = environments.prefetch_related(Prefetch("splits", queryset=splits))
+    lines = environment_figures(list(environments.defer("card", "task_schema")), viewer, overrides)
     rows = [
         {
             "environment": figures.environment,
@@ -165,30 +145,13 @@ def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
             "missing": figures.outline.missing,
             "trace": figures.outline.means,
         }
-        for figures in found
+        for figures in lines
     ]
-    url = reverse("overview") + "?" + urlencode({"part": "environments"} | asked.values())
+    url = reverse("overview") + "?" + urlencode({"part": "environments"} | overrides.values())
     return {
         "environments": rows,
-        "missing": next((one["missing"] for one in rows if one["missing"]), ""),
+        "missing": next((row["missing"] for row in rows if row["missing"]), ""),
         "environments_url": url,
         "part_url": url,
-        **asked_context(asked),
-    }
-
-
-def _connecting(
-    request: HttpRequest, viewer: Viewer, shown: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return the variables of the examples, which play the first of the `shown` environments."""
-    service = service_or_none()
-    first = service.registry.find(shown[0]["environment"].name) if service and shown else None
-    return {
-        "call": example_call(parts.tools(first.tools_json))
-        if first and first.is_described
-        else None,
-        "is_empty": not Episode.objects.seen_by(viewer).exists(),
-        "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
-        "origin": request.build_absolute_uri("/").rstrip("/"),
-        "needs_key": conf.has_keys(),
+        **overrides_context(overrides),
     }

@@ -23,10 +23,9 @@ from environments.filtering.parameters import count_in, definition_in, given
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
-from environments.scoring.returns import RETURNS
-from episodes.dashboard.guards import refused
+from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
-from episodes.dashboard.view_parameters import definition_context
+from episodes.dashboard.view_parameters import definition_context, return_in
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
@@ -56,7 +55,7 @@ load takes less than 250 KB.
 MAX_STEPS = 10**9
 """Larger step numbers in an address are reduced to this; no episode has so many steps."""
 
-_SHOWN = ("split", "task", "run", "play", "revision")
+_RELATED = ("split", "task", "run", "play", "revision")
 MAX_CONTINUATIONS = 20
 
 
@@ -64,19 +63,21 @@ MAX_CONTINUATIONS = 20
 @never_cache
 @takes("step", "return", *CONVENTION_PARTS)
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
-    related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
-    episode = find(pk, with_neighbours(related, viewer_of(request.user)))
+    rows = Episode.objects.select_related(*_RELATED, "prompt", "tools")
+    episode = find(pk, with_neighbours(rows, viewer_of(request.user)))
     name_tasks([episode])
-    definition = _definition(request, episode)
+    definition = return_in(request, episode.environment)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
     budget = PageBudget(PAGE_BYTES)
     context = {
         **_peers(request, episode),
         **facts(episode, definition),
         "transcript": transcript,
-        "asked": number(request, "step") if request.GET.get("step") else None,
+        "selected_step": number(request, "step") if request.GET.get("step") else None,
         **prompt_of(episode, budget),
-        "continuations": _continuations(episode),
+        "continuations": Play.objects.filter(parent=episode)
+        .select_related("episode")
+        .order_by("-pk")[:MAX_CONTINUATIONS],
         "mistaken": mistaken_labels_of(episode),
         "author": request.user.get_username(),
         **side_of(request, episode, definition, budget),
@@ -90,8 +91,10 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 @takes("return")
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the current headline, for a page that follows a running episode."""
-    episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
-    definition = _definition(request, episode)
+    episode = find(
+        pk, Episode.objects.select_related(*_RELATED).defer("task__spec", "task__folded")
+    )
+    definition = return_in(request, episode.environment)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
 
 
@@ -102,9 +105,8 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the box about other episodes of the task, for a page that followed the episode to its
     end."""
     episode = find(pk)
-    return render(
-        request, "episodes/replay_peers.html", {"episode": episode, **_peers(request, episode)}
-    )
+    context = {"episode": episode, **_peers(request, episode)}
+    return render(request, "episodes/replay_peers.html", context)
 
 
 @require_safe
@@ -112,13 +114,12 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
 @takes()
 def about(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the facts about the whole episode, for a page that follows it."""
-    episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
-    name_tasks([episode])
-    return render(
-        request,
-        "episodes/replay_facts.html",
-        {"episode": episode, "labels": episode.labels_object.items()},
+    episode = find(
+        pk, Episode.objects.select_related(*_RELATED).defer("task__spec", "task__folded")
     )
+    name_tasks([episode])
+    context = {"episode": episode, "labels": episode.labels_object.items()}
+    return render(request, "episodes/replay_facts.html", context)
 
 
 @require_safe
@@ -128,7 +129,7 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the window of steps that holds step `first`."""
     episode = find(pk, Episode.objects.select_related("prompt"))
-    definition = _definition(request, episode)
+    definition = return_in(request, episode.environment)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
     return HttpResponse(visible_html(_window(request, episode, transcript)["window"]))
 
@@ -140,7 +141,7 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """Return one step, each text up to MAX_WHOLE_CHARACTERS; with `part` and `as`, one text shown
     as another kind."""
     episode = find(pk)
-    definition = _definition(request, episode)
+    definition = return_in(request, episode.environment)
     view = TranscriptView(1, definition, MAX_WHOLE_CHARACTERS, MAX_WHOLE_BYTES, MAX_WHOLE_BYTES)
     line = line_of(episode, index, view)
     if line is None:
@@ -151,9 +152,8 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
     if "HX-Request" in request.headers:
-        return HttpResponse(
-            step_html(card, {**context, **_allowed_actions(request, episode), "is_open": True})
-        )
+        context |= {**_allowed_actions(request, episode), "is_open": True}
+        return HttpResponse(step_html(card, context))
     return render(request, "episodes/replay_step.html", context | {"is_alone": True})
 
 
@@ -164,13 +164,11 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the text of the prompt that `part` and `as` select; without them the whole prompt."""
     episode = find(pk, Episode.objects.select_related("prompt"))
     if "part" not in request.GET:
-        return render(
-            request, "episodes/replay_prompt.html", {"episode": episode, **prompt_of(episode)}
-        )
+        context = {"episode": episode, **prompt_of(episode)}
+        return render(request, "episodes/replay_prompt.html", context)
     text = episode.prompt.text if episode.prompt else ""
-    return _part(
-        request, {"prompt": parts.prompt(text, MAX_WHOLE_CHARACTERS)}, {"episode": episode}
-    )
+    sides = {"prompt": parts.prompt(text, MAX_WHOLE_CHARACTERS)}
+    return _part(request, sides, {"episode": episode})
 
 
 @require_safe
@@ -184,33 +182,26 @@ def rail(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 @takes("text")
-def found(request: HttpRequest, pk: int) -> HttpResponse:
+def find_text(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the steps that contain `text`, also in the messages before them, as JSON: {"steps": …,
     "is_all": bool}."""
     text = request.GET.get("text", "").replace("\0", "")[:200]
     if not text:
         return JsonResponse({"steps": [], "is_all": True})
     episode = find(pk)
-    answer, timeline = steps_with(episode, text), timeline_of(episode)
-    said = steps_near(timeline, text, MAX_FOUND) if timeline else ()
-    return JsonResponse(
-        {"steps": sorted({*answer.steps, *said})[:MAX_FOUND], "is_all": answer.is_all}
-    )
+    result, timeline = steps_with(episode, text), timeline_of(episode)
+    in_messages = steps_near(timeline, text, MAX_FOUND) if timeline else ()
+    steps = sorted({*result.steps, *in_messages})[:MAX_FOUND]
+    return JsonResponse({"steps": steps, "is_all": result.is_all})
 
 
 # --- what the views share -------------------------------------------------------------------------
 
 
 def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
-    """Return the episode. Raises: Http404."""
-    rows = (Episode.objects.all() if episodes is None else episodes).select_related("environment")
-    episode = rows.filter(pk=pk).first()
-    if episode is None:
-        raise Http404(
-            f"There is no episode {pk}. It may have been deleted; the Episodes page "
-            "lists all that exist."
-        )
-    return episode
+    """Return the episode with its environment. Raises: Http404."""
+    rows = Episode.objects.all() if episodes is None else episodes
+    return row_or_404(rows.select_related("environment"), pk)
 
 
 def number(request: HttpRequest, name: str) -> int:
@@ -233,14 +224,15 @@ def _window(
     """
     timeline, items = timeline_of(episode), list[Item](transcript.lines)
     if timeline is not None:
-        shown = parts.prompt(episode.prompt.text) if episode.prompt and not transcript.first else []
-        prompt = "\n".join(part.text for part in shown if part.kind != "image")
-        items = items_of(
-            timeline, transcript.lines, has_tail=transcript.next is None, prompt=prompt
+        prompt = (
+            parts.prompt(episode.prompt.text) if episode.prompt and not transcript.first else []
         )
+        text = "\n".join(part.text for part in prompt if part.kind != "image")
+        is_end = transcript.next is None
+        items = items_of(timeline, transcript.lines, has_tail=is_end, prompt=text)
     options = {
         "episode": episode,
-        "definition": _definition(request, episode),
+        "definition": return_in(request, episode.environment),
         **_allowed_actions(request, episode),
     }
     return {"window": window_html(items, options, most), "timeline": timeline}
@@ -248,11 +240,12 @@ def _window(
 
 def facts(episode: Episode, definition: str) -> dict[str, Any]:
     """Return the template variables of the headline and the frame."""
+    is_running = episode.status == "running"
     return {
         "episode": episode,
         "definition": definition,
         "own_definition": episode.environment.default_return,
-        "returned": _returned(episode, definition),
+        "value": return_so_far(episode, definition) if is_running else episode.returns[definition],
         "window_steps": WINDOW_STEPS,
     }
 
@@ -260,40 +253,18 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
 def mistaken_labels_of(episode: Episode) -> dict[str, str]:
     """Return the labels that look like a fact of the run that the episode lacks, each with that
     field of the run."""
-    known = {"run": episode.run_id, "step": episode.run_step, "model": episode.model or None}
-    return mistaken_labels(
-        episode.labels_object, [field for field, value in known.items() if value is None]
-    )
-
-
-def _returned(episode: Episode, definition: str) -> float | None:
-    if episode.status == "running":
-        return return_so_far(episode, definition)
-    return episode.returns[definition]
-
-
-def _definition(request: HttpRequest, episode: Episode) -> str:
-    """Return the definition of the return in the address, else the environment's. Raises:
-    BadRequest."""
-    asked = request.GET.get("return") or episode.environment.default_return
-    if asked not in RETURNS:
-        sentence = (
-            f"return={asked[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}, "
-            "or leave it out."
-        )
-        raise BadRequest(sentence)
-    return asked
+    facts = {"run": episode.run_id, "step": episode.run_step, "model": episode.model or None}
+    missing = [field for field, value in facts.items() if value is None]
+    return mistaken_labels(episode.labels_object, missing)
 
 
 def _peers(request: HttpRequest, episode: Episode) -> dict[str, Any]:
     """Return the template variables of the other attempts, and of the menu of definitions. Raises:
-    BadRequest."""
-    _definition(request, episode)
-    definition = definition_of(
-        episode.environment, replace(definition_in(request.GET), threshold=None)
-    )
-    found = peers_of(episode, definition, viewer_of(request.user))
-    return {"peers": found, **definition_context(definition, episode.environment)}
+    BadFilter."""
+    overrides = replace(definition_in(request.GET), threshold=None)
+    definition = definition_of(episode.environment, overrides)
+    peers = peers_of(episode, definition, viewer_of(request.user))
+    return {"peers": peers, **definition_context(definition, episode.environment)}
 
 
 def _part(
@@ -301,42 +272,23 @@ def _part(
 ) -> HttpResponse:
     """Return the text of a step or prompt that the address selects. Raises: Http404."""
     try:
-        one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+        card = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
     except UnknownKind as error:
-        return refused(request, "Unknown kind", str(error), [(request.path, "The whole step")])
+        raise BadRequest(str(error)) from None
     except NoSuchPart as error:
         raise Http404(str(error)) from None
-    is_swapped = "HX-Request" in request.headers
-    context |= {
-        "one": one,
-        "source": request.path,
-        "is_open": is_swapped,
-        "is_alone": not is_swapped,
-    }
-    return render(
-        request,
-        "episodes/content_block.html" if is_swapped else "episodes/replay_part.html",
-        context,
-    )
+    context |= {"one": card, "source": request.path}
+    if "HX-Request" in request.headers:
+        return render(request, "episodes/content_block.html", context | {"is_open": True})
+    return render(request, "episodes/replay_part.html", context | {"is_alone": True})
 
 
 def _allowed_actions(request: HttpRequest, episode: Episode) -> dict[str, bool]:
     """Return what the reader can do at a step, as template variables."""
-    may_continue = (
-        request.user.has_perm(PLAY) and episode.status == "ended" and episode.environment.is_hosted
-    )
     may_redact = may_open_admin(request.user) and request.user.has_perm("episodes.add_redaction")
+    can_continue = episode.status == "ended" and episode.environment.is_hosted
     return {
         "may_note": request.user.has_perm(WRITE_NOTES),
-        "may_continue": may_continue,
+        "may_continue": can_continue and request.user.has_perm(PLAY),
         "may_redact": may_redact,
     }
-
-
-def _continuations(episode: Episode) -> QuerySet[Play]:
-    """Return the plays that continue from a step of the episode, newest first."""
-    return (
-        Play.objects.filter(parent=episode)
-        .select_related("episode")
-        .order_by("-pk")[:MAX_CONTINUATIONS]
-    )

@@ -39,9 +39,10 @@ def messages(request: HttpRequest, pk: int) -> HttpResponse:
 def message_count(request: HttpRequest, pk: int) -> HttpResponse:
     """Return how many messages have arrived, as JSON: {"rollout": id or null, "messages":
     number}."""
-    found = rollout_of(find(pk))
-    count = found[0].messages.count() if found else 0
-    return JsonResponse({"rollout": found[0].event_id if found else None, "messages": count})
+    if (match := rollout_of(find(pk))) is None:
+        return JsonResponse({"rollout": None, "messages": 0})
+    rollout = match[0]
+    return JsonResponse({"rollout": rollout.event_id, "messages": rollout.messages.count()})
 
 
 @require_safe
@@ -50,11 +51,8 @@ def message_count(request: HttpRequest, pk: int) -> HttpResponse:
 def rollout_line(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the line about the rollout, for a page that follows an episode."""
     episode = find(pk)
-    return render(
-        request,
-        "episodes/replay_rollout.html",
-        {"episode": episode, "timeline": timeline_of(episode)},
-    )
+    context = {"episode": episode, "timeline": timeline_of(episode)}
+    return render(request, "episodes/replay_rollout.html", context)
 
 
 @require_safe

@@ -50,9 +50,8 @@ def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     episode = find(pk)
     if name == "task":
         guard = TaskGuard(viewer_of(request.user))
-        return _json(
-            guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null"
-        )
+        spec = guard.spec(episode.task_id, episode.environment.name, episode.task.spec)
+        return _json(spec or "null")
     if name not in ("prompt", "tools"):
         raise Http404(f"An episode has no {name[:50]!r}; it has prompt, tools and task.")
     blob = episode.prompt if name == "prompt" else episode.tools
@@ -65,10 +64,7 @@ def _json(content: str) -> HttpResponse:
 
 def _step(pk: int, index: int) -> Step:
     steps = Step.objects.select_related("input_blob", "output_blob")
-    found = steps.filter(episode=pk, index=index).first()
-    if found is None:
-        raise Http404(
-            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists "
-            "all that exist."
-        )
-    return found
+    step = steps.filter(episode=pk, index=index).first()
+    if step is None:
+        raise Http404(f"Episode {pk} has no step {index}. The replay shows the steps it has.")
+    return step

@@ -21,8 +21,8 @@ from environments.display.parts import ToolPart
 from environments.models import TaskFlag
 from episodes.attempts.components import MAX_COMPONENTS
 from episodes.attempts.rule import FAILURES
-from episodes.models import Episode, EpisodeComponent, Incident, Note, RedactedEpisode
-from episodes.transcript.cards import MessageCard, message_cards
+from episodes.models import Episode, EpisodeComponent, Incident, Note
+from episodes.transcript.cards import message_cards
 from episodes.transcript.first_load_budget import PageBudget, size_of
 from episodes.transcript.notes import notes_of
 from episodes.visibility import TaskGuard, content_of
@@ -30,13 +30,8 @@ from episodes.visibility import TaskGuard, content_of
 MAX_SHOWN_CHARACTERS = 4_000
 """Number of characters of a text of the task that the page shows."""
 PROMPT_BYTES, TASK_BYTES, HIDDEN_BYTES, TOOLS_BYTES = 24_000, 12_000, 8_000, 20_000
-NOTES_BYTES, FLAGS_BYTES, REDACTIONS_BYTES, LABELS_BYTES, COMPONENTS_BYTES = (
-    10_000,
-    6_000,
-    6_000,
-    4_000,
-    8_000,
-)
+NOTES_BYTES, FLAGS_BYTES, REDACTIONS_BYTES = 10_000, 6_000, 6_000
+LABELS_BYTES, COMPONENTS_BYTES = 4_000, 8_000
 EXCEPTIONS_BYTES, MAX_EXCEPTIONS = 16_000, 10
 _FRAME_BYTES = 1_000
 """Size of the HTML around a note or a flag, with the form that deletes it."""
@@ -44,14 +39,13 @@ _FRAME_BYTES = 1_000
 
 def prompt_of(episode: Episode, budget: PageBudget | None = None) -> dict[str, Any]:
     """Return the template variables of the prompt; without a budget it is whole."""
-    found = parts.prompt(episode.prompt.text if episode.prompt else "")
-    shown, left = (
-        budget.cards(found, "prompt", PROMPT_BYTES)
-        if budget
-        else (message_cards(found, "prompt"), 0)
-    )
-    is_long = len(shown) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in shown)
-    return {"prompt": shown, "prompt_left": left, "is_prompt_long": is_long}
+    prompt, rest = parts.prompt(episode.prompt.text if episode.prompt else ""), 0
+    if budget:
+        cards, rest = budget.cards(prompt, "prompt", PROMPT_BYTES)
+    else:
+        cards = message_cards(prompt, "prompt")
+    is_long = len(cards) > 2 or any(card.is_long or card.html.count("\n") > 8 for card in cards)
+    return {"prompt": cards, "prompt_left": rest, "is_prompt_long": is_long}
 
 
 def side_of(
@@ -61,10 +55,15 @@ def side_of(
     it."""
     notes, notes_left = budget.fitting(notes_of(episode), _note_bytes, NOTES_BYTES)
     flags, flags_left = budget.fitting(flags_of(episode.task).open, _note_bytes, FLAGS_BYTES)
-    labels, labels_left = budget.fitting(episode.labels_object.items(), _label_bytes, LABELS_BYTES)
-    every_redaction = episode.redactions.select_related("redaction").order_by("pk")
+    labels, labels_left = budget.fitting(
+        episode.labels_object.items(),
+        lambda label: 50 + size_of(label[0]) + size_of(str(label[1])),
+        LABELS_BYTES,
+    )
     redactions, redactions_left = budget.fitting(
-        every_redaction, _redaction_bytes, REDACTIONS_BYTES
+        [row.redaction for row in episode.redactions.select_related("redaction").order_by("pk")],
+        lambda redaction: 300 + size_of(redaction.author) + size_of(redaction.reason),
+        REDACTIONS_BYTES,
     )
     return {
         **_tools(episode, budget),
@@ -77,7 +76,7 @@ def side_of(
         "flags_left": len(flags_left),
         "labels": labels,
         "labels_left": len(labels_left),
-        "redactions": [redaction.redaction for redaction in redactions],
+        "redactions": redactions,
         "redactions_left": len(redactions_left),
     }
 
@@ -90,61 +89,48 @@ def _tools(episode: Episode, budget: PageBudget) -> dict[str, Any]:
         pages.append(render_to_string("environments/tools.html", {"tools": [tool]}))
         return size_of(pages[-1])
 
-    shown, left = budget.fitting(tools, rendered_bytes, TOOLS_BYTES)
-    return {"tools": SafeString("".join(pages[: 1 + len(shown)])), "tools_left": len(left)}
+    fitting, rest = budget.fitting(tools, rendered_bytes, TOOLS_BYTES)
+    return {"tools": SafeString("".join(pages[: 1 + len(fitting)])), "tools_left": len(rest)}
 
 
 def _content(request: HttpRequest, episode: Episode, budget: PageBudget) -> dict[str, Any]:
     """Return the task as template variables, as far as the reader may see it and it fits."""
     guard = TaskGuard(viewer_of(request.user))
-    found = content_of(
-        parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), episode.environment.name, guard
-    )
-    spec, spec_left = budget.cards(found["spec"], "spec", TASK_BYTES)
-    hidden, hidden_left = budget.cards(found["hidden"], "spec", HIDDEN_BYTES)
-    shown: dict[str, list[MessageCard] | int] = {
+    fields = parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS)
+    content = content_of(fields, episode.environment.name, guard)
+    spec, spec_rest = budget.cards(content["spec"], "spec", TASK_BYTES)
+    secrets, secrets_rest = budget.cards(content["hidden"], "spec", HIDDEN_BYTES)
+    return {
+        **content,
         "spec": spec,
-        "hidden": hidden,
-        "fields_left": spec_left + hidden_left,
+        "hidden": secrets,
+        "fields_left": spec_rest + secrets_rest,
+        "content_hash": guard.hash(episode.task.content_hash),
     }
-    return {**found, **shown, "content_hash": guard.hash(episode.task.content_hash)}
 
 
 def _exceptions(request: HttpRequest, episode: Episode, budget: PageBudget) -> list[Incident]:
     """Return the exceptions of the environment's code in the episode, for those who may see
     incidents."""
     person = request.user
+    may_see = may_open_admin(person) and person.has_perm(SEE_INCIDENTS)
+    if not may_see or viewer_of(person).hides_anything:
+        return []
     if episode.status == "ended" and not (episode.failed_count or episode.cause in FAILURES):
         return []
-    if (
-        not (may_open_admin(person) and person.has_perm(SEE_INCIDENTS))
-        or viewer_of(person).hides_anything
-    ):
-        return []
     here = Q(episode=episode.pk) | Q(others__regex=rf"(^|\n)episode {episode.pk}(,|\n|$)")
-    rows = Incident.objects.filter(here, environment=episode.environment_id, kind="code").order_by(
-        "-pk"
-    )
-    return budget.fitting(
-        rows[:MAX_EXCEPTIONS], lambda one: 400 + size_of(one.trace), EXCEPTIONS_BYTES
-    )[0]
+    rows = Incident.objects.filter(here, environment=episode.environment_id, kind="code")
+    newest = rows.order_by("-pk")[:MAX_EXCEPTIONS]
+    return budget.fitting(newest, lambda row: 400 + size_of(row.trace), EXCEPTIONS_BYTES)[0]
 
 
 def _components(episode: Episode, definition: str, budget: PageBudget) -> list[tuple[str, float]]:
     """Return the components of the whole episode by name; empty until the follower has computed
     them."""
     rows = EpisodeComponent.objects.filter(episode=episode).order_by("pk")
-    found = rows.values_list("component__name", f"value_{definition}")[:MAX_COMPONENTS]
-    return budget.fitting(found, lambda one: 400 + 2 * size_of(one[0]), COMPONENTS_BYTES)[0]
+    values = rows.values_list("component__name", f"value_{definition}")[:MAX_COMPONENTS]
+    return budget.fitting(values, lambda pair: 400 + 2 * size_of(pair[0]), COMPONENTS_BYTES)[0]
 
 
-def _note_bytes(one: Note | TaskFlag) -> int:
-    return _FRAME_BYTES + size_of(one.text if isinstance(one, Note) else one.note)
-
-
-def _label_bytes(one: tuple[str, Any]) -> int:
-    return 50 + size_of(one[0]) + size_of(str(one[1]))
-
-
-def _redaction_bytes(one: RedactedEpisode) -> int:
-    return 300 + size_of(one.redaction.author) + size_of(one.redaction.reason)
+def _note_bytes(note: Note | TaskFlag) -> int:
+    return _FRAME_BYTES + size_of(note.text if isinstance(note, Note) else note.note)

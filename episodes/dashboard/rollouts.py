@@ -14,7 +14,7 @@ from environments.access.privacy import viewer_of
 from environments.database.storable import storable
 from environments.filtering.addresses import takes
 from environments.filtering.parameters import given, whole
-from environments.models import Environment, Viewer
+from environments.models import Environment
 from environments.models.viewer import visible_environments
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
@@ -25,7 +25,7 @@ from episodes.models.privacy import visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
 from episodes.search.snippets import snippets_of_rollouts
 from episodes.transcript.first_load_budget import window_html
-from episodes.transcript.timeline import Timeline, items_of_messages, placed
+from episodes.transcript.timeline import items_of_messages, placed
 from episodes.uploads.matching import EpisodeMatch, match_of
 from episodes.uploads.rollout_figures import with_current_figures
 from episodes.uploads.usage import Usage, usage_of_rollout
@@ -47,20 +47,23 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     """Return the list, newest first. `after` is the id of the last rollout of the previous page.
     Raises: BadRequest."""
     viewer = viewer_of(request.user)
-    asked = RolloutFilter.parse(request.GET, viewer, also=("after",))
+    filters = RolloutFilter.parse(request.GET, viewer, also=("after",))
     after = given(request.GET, "after", whole)
-    blind = list(blind_to(request.user))
-    found = asked.rollouts().exclude(episode__in=blind) if blind else asked.rollouts()
-    page = rollouts_page(found, after, PAGE_ROLLOUTS)
+    blind, rows = list(blind_to(request.user)), filters.rollouts()
+    page = rollouts_page(rows.exclude(episode__in=blind) if blind else rows, after, PAGE_ROLLOUTS)
     name_tasks_of_rollouts(page.rollouts)
-    snippets = snippets_of_rollouts(page.rollouts, asked.text)
+    snippets, note = snippets_of_rollouts(page.rollouts, filters.text), ""
+    if filters.text:
+        note = rollout_search_note(
+            filters.text, visible_environments(viewer), visible_rollouts(viewer)
+        )
     context = {
-        "asked": asked,
-        "rollouts": [(one, snippets.get(one.pk)) for one in with_current_figures(page.rollouts)],
-        "search_note": _search_note(asked) if asked.text else "",
+        "filter": filters,
+        "rollouts": [(row, snippets.get(row.pk)) for row in with_current_figures(page.rollouts)],
+        "search_note": note,
         "is_first": after is None,
-        "first": asked.to_query(),
-        "next": asked.to_query(after=page.next) if page.next else "",
+        "first": filters.to_query(),
+        "next": filters.to_query(after=page.next) if page.next else "",
         "environments": list(Environment.objects.seen_by(viewer).values_list("name", flat=True)),
         "runs": runs(viewer),
         "models": models_of_rollouts(viewer),
@@ -69,27 +72,25 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     return render(request, "episodes/rollouts.html", context)
 
 
-def _search_note(asked: RolloutFilter) -> str:
-    return rollout_search_note(
-        asked.text, visible_environments(asked.viewer), visible_rollouts(asked.viewer)
-    )
-
-
 @require_safe
 @never_cache
 @takes("from")
-def rollout(request: HttpRequest, event_id: str) -> HttpResponse:
+def rollout_page(request: HttpRequest, event_id: str) -> HttpResponse:
     """Show a page of messages of the rollout with this id, from message `from` on.
 
     If clients with several keys used the id, it is the newest rollout.
     """
-    found = rollout_named(event_id, viewer_of(request.user))
-    match = match_of(found)
-    if match is not None and not sees_episode(request.user, match.episode.pk):
-        raise _absent(event_id)
+    rows = Rollout.objects.seen_by(viewer_of(request.user))
+    rows = rows.select_related("run", "event_blob", "episode__split")
+    rollout = rows.filter(event_id=storable(event_id)).order_by("-pk").first()
+    match = match_of(rollout) if rollout else None
+    if rollout is None or (match and not sees_episode(request.user, match.episode.pk)):
+        raise Http404(
+            f"There is no rollout {event_id[:200]}. Its client may still be uploading it."
+        )
     if match is not None and is_blind_to(request.user, match.episode.pk):
         return refused_blind(request, match.episode.pk)
-    context = _context(found, match, number(request, "from"))
+    context = _context(rollout, match, number(request, "from"))
     name = "rollout_messages" if request.headers.get("HX-Request") else "rollout"
     return render(request, f"episodes/{name}.html", context)
 
@@ -101,45 +102,31 @@ def rollout_link(request: HttpRequest, event_id: str) -> HttpResponse:
     return redirect("rollout", event_id)
 
 
-def rollout_named(event_id: str, viewer: Viewer) -> Rollout:
-    """Return the newest rollout that its client gave this id. Raises: Http404."""
-    related = Rollout.objects.seen_by(viewer).select_related("run", "event_blob", "episode__split")
-    found = related.filter(event_id=storable(event_id)).order_by("-pk").first()
-    if found is None:
-        raise _absent(event_id)
-    return found
-
-
-def _absent(event_id: str) -> Http404:
-    return Http404(f"There is no rollout {event_id[:200]}. Its client may still be uploading it.")
-
-
-def _context(found: Rollout, match: EpisodeMatch | None, first: int) -> dict[str, Any]:
-    event, info = found.event_object, found.info_object
-    timeline = placed(found, match)
+def _context(rollout: Rollout, match: EpisodeMatch | None, first: int) -> dict[str, Any]:
+    timeline = placed(rollout, match)
     count = len(timeline.order)
     first = min(first, max(0, count - 1)) // PAGE_MESSAGES * PAGE_MESSAGES
-    with_current_figures([found])
-    name_tasks_of_rollouts([found])
+    following = first + PAGE_MESSAGES
+    with_current_figures([rollout])
+    name_tasks_of_rollouts([rollout])
     episode = match.episode if match else None
     definition = episode.environment.default_return if episode else "sum"
     items = items_of_messages(timeline, first, PAGE_MESSAGES)
+    is_final = rollout.is_summarised and rollout.has_usage
+    facts = dict[str, Any]()
+    for name in ("metadata", "run_info"):
+        if isinstance(part := rollout.event_object.get(name), dict):
+            facts |= part
     return {
-        "rollout": found,
+        "rollout": rollout,
         "timeline": timeline,
         "messages": window_html(items, {"episode": episode, "definition": definition}),
         "episode": episode,
         "match": match,
         "definition": definition,
-        "usage": _usage(found),
-        "facts": _facts(event, info),
-        **_paging(timeline, first),
-    }
-
-
-def _paging(timeline: Timeline, first: int) -> dict[str, Any]:
-    count, following = len(timeline.order), first + PAGE_MESSAGES
-    return {
+        # stored figures, or those of the messages that have arrived so far
+        "usage": rollout if is_final else usage_of_rollout(rollout) or Usage(),
+        "facts": sorted((facts | rollout.info_object).items()),
         "first": first,
         "last": min(following, count) - 1,
         "count": count,
@@ -147,23 +134,3 @@ def _paging(timeline: Timeline, first: int) -> dict[str, Any]:
         "next": following if following < count else None,
         "end": (count - 1) // PAGE_MESSAGES * PAGE_MESSAGES if count else 0,
     }
-
-
-def _usage(rollout: Rollout) -> Any:
-    """Return the tokens and cost: stored ones, or those of the messages that have arrived so
-    far."""
-    return (
-        rollout
-        if rollout.is_summarised and rollout.has_usage
-        else usage_of_rollout(rollout) or Usage()
-    )
-
-
-def _facts(event: dict[str, Any], info: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return what else the client said about the rollout, by name."""
-    run_info, metadata = event.get("run_info"), event.get("metadata")
-    found = {
-        **(metadata if isinstance(metadata, dict) else {}),
-        **(run_info if isinstance(run_info, dict) else {}),
-    }
-    return sorted({**found, **info}.items())

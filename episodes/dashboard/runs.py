@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -24,19 +23,14 @@ from episodes.analytics.curve_series import drawn
 from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.run_list import MAX_SEARCHED, RunListQuery
 from episodes.analytics.run_splits import SplitChoice, of_one_split
-from episodes.analytics.runs import (
-    MAX_COUNTED,
-    RunPlaces,
-    judged_parts,
-    lines_of,
-    places_of,
-)
+from episodes.analytics.runs import MAX_COUNTED, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
 from episodes.browsing.episode_list import EpisodeListQuery
 from episodes.dashboard.curves import panel_of
+from episodes.dashboard.guards import row_or_404
 from episodes.dashboard.replay import mistaken_labels_of
-from episodes.dashboard.view_parameters import asked_context, definitions_context
+from episodes.dashboard.view_parameters import definitions_context, overrides_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Rollout, Run
@@ -44,8 +38,8 @@ from episodes.runs.config_values import ConfigCondition, Scalar, config_values, 
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
 
-SHOWN_EPISODES = 10
-SHOWN_STEPS = 40
+MAX_EPISODES = 10
+MAX_STEPS = 40
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
@@ -63,12 +57,16 @@ def runs(request: HttpRequest) -> HttpResponse:
     query = RunListQuery.parse(request.GET, viewer)
     page = query.result()
     lines = page.lines
-    configs = {run.pk: config_values(run.config) for run in page.runs}
-    names = [*query.columns, *(name for values in configs.values() for name in values)]
+    configs = [config_values(line.run.config) for line in lines]
+    names = [*query.columns, *(name for values in configs for name in values)]
     splits = [query.splits.split] if query.splits.split else []
     splits += [split.name for line in lines for split in line.splits]
+    cells = [
+        [_cell(values[name]) if name in values else None for name in query.columns]
+        for values in configs
+    ]
     context = {
-        "lines": [(line, _cells(configs[line.run.pk], query.columns)) for line in lines],
+        "lines": list(zip(lines, cells, strict=True)),
         "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
         "splits": list(dict.fromkeys(splits)),
         "has_several_splits": any(len(line.splits) > 1 for line in lines),
@@ -81,7 +79,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "kept": [
             (name, text) for name, texts in request.GET.lists() if name != "after" for text in texts
         ],
-        **asked_context(query.definition),
+        **overrides_context(query.definition),
         "changed": several_codes(
             {environment.pk for line in lines for environment in line.environments}
         ),
@@ -90,10 +88,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         "state": query.states[0] if len(query.states) == 1 else "",
         "has_rollouts": Rollout.objects.seen_by(viewer).exists(),
     }
-    is_refetched = "HX-Request" in request.headers and lines
-    return render(
-        request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context
-    )
+    name = "runs_table" if "HX-Request" in request.headers and lines else "runs"
+    return render(request, f"episodes/{name}.html", context)
 
 
 class RunChip(NamedTuple):
@@ -112,23 +108,17 @@ def _chips(query: RunListQuery, parameters: QueryDict) -> list[RunChip]:
     pairs += [("config", str(condition)) for condition in query.conditions]
     for name, value in pairs:
         rest = parameters.copy()
-        rest.setlist(
-            name, [text for text in parameters.getlist(name) if _plain(name, text) != value]
-        )
+        texts = [text for text in parameters.getlist(name) if _text_of(name, text) != value]
+        rest.setlist(name, texts)
         rest.pop("after", None)
         chips.append(RunChip(name, value, rest.urlencode()))
     return chips
 
 
-def _plain(name: str, text: str) -> str:
+def _text_of(name: str, text: str) -> str:
     """Return a value as a chip shows it."""
     is_condition = name == "config" and text.strip()
     return str(ConfigCondition.parse(name, text)) if is_condition else trimmed(text)
-
-
-def _cells(values: Mapping[str, Scalar], columns: Sequence[str]) -> list[str | None]:
-    """Return the text of each column; None where the configuration lacks the value."""
-    return [_cell(values[name]) if name in values else None for name in columns]
 
 
 def _cell(value: Scalar) -> str:
@@ -138,81 +128,64 @@ def _cell(value: Scalar) -> str:
 @require_safe
 @never_cache
 @takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split")
-def run(request: HttpRequest, pk: int) -> HttpResponse:
+def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or the part of it that is fetched again. It takes the parameters of
     a curve.
 
     Of a run that played several splits, it shows one, the first if the address names none; with
     `splits=together` all.
 
-    Raises: BadRequest, Http404.
+    Raises: BadFilter, Http404.
     """
-    row = Run.objects.filter(pk=pk).first()
-    if row is None:
-        raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
-    has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
-    values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
-    part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
-    viewer = viewer_of(request.user)
-    asked = CurveQuery.parse(values, viewer)
-    line = lines_of([row], viewer, asked.definition, choice=SplitChoice.parse(values))[0]
-    of_run = EpisodeFilter.of_definition(asked.filter.asked, viewer, row.name)
-    asked = replace(asked, filter=of_one_split(of_run, line.split))
-    places = places_of(row)
-    chart = panel_of(request, drawn(asked)) if part == "page" else {}
+    run, viewer = row_or_404(Run.objects.all(), pk), viewer_of(request.user)
+    has_steps = Episode.objects.filter(run=run, run_step__isnull=False).exists()
+    values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": run.name}
+    values.pop("part", None)
+    part = given(request.GET, "part", chosen(tuple(PARTS))) or "page"
+    query = CurveQuery.parse(values, viewer)
+    line = lines_of([run], viewer, query.definition, choice=SplitChoice.parse(values))[0]
+    of_run = EpisodeFilter.of_definition(query.filter.asked, viewer, run.name)
+    query = replace(query, filter=of_one_split(of_run, line.split))
+    places = places_of(run)
+    switches = request.GET.copy()  # with what the page of curves needs
+    for name, text in (query.filter.values() | {"x": query.x}).items():
+        switches[name] = text
+    rows = EpisodeListQuery(replace(query.filter, viewer=viewer), size=MAX_EPISODES).result().rows
+    name_tasks(row.episode for row in rows)
+    chart = panel_of(request, drawn(query)) if part == "page" else {}
     visible = Run.objects.seen_by(viewer)
     context = chart | {
-        "run": row,
-        "namesakes": visible.namesakes(row.name) if part != "tables" else [],
-        "config": parts.fields(row.config) if row.config else [],
+        "run": run,
+        "namesakes": visible.namesakes(run.name) if part != "tables" else [],
+        "config": parts.fields(run.config) if run.config else [],
         "line": line,
         "environment": line.environment,
         **definitions_context(line.definition, line.overrides, line.environment),
         "splits": line.named_splits if len(line.splits) > 1 else [],
         "split": line.split,
         "are_together": line.split is None,
-        "switches": _switches(request, asked),
-        "curve_query": asked.to_query(),
+        "switches": switches,
+        "curve_query": query.to_query(),
         "run_query": line.query,
         "groups_query": "".join(
-            f"{name}={quote(text)}&" for name, text in asked.definition.values().items()
+            f"{name}={quote(text)}&" for name, text in query.definition.values().items()
         ),
         "judged": judged_parts(line),
-        "by_environment_query": replace(asked, filter=of_run, by="environment").to_query(),
-        "where": _environments(row, places, asked.x),
+        "by_environment_query": replace(query, filter=of_run, by="environment").to_query(),
+        "where": [
+            {
+                "environment__name": name,
+                "count": count,
+                "last": last,
+                "query": query_string(environment=name, run=run.name),
+                "curve_query": query_string(environment=name, run=run.name, x=query.x),
+            }
+            for name, count, last in places.environments
+        ],
         "counted": MAX_COUNTED if places.is_bounded else None,
-        "steps": steps_of(row, line.definition, SHOWN_STEPS, line.split),
-        "reported": reported_usage(row),
-        "episodes": EpisodeListQuery(replace(asked.filter, viewer=viewer), size=SHOWN_EPISODES)
-        .result()
-        .rows,
+        "steps": steps_of(run, line.definition, MAX_STEPS, line.split),
+        "reported": reported_usage(run),
+        "episodes": rows,
+        "mistaken": mistaken_labels_of(rows[0].episode) if rows else {},
     }
-    name_tasks(one.episode for one in context["episodes"])
-    context["mistaken"] = (
-        mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}
-    )
     return render(request, f"episodes/{PARTS[part]}.html", context)
-
-
-def _switches(request: HttpRequest, asked: CurveQuery) -> QueryDict:
-    """Return the parameters of this page with the run, its split and the axis, which the page of
-    curves needs."""
-    query = request.GET.copy()
-    for name, text in (asked.filter.values() | {"x": asked.x}).items():
-        query[name] = text
-    return query
-
-
-def _environments(row: Run, places: RunPlaces, axis: str) -> list[dict[str, Any]]:
-    """Return the environments of the newest episodes of the run, with numbers of episodes, largest
-    first."""
-    return [
-        {
-            "environment__name": name,
-            "count": count,
-            "last": last,
-            "query": query_string(environment=name, run=row.name),
-            "curve_query": query_string(environment=name, run=row.name, x=axis),
-        }
-        for name, count, last in places.environments
-    ]

@@ -11,20 +11,18 @@ from environments import features
 from episodes.dashboard import replay, replay_conversation, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
-from episodes.dashboard.curves import curves
-from episodes.dashboard.environment import environment, environments
+from episodes.dashboard.curves import curves, run_choices
+from episodes.dashboard.environment import environment_page, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
-from episodes.dashboard.groups import run_groups
+from episodes.dashboard.groups import group, groups, run_groups
 from episodes.dashboard.guards import of_episode, of_run, of_task, unless_blind, unless_task_blind
-from episodes.dashboard.latest_groups import groups
 from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
 from episodes.dashboard.rollout_export import rollout_export
-from episodes.dashboard.rollouts import rollout, rollout_link, rollouts
-from episodes.dashboard.run_choices import run_choices
-from episodes.dashboard.runs import run, runs
-from episodes.dashboard.task import group, task
+from episodes.dashboard.rollouts import rollout_link, rollout_page, rollouts
+from episodes.dashboard.runs import run_page, runs
+from episodes.dashboard.task import task_page
 
 OF_EPISODE: list[tuple[str, Any, str]] = [
     ("", replay.replay, "episode"),
@@ -34,7 +32,7 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
     ("prompt/", replay.prompt, "episode_prompt"),
     ("prompt/images/<int:number>", replay_raw.prompt_image, "episode_prompt_image"),
     ("rail.json", replay.rail, "episode_rail"),
-    ("find.json", replay.found, "episode_find"),
+    ("find.json", replay.find_text, "episode_find"),
     ("steps/", replay.steps, "episode_steps"),
     ("steps/<id:index>/", replay.step, "episode_step"),
     ("steps/<id:index>.json", replay_raw.step, "episode_step_json"),
@@ -52,8 +50,8 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
 urlpatterns = [
     path("", overview, name="overview"),
     path("environments/", environments, name="environments"),
-    path("environments/<str:name>/", environment, name="environment"),
-    path("tasks/<id:pk>/", of_task(unless_task_blind(task)), name="task"),
+    path("environments/<str:name>/", environment_page, name="environment"),
+    path("tasks/<id:pk>/", of_task(unless_task_blind(task_page)), name="task"),
     path("tasks/<id:pk>/group/", of_task(unless_task_blind(group)), name="group"),
     *(
         path(f"episodes/<id:pk>/{address}", of_episode(unless_blind(view)), name=name)
@@ -67,10 +65,10 @@ urlpatterns = [
     path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
     path("rollouts/export", rollout_export, name="rollout_export"),
     path("rollouts/", rollouts, name="rollouts"),
-    path("rollouts/<path:event_id>/", rollout, name="rollout"),
+    path("rollouts/<path:event_id>/", rollout_page, name="rollout"),
     path("rollout/<path:event_id>", rollout_link, name="rollout_link"),
     path("runs/", runs, name="runs"),
-    path("runs/<id:pk>/", of_run(run), name="run"),
+    path("runs/<id:pk>/", of_run(run_page), name="run"),
     path("runs/<id:pk>/groups/", of_run(run_groups), name="run_groups"),
     path("runs/groups/", groups, name="groups"),
     path("runs/choices/", run_choices, name="run_choices"),

@@ -4,15 +4,16 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
 from environments.access.privacy import viewer_of
-from environments.filtering.parameters import BadFilter, given, words
+from environments.filtering.parameters import BadFilter, chosen, given, words
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked, Definitions, definition_of
+from environments.scoring.returns import RETURNS, Return
 from episodes.attempts.conventions import parts_in_address
 from episodes.filtering.names import revision_ids, revisions, unknown
 
@@ -39,27 +40,28 @@ def definition_context(
 
 
 def definitions_context(
-    definitions: Definitions, asked: DefinitionAsked, own: Environment | None = None
+    definitions: Definitions, overrides: DefinitionAsked, own: Environment | None = None
 ) -> dict[str, Any]:
     """Return the template variables of `orsweb/definition.html` for a page about episodes of any
     environments.
 
-    `asked`: what the address gives; `own`: the environment of all episodes, if they have only one.
+    `overrides`: what the address gives; `own`: the environment of all episodes, if they have only
+    one.
     """
     if isinstance(definitions, Definition):
         return definition_context(definitions, own, is_in_address=False)
-    return asked_context(asked)
+    return overrides_context(overrides)
 
 
-def asked_context(asked: DefinitionAsked) -> dict[str, Any]:
+def overrides_context(overrides: DefinitionAsked) -> dict[str, Any]:
     """Return the template variables of `orsweb/definition.html` for a page on which each
     environment has its own."""
     return {
-        "definition": asked.return_ or "",
-        "threshold": asked.threshold,
-        "convention": asked,
+        "definition": overrides.return_ or "",
+        "threshold": overrides.threshold,
+        "convention": overrides,
         "own_definition": "",
-        "convention_query": _query(asked.convention_parts),
+        "convention_query": _query(overrides.convention_parts),
     }
 
 
@@ -68,7 +70,14 @@ def _query(parts: Mapping[str, str]) -> str:
     return f"&{urlencode(parts)}" if parts else ""
 
 
-def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
+def return_in(request: HttpRequest, environment: Environment) -> Return:
+    """Return the definition of the return in the address, else the environment's. Raises:
+    BadFilter."""
+    definition = given(request.GET, "return", chosen(RETURNS))
+    return definition or cast(Return, environment.default_return)
+
+
+def revision_in(request: HttpRequest) -> tuple[str, Sequence[int]]:
     """Return the revision in the address, and the ids of its rows; empty without one. Raises:
     BadFilter."""
     name, viewer = given(request.GET, "revision", words) or "", viewer_of(request.user)

@@ -19,7 +19,7 @@ from environments.filtering.addresses import takes
 from environments.filtering.parameters import BadFilter, chosen, given, words
 from environments.service import task_line
 from environments.tasks.task_facts import task_names
-from episodes.dashboard.compare_runs import tasks_shown
+from episodes.dashboard.compare import visible_tasks
 from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compare
 from episodes.suites.results import Players
@@ -113,7 +113,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     first, second = (given(request.GET, place, words) or "" for place in ("first", "second"))
     viewer = viewer_of(request.user)
     comparison = compare(version, by, (first, second), MAX_TASKS, viewer)
-    tasks = tasks_shown([pair.task for pair in comparison.tasks], viewer)
+    tasks = visible_tasks([pair.task for pair in comparison.tasks], viewer)
     names = task_names(list(tasks))
     context = {
         "version": version,

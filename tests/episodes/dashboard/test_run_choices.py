@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
-from episodes.dashboard import run_choices
-from episodes.dashboard.run_choices import MAX_CHOICES
+from episodes.dashboard import curves
+from episodes.dashboard.curves import MAX_CHOICES
 from episodes.models import Run
 from tests.stored import NOW, make_run
 
@@ -75,7 +75,7 @@ def test_more_runs_than_fit_are_counted(client: Client) -> None:
 
 
 def test_only_the_newest_runs_are_searched(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_choices, "MAX_SEARCHED", 2)
+    monkeypatch.setattr(curves, "MAX_SEARCHED", 2)
     for name in ("grpo-1", "grpo-2"):
         make_run(name)
     assert "were searched" not in client.get(CHOICES).content.decode()

@@ -56,7 +56,7 @@ def test_an_unknown_parameter_is_refused_with_the_nearest(
 @each(
     ("path", "sentence"),
     [
-        ("/?span=2h", "give one of: 1h, 24h, 30d"),
+        ("/?span=2h", "allowed are 1h, 24h, 30d"),
         ("/?return=median", RETURNS),
         ("/episodes/{episode}/?step=foo", WHOLE),
         ("/episodes/{episode}/?step=-1", WHOLE),
