@@ -35,15 +35,15 @@ from episodes.filtering.conditions import COUNTED_CAUSES
 from episodes.filtering.filters import PLAYERS
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step
-from episodes.models.privacy import outside_hidden_parts, visible_episodes, visible_runs
+from episodes.models.privacy import outside_hidden_parts, visible_episodes
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
 from episodes.visibility import TaskGuard, content_of, is_blind_to, sentence
 
 MAX_RUN_CHOICES = 20
 MAX_RUNS_FOUND = 100
-MAX_RETENTION_DAYS = 100_000
 """Latest runs whose name has the text of a search."""
+MAX_RETENTION_DAYS = 100_000
 
 
 class EndingFilter(ChipFilter):
@@ -75,9 +75,9 @@ class RunFilter(RowFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         rows = Run.objects.seen_by(viewer_of(request.user))
         runs = list(rows.order_by("-pk").values_list("pk", "name")[:MAX_RUN_CHOICES])
-        chosen = id_in(request.GET.get("run", ""))
-        if chosen is not None and chosen not in dict(runs):
-            runs += rows.filter(pk=chosen).values_list("pk", "name")
+        run = id_in(request.GET.get("run", ""))
+        if run is not None and run not in dict(runs):
+            runs += rows.filter(pk=run).values_list("pk", "name")
         return [(str(pk), name) for pk, name in runs]
 
 
@@ -91,9 +91,9 @@ class PlayerFilter(ChipFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
         if not self.value():
             return queryset
-        found = queryset.filter(player=self.value())
-        # names the rows of the index
-        return found if self.value() == "agent" else found.exclude(player="agent")
+        if self.value() != "agent":  # names the rows of the index
+            queryset = queryset.exclude(player="agent")
+        return queryset.filter(player=self.value())
 
 
 class IncidentFilter(ChipFilter):
@@ -155,9 +155,9 @@ class EpisodeAdmin(ReadOnlyAdmin):
         return for_rows(queryset.filter(outside_hidden_parts(viewer_of(request.user))))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        found = super().get_changelist_instance(request)
-        describe_tasks(list(found.result_list))
-        return found
+        changelist = super().get_changelist_instance(request)
+        describe_tasks(list(changelist.result_list))
+        return changelist
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Episode], search_term: str
@@ -165,34 +165,33 @@ class EpisodeAdmin(ReadOnlyAdmin):
         """Search by equality, which indexes answer. Only the short table of runs is searched by
         part of a name.
 
-        What is found is read first: with a join, databases would walk along all episodes until a
+        Runs and ids are read first: with a join, databases would walk along all episodes until a
         page is full.
         """
         term = search_term.strip()
         if not term:
             return queryset, False
-        shown = Run.objects.seen_by(viewer_of(request.user))
-        named = shown.filter(holding(shown, term, ("name",)))
-        runs = list(named.order_by("-pk").values_list("pk", flat=True)[:MAX_RUNS_FOUND])
+        visible = Run.objects.seen_by(viewer_of(request.user))
+        rows = visible.filter(holding(visible, term, ("name",))).order_by("-pk")
+        runs = list(rows.values_list("pk", flat=True)[:MAX_RUNS_FOUND])
         ids = list(Episode.objects.filter(session_id=term).values_list("pk", flat=True))
-        ids += [pk] if (pk := id_in(term)) is not None else []
-        found = Q(pk__in=ids) if ids or not runs else Q()
+        if (pk := id_in(term)) is not None:
+            ids.append(pk)
+        condition = Q(pk__in=ids) if ids or not runs else Q()
         if runs:
-            found |= Q(run=runs[0]) if len(runs) == 1 else Q(run__in=runs)
-        return queryset.filter(found), False
+            condition |= Q(run=runs[0]) if len(runs) == 1 else Q(run__in=runs)
+        return queryset.filter(condition), False
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Episode | None:
-        related = ("environment", "split__environment", "task", "run", "prompt", "tools")
-        if (pk := id_in(object_id)) is None:
-            return None
-        shown = visible_episodes(viewer_of(request.user))
-        found = Episode.objects.filter(shown, pk=pk).select_related(*related).first()
-        is_hidden = (
-            found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
+        rows = Episode.objects.seen_by(viewer_of(request.user)).select_related(
+            "environment", "split__environment", "task", "run", "prompt", "tools"
         )
-        return None if is_hidden else found
+        episode = rows.filter(pk=id_in(object_id) or 0).first()
+        if episode and episode.status == "running" and is_blind_to(request.user, episode.pk):
+            return None
+        return episode
 
     def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
         name_tasks([row])
@@ -240,8 +239,8 @@ class EpisodeAdmin(ReadOnlyAdmin):
         """Return everything that is recorded of one step, as JSON."""
         if is_blind_to(request.user, pk):
             raise Http404(sentence(pk))
-        shown = visible_episodes(viewer_of(request.user), "episode__")
-        steps = Step.objects.filter(shown).select_related("input_blob", "output_blob")
+        visible = visible_episodes(viewer_of(request.user), "episode__")
+        steps = Step.objects.filter(visible).select_related("input_blob", "output_blob")
         return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
 
     def text_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
@@ -249,10 +248,13 @@ class EpisodeAdmin(ReadOnlyAdmin):
         episode = self.get_object(request, str(pk))
         if episode is None or name not in ("prompt", "tools", "task"):
             raise Http404(f"There is no {name} of episode {pk}; use prompt, tools or task.")
-        blob = episode.prompt if name == "prompt" else episode.tools
-        guard = TaskGuard(viewer_of(request.user))
-        spec = guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null"
-        return self._json(request, spec if name == "task" else blob.text if blob else "null")
+        if name == "task":
+            guard = TaskGuard(viewer_of(request.user))
+            text = guard.spec(episode.task_id, episode.environment.name, episode.task.spec)
+        else:
+            blob = episode.prompt if name == "prompt" else episode.tools
+            text = blob.text if blob else ""
+        return self._json(request, text or "null")
 
     def _json(self, request: HttpRequest, text: str) -> HttpResponse:
         if not self.has_view_permission(request):
@@ -304,29 +306,22 @@ class RunAdmin(ReadOnlyAdmin):
     empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        """Return the runs with `played`, their number of episodes. It takes one scan of an index
-        per listed run."""
-        played = (
-            Episode.objects.filter(run=OuterRef("pk"))
-            .order_by()
-            .values("run")
-            .annotate(n=Count("pk"))
-            .values("n")
-        )
-        queryset: QuerySet[Run] = (
-            super().get_queryset(request).filter(visible_runs(viewer_of(request.user)))
-        )
-        return queryset.annotate(played=Coalesce(Subquery(played), 0))
+        """Return the runs with `count`, their number of episodes. It takes one scan of an index per
+        listed run."""
+        episodes = Episode.objects.filter(run=OuterRef("pk")).order_by().values("run")
+        count = Subquery(episodes.annotate(n=Count("pk")).values("n"))
+        rows = Run.objects.seen_by(viewer_of(request.user))
+        return rows.annotate(count=Coalesce(count, 0)).order_by(*self.ordering)
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
-        seen = row.episodes.seen_by(viewer_of(request.user))
-        latest = list(for_rows(seen.order_by("-pk"))[:50])
+        episodes = row.episodes.seen_by(viewer_of(request.user))
+        latest = list(for_rows(episodes.order_by("-pk"))[:50])
         describe_tasks(latest)
         return {"episodes": latest}
 
     @admin.display(description="episodes")
     def episodes_count(self, run: Any) -> SafeString:
-        return format_html('<span class="number">{}</span>', f"{run.played:,}")
+        return format_html('<span class="number">{}</span>', f"{run.count:,}")
 
     @admin.display(description="started")
     def started(self, run: Run) -> SafeString:
@@ -342,8 +337,7 @@ class IncidentAdmin(ReadOnlyAdmin):
     list_select_related = ("environment",)
     empty = (
         "No incidents. One is noted when code of an environment raises an exception, kills the "
-        "server, holds it for "
-        "over a second, or ends its worker process."
+        "server, holds it for over a second, or ends its worker process."
     )
 
     def page(self, request: HttpRequest, row: Incident) -> dict[str, Any]:
@@ -365,9 +359,8 @@ class IncidentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="held for")
     def duration(self, incident: Incident) -> SafeString:
-        return format_html(
-            '<span class="number">{}</span>', f"{incident.seconds:g} s" if incident.seconds else ""
-        )
+        text = f"{incident.seconds:g} s" if incident.seconds else ""
+        return format_html('<span class="number">{}</span>', text)
 
     @admin.display(description="happened")
     def when(self, incident: Incident) -> SafeString:
@@ -380,11 +373,9 @@ class NamedRun(ModelChoiceField):  # type: ignore[type-arg]
     default_error_messages: ClassVar = {"invalid_choice": "There is no run of this name."}
 
     def __init__(self, **kwargs: Any) -> None:
-        own = {
-            "help_text": "Its name, unless an environment is chosen",
-            "widget": UnfoldAdminTextInputWidget(),
-        }
-        super().__init__(**kwargs | own | {"to_field_name": "name"})
+        kwargs["help_text"] = "Its name, unless an environment is chosen"
+        kwargs["widget"] = UnfoldAdminTextInputWidget()
+        super().__init__(**kwargs | {"to_field_name": "name"})
 
     def prepare_value(self, value: Any) -> Any:
         """Return the name of a number, which is what the row has; what was typed stays."""
@@ -409,18 +400,19 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
         if db_field.name == "environment":
             kwargs["queryset"] = Environment.objects.seen_by(viewer)
         if db_field.name == "run":
-            shown = Run.objects.seen_by(viewer)
-            return db_field.formfield(form_class=NamedRun, queryset=shown)
+            rows = Run.objects.seen_by(viewer)
+            return db_field.formfield(form_class=NamedRun, queryset=rows)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Leave out what Django wraps around the list of a relation: it needs numbers. Read numbers
         as all forms do."""
-        fields = {"environment": RowField, "days": WholeNumberField}
-        kwargs |= {"form_class": fields[db_field.name]} if db_field.name in fields else {}
-        # 0 in ORSWEB_RETENTION_DAYS keeps everything, and here it would delete it
+        if db_field.name == "environment":
+            kwargs["form_class"] = RowField
         if db_field.name == "days":
+            # 0 in ORSWEB_RETENTION_DAYS keeps everything, and here it would delete it
             kwargs |= {"min_value": 1, "max_value": MAX_RETENTION_DAYS}
+            kwargs["form_class"] = WholeNumberField
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "run":
             field.widget = field.widget.widget

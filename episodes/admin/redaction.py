@@ -4,7 +4,6 @@ redacted."""
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import PermissionDenied
@@ -72,13 +71,10 @@ class RedactionAdmin(ReadOnlyAdmin):
             "opts": self.opts,
             "title": "Redact a text",
             "form": form,
+            "back": _page_of_step(request),
         }
-        return TemplateResponse(
-            request,
-            "episodes/admin_redact.html",
-            {**context, "back": _page_of_step(request)},
-            status=422 if form.errors else 200,
-        )
+        status = 422 if form.errors else 200
+        return TemplateResponse(request, "episodes/admin_redact.html", context, status=status)
 
     def _start(self, request: HttpRequest, text: str, reason: str) -> HttpResponse:
         is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
@@ -96,4 +92,4 @@ def _page_of_step(request: HttpRequest) -> str:
     episode, step = id_asked(request, "episode"), id_asked(request, "step")
     if episode is None:
         return reverse("admin:episodes_redaction_changelist")
-    return f"{reverse('episode', args=[episode])}?{urlencode({'step': step or 0})}#step-{step or 0}"
+    return f"{reverse('episode', args=[episode])}?step={step or 0}#step-{step or 0}"

@@ -43,47 +43,44 @@ def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     plan, trouble = None, ""
     try:
         if query or number:
-            episodes = _chosen(query, number, viewer_of(request.user))
+            episodes = _episodes(query, number, viewer_of(request.user))
             plan = plan_of(episodes)
-        if (
-            plan
-            and plan.episodes
-            and request.method == "POST"
-            and values.get("confirm") == _mark(plan)
-        ):
-            return _remove(request, episodes, plan, query or f"episode {number}")
+            is_confirmed = values.get("confirm") == _mark(plan)
+            if plan.episodes and request.method == "POST" and is_confirmed:
+                return _remove(request, episodes, plan, query or f"episode {number}")
     except OrsError as refusal:
         trouble = str(refusal)
-    shown = {
+    context |= {
         "title": "Delete episodes",
         "query": query,
         "episode": number,
         "plan": plan,
         "trouble": trouble,
+        "mark": _mark(plan) if plan else "",
+        "reason": values.get("reason", ""),
     }
-    shown |= {"mark": _mark(plan) if plan else "", "reason": values.get("reason", "")}
-    return TemplateResponse(
-        request, "episodes/admin_removal.html", {**context, **shown}, status=400 if trouble else 200
-    )
+    status = 400 if trouble else 200
+    return TemplateResponse(request, "episodes/admin_removal.html", context, status=status)
 
 
-def _chosen(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
+def _episodes(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
     """Return the episodes of a filter, or the one with a number. Raises: OrsError."""
     if number and query:
         raise OrsError(f"episode={number[:40]!r} and a filter are given. Give one of the two.")
-    if number and id_in(number) is None:
-        raise OrsError(
-            f"episode={number[:40]!r} cannot be used: it has to be the number of an episode."
-        )
     if number:
-        return Episode.objects.seen_by(viewer).filter(pk=id_in(number) or 0)
-    refuse_blanks(given := QueryDict(query))
-    asked = EpisodeFilter.parse(given, viewer=viewer)
-    refuse_all(asked, f"The filter {query!r} would delete every episode.")
-    asked.refuse_future()
-    if unknown := NamedRows.of(asked).unknown:
+        if (pk := id_in(number)) is None:
+            raise OrsError(
+                f"episode={number[:40]!r} cannot be used: it has to be the number of an episode."
+            )
+        return Episode.objects.seen_by(viewer).filter(pk=pk)
+    values = QueryDict(query)
+    refuse_blanks(values)
+    filters = EpisodeFilter.parse(values, viewer=viewer)
+    refuse_all(filters, f"The filter {query!r} would delete every episode.")
+    filters.refuse_future()
+    if unknown := NamedRows.of(filters).unknown:
         raise OrsError(unknown)
-    return episodes_of(asked, most_texts=None)
+    return episodes_of(filters, most_texts=None)
 
 
 def _mark(plan: RemovalPlan) -> str:
@@ -97,14 +94,15 @@ def _remove(
 ) -> HttpResponse:
     author, reason = author_of(request), request.POST.get("reason", "").strip()
     removal = new_removal(author, reason, query)
-    words = f"Deleted {count_of(plan.episodes)} ({query})." + (
-        f" Reason: {reason}" if reason else ""
-    )
+    words = f"Deleted {count_of(plan.episodes)} ({query})."
+    if reason:
+        words += f" Reason: {reason}"
     note(request.user.pk, removal, words, DELETION)
 
     def work(progress: jobs.Progress) -> str:
-        removed = remove_all(removal, ids_of(episodes), lambda done: progress(done, plan.episodes))
-        return f"{count_of(removed.episodes)} deleted."
+        ids = ids_of(episodes)
+        result = remove_all(removal, ids, lambda count: progress(count, plan.episodes))
+        return f"{count_of(result.episodes)} deleted."
 
     back = reverse("admin:episodes_episode_changelist")
     if plan.episodes > MAX_EPISODES:

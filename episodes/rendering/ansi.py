@@ -11,7 +11,7 @@ Source: ECMA-48 8.3.117 (SGR), 5.4 (CSI); xterm's control sequences (OSC, 256 an
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from django.utils.safestring import SafeString, mark_safe
 from environments.display.visible import visible
 
 if TYPE_CHECKING:
-    from rich.ansi import AnsiDecoder
     from rich.color import Color
     from rich.style import Style
     from rich.text import Text
@@ -55,7 +54,9 @@ def plain(text: str) -> str:
 def ansi(text: str) -> SafeString:
     """Return `text` as HTML with spans of the classes `ansi-<style>`, `ansi-<colour>` and
     `ansi-on-<colour>`."""
-    decoder = _decoder_class()()
+    from rich.ansi import AnsiDecoder  # 25 CPU ms, which a server's start does not need
+
+    decoder = AnsiDecoder()
     pieces = []
     for line in _keep_styles(_written(text)).split("\n"):
         is_plain = "\x1b" not in line and not decoder.style
@@ -66,13 +67,6 @@ def ansi(text: str) -> SafeString:
 def _written(text: str) -> str:
     """Return `text` without what later text of the same line has overwritten."""
     return _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
-
-
-@cache
-def _decoder_class() -> type[AnsiDecoder]:
-    from rich.ansi import AnsiDecoder  # 25 CPU ms, which a server's start does not need
-
-    return AnsiDecoder
 
 
 def _keep_styles(text: str) -> str:

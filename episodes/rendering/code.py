@@ -40,15 +40,17 @@ _ALIASES = {
     "console": "bash",
     "py": "python",
     "python3": "python",
-}
-_ALIASES |= {
     "js": "javascript",
     "ts": "javascript",
     "typescript": "javascript",
     "xml": "html",
     "yml": "yaml",
+    "patch": "diff",
+    "cpp": "c",
+    "c++": "c",
+    "traceback": "pytb",
 }
-_ALIASES |= {"patch": "diff", "cpp": "c", "c++": "c", "traceback": "pytb"}
+FORMATTER = HtmlFormatter(nowrap=True, classprefix="tok-")
 MAX_MARKED = 20_000
 """Characters of a text; a longer one is shown without marks."""
 MAX_LINE = 4_000
@@ -68,17 +70,17 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 def code(text: str, language: str = "") -> SafeString:
     """Return `text` as HTML, with marks if `language`, a name as in a Markdown fence, is one of
     `LANGUAGES`."""
-    shown, name = visible(text), language.lower()
+    text, name = visible(text), language.lower()
     name = _ALIASES.get(name, name)
     if (
         name not in LANGUAGES
-        or len(shown) > MAX_MARKED
-        or max(map(len, shown.split("\n"))) > MAX_LINE
+        or len(text) > MAX_MARKED
+        or max(map(len, text.split("\n"))) > MAX_LINE
     ):
-        return escape(shown)
+        return escape(text)
+    html: str = highlight(text, _lexer(name), FORMATTER).rstrip("\n")
     # pygments escapes every token and adds only spans with classes
-    marked: str = highlight(shown, _lexer(name), _formatter()).rstrip("\n")
-    return mark_safe(marked)  # nosec B308 # escaped by Pygments
+    return mark_safe(html)  # nosec B308 # escaped by Pygments
 
 
 def language_of(text: str) -> str:
@@ -114,8 +116,3 @@ def is_json(text: str) -> bool:
 def _lexer(name: str) -> Lexer:
     lexer: Callable[..., Lexer] = get_lexer_by_name
     return lexer(name, stripnl=False, ensurenl=False)
-
-
-@cache
-def _formatter() -> HtmlFormatter:
-    return HtmlFormatter(nowrap=True, classprefix="tok-")

@@ -2,13 +2,11 @@
 
 The converter's output is sanitised: it leaves markup within `\\text{…}` as markup, and turns `\\href` and `\\style`
 into attributes. Only elements and attributes of a formula are kept (`environments/display/sanitizer.py`).
-from environments.display.visible import visible
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -39,10 +37,18 @@ def latex(text: str) -> SafeString:
 
     A text without these delimiters is one formula if it has a command, a superscript or a subscript.
     """
-    pieces = list(_pieces(text))
-    if len(pieces) == 1 and _COMMAND.search(text):
+    matches = list(_FORMULA.finditer(text))
+    if not matches and _COMMAND.search(text):
         return formula(text.strip(), is_display=True)
-    return format_html_join("", "{}", ((_render(n, *piece),) for n, piece in enumerate(pieces)))
+    pieces, start = list[SafeString](), 0
+    for number, match in enumerate(matches):
+        source, is_display = source_of(match)
+        pieces.append(escape(visible(text[start : match.start()])))
+        pieces.append(formula(source, number, is_display=is_display))
+        start = match.end()
+    return format_html_join(
+        "", "{}", ((piece,) for piece in [*pieces, escape(visible(text[start:]))])
+    )
 
 
 def formula(source: str, number: int = 0, *, is_display: bool) -> SafeString:
@@ -50,12 +56,16 @@ def formula(source: str, number: int = 0, *, is_display: bool) -> SafeString:
 
     `number`: how many formulas of the text come before it.
     """
-    if (
-        number < MAX_FORMULAS
-        and len(source) <= MAX_CHARACTERS
-        and (drawn := _math(source, is_display=is_display))
-    ):
-        return drawn
+    if number < MAX_FORMULAS and len(source) <= MAX_CHARACTERS:
+        display = "block" if is_display else "inline"
+        try:
+            # None if the output holds more than a formula
+            if math := clean_math(convert(visible(source), display=display)):
+                return math
+        # a third-party parser on untrusted text raises its own exceptions, IndexError, KeyError,
+        # RecursionError …
+        except Exception:  # shown as it was written
+            pass
     return format_html('<code class="formula">{}</code>', visible(source))
 
 
@@ -65,35 +75,8 @@ def formula_at(text: str, position: int) -> re.Match[str] | None:
     return _FORMULA.match(text, position)
 
 
-def source_of(found: re.Match[str]) -> tuple[str, bool]:
+def source_of(match: re.Match[str]) -> tuple[str, bool]:
     """Return the LaTeX between the delimiters, and whether the formula is displayed on lines of its
     own."""
-    name = found.lastgroup or ""
-    return found[name].strip(), name.startswith("d")
-
-
-def _pieces(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield text, the formula that follows it (empty after the last text) and whether that formula
-    is displayed."""
-    start = 0
-    for found in _FORMULA.finditer(text):
-        yield text[start : found.start()], *source_of(found)
-        start = found.end()
-    yield text[start:], "", False
-
-
-def _render(number: int, before: str, source: str, is_display: bool) -> SafeString:
-    if not source:
-        return escape(visible(before))
-    return format_html("{}{}", visible(before), formula(source, number, is_display=is_display))
-
-
-def _math(source: str, *, is_display: bool) -> SafeString | None:
-    """Return `source` as MathML, or None where the converter fails or its output holds more than a
-    formula."""
-    try:
-        return clean_math(convert(visible(source), display="block" if is_display else "inline"))
-    # a third-party parser on untrusted text raises its own exceptions, IndexError, KeyError,
-    # RecursionError …
-    except Exception:
-        return None
+    name = match.lastgroup or ""
+    return match[name].strip(), name.startswith("d")

@@ -87,10 +87,8 @@ def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
     """
     if kind in ("markdown", "latex") and len(text) > MAX_PARSED:
         return escape(visible(text))
-    if kind == "markdown":
-        return (
-            markdown(text) if sum(map(text.count, _MARKS)) <= MAX_MARKS else escape(visible(text))
-        )
+    if kind == "markdown" and sum(map(text.count, _MARKS)) <= MAX_MARKS:
+        return markdown(text)
     if kind == "code":
         name = language or language_of(text)
         return code(indent_json(text) if name == "json" and is_json(text) else text, name)
@@ -122,7 +120,9 @@ def indent_json(text: str) -> str:
         if token in ("}", "]") and pieces[-1] not in ("{", "["):
             depth -= 1
             pieces.append(_line_break(depth))
-        pieces.append(_without_escapes(token))
+        # letters instead of escapes, except for those that JSON requires
+        is_string = token.startswith('"')
+        pieces.append(json.dumps(json.loads(token), ensure_ascii=False) if is_string else token)
         if token in ("{", "[") and not is_empty:
             depth += 1
             pieces.append(_line_break(depth))
@@ -135,8 +135,3 @@ def indent_json(text: str) -> str:
 
 def _line_break(depth: int) -> str:
     return "\n" + "  " * min(depth, _MAX_INDENTED)
-
-
-def _without_escapes(token: str) -> str:
-    """Return a string with letters instead of escapes, except for those that JSON requires."""
-    return json.dumps(json.loads(token), ensure_ascii=False) if token.startswith('"') else token

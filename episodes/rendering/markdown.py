@@ -51,13 +51,13 @@ def _parser() -> MarkdownIt:
 
 
 def _parse_formula(state: StateInline, silent: bool) -> bool:
-    if state.src[state.pos] not in "$\\" or (found := formula_at(state.src, state.pos)) is None:
+    if state.src[state.pos] not in "$\\" or not (match := formula_at(state.src, state.pos)):
         return False
     if not silent:
         token = state.push("formula", "math", 0)
-        token.content, is_display = source_of(found)
+        token.content, is_display = source_of(match)
         token.block = is_display
-    state.pos = found.end()
+    state.pos = match.end()
     return True
 
 

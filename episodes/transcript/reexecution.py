@@ -45,7 +45,7 @@ class Reexecution:
     episode: Episode
     steps: Sequence[DifferingStep]
     """The steps whose result differs, in order."""
-    played: int
+    count: int
     """Number of steps that were played."""
     has_other_prompt: bool
     fault: str = ""

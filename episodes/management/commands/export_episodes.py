@@ -23,7 +23,7 @@ from environments.models import UNRESTRICTED
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.transfer.export_format import ExportFile, ExportFormat, export_formats
+from episodes.transfer.export_format import ExportFile, export_formats
 from episodes.transfer.exporting import NO_EPISODES, EpisodeExport, joined, running_among
 from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
 from episodes.transfer.training_options import CHOICES, TrainingOptions
@@ -42,9 +42,6 @@ class Command(TerminalCommand):
             help="by default the extension of the output, or jsonl",
         )
         parser.add_argument(
-            "-o", "--output", default="-", metavar="FILE", help="- for standard output, the default"
-        )
-        parser.add_argument(
             "--min-return",
             type=finite(float),
             metavar="NUMBER",
@@ -59,23 +56,17 @@ class Command(TerminalCommand):
             default=0.0,
             help="minimum difference of the returns of a pair",
         )
-        training = parser.add_argument_group("training", "how messages and pairs are written")
-        for name, choices in CHOICES.items():
-            text = f"{OPTIONS_HELP[name]} (default: {choices[0]})"
-            training.add_argument(
-                f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
-            )
+        add_output(parser, "messages and pairs")
         add_filter(parser, EpisodeFilter.parameters().values(), "environment=math&since=7d")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
-            filter_ = EpisodeFilter.parse(
-                filter_in(options, EpisodeFilter.parameters()), UNRESTRICTED
-            )
-            definition, margin = filter_.asked, options["margin"]
+            values = filter_in(options, EpisodeFilter.parameters())
+            filters = EpisodeFilter.parse(values, UNRESTRICTED)
+            definition, margin = filters.asked, options["margin"]
             format = export_formats()[options["format"] or _format_of(output)]
             export = EpisodeExport(
-                filter_,
+                filters,
                 format,
                 least_return=options["min_return"],
                 only_successes=options["success_only"],
@@ -83,7 +74,7 @@ class Command(TerminalCommand):
             )
             episodes = export.episodes()
             if not (total := episodes.count()):
-                raise CommandError(NamedRows.of(filter_).unknown or NO_EPISODES)
+                raise CommandError(NamedRows.of(filters).unknown or NO_EPISODES)
             running = running_among(episodes, format)
             with closing(HostedPrompts()) as ask, _progress(total) as progress:
                 sources = PromptSources(ask=ask)
@@ -91,15 +82,29 @@ class Command(TerminalCommand):
                 pieces = joined(format.pieces(file))
                 if (first := next(pieces, None)) is None:
                     raise CommandError(format.why_empty or NO_EPISODES)
-                what = f"episodes as {format.name}: {filter_.to_query() or 'all'}"
+                what = f"episodes as {format.name}: {filters.to_query() or 'all'}"
                 security_log.note("exported", what)
                 write_whole(chain([first], pieces), output)
             if file.count:
                 self.stderr.write(f"{many(file.count, format.noun)} written.")
             if running:
-                self.stderr.write(_still_running(running, format))
+                one = running == 1
+                are, them = ("1 episode is", "it") if one else (f"{running:,} episodes are", "them")
+                advice = ""
+                if format.is_importable:
+                    advice = f", and import_episodes will refuse {them}: export {them} again later"
+                self.stderr.write(
+                    f"{are} still running. The file contains {them} without an end{advice}."
+                )
             if file.left_out:
-                self.stderr.write(_left_out(file.left_out, format))
+                have = "is left out, because it has"
+                if file.left_out > 1:
+                    have = "are left out, because they have"
+                self.stderr.write(
+                    f"{many(file.left_out, format.noun)} {have} a tool call whose input isn't a "
+                    "JSON object that every reader decodes alike. --arguments string includes such "
+                    "calls."
+                )
             self.stderr.write(f"{coverage_among(episodes, definition)}.")
         except OrsError as error:
             raise CommandError(str(error)) from error
@@ -107,20 +112,17 @@ class Command(TerminalCommand):
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
 
 
-def _still_running(count: int, format: ExportFormat) -> str:
-    are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
-    refused = ""
-    if format.is_importable:
-        refused = f", and import_episodes will refuse {them}: export {them} again later"
-    return f"{are} still running. The file contains {them} without an end{refused}."
-
-
-def _left_out(count: int, format: ExportFormat) -> str:
-    they_have = "is left out, because it has" if count == 1 else "are left out, because they have"
-    return (
-        f"{many(count, format.noun)} {they_have} a tool call whose input isn't a JSON object that "
-        "every reader decodes alike. --arguments string includes such calls."
+def add_output(parser: CommandParser, what: str) -> None:
+    """Add the option of the file, and those of training data."""
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help="- for standard output, the default"
     )
+    training = parser.add_argument_group("training", f"how {what} are written")
+    for name, choices in CHOICES.items():
+        text = f"{OPTIONS_HELP[name]} (default: {choices[0]})"
+        training.add_argument(
+            f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
+        )
 
 
 def _format_of(output: str) -> str:
@@ -143,8 +145,7 @@ def _progress(total: int) -> Iterator[Any]:
     """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("Exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    is_disabled = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_disabled) as bar:
         task = bar.add_task("Exporting", total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda count: bar.update(task, completed=count)

@@ -14,11 +14,12 @@ from environments.files.output import write_whole
 from environments.filtering.options import add_filter, filter_in
 from environments.models import UNRESTRICTED
 from episodes.filtering.rollouts import RolloutFilter
+from episodes.management.commands.export_episodes import add_output
 from episodes.models import Episode
 from episodes.transfer.export_format import ExportFile
 from episodes.transfer.exporting import joined
 from episodes.transfer.formats.messages import rollout_lines
-from episodes.transfer.training_options import CHOICES, HELP, TrainingOptions
+from episodes.transfer.training_options import TrainingOptions
 
 
 class Command(TerminalCommand):
@@ -28,15 +29,7 @@ class Command(TerminalCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "-o", "--output", default="-", metavar="FILE", help="- for standard output, the default"
-        )
-        training = parser.add_argument_group("training", "how messages are written")
-        for name, choices in CHOICES.items():
-            text = f"{HELP[name]} (default: {choices[0]})"
-            training.add_argument(
-                f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text
-            )
+        add_output(parser, "messages")
         add_filter(parser, RolloutFilter.parameters().values(), "run=grpo-3&joined=no", "a rollout")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
@@ -54,8 +47,7 @@ class Command(TerminalCommand):
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
         if file.left_out:
             self.stderr.write(
-                f"Rollouts that are left out: {file.left_out:,}. They have no message of the "
-                "model, a result "
-                "without its call, or a call whose arguments aren't a JSON object (--arguments "
-                "string includes those)."
+                f"Rollouts that are left out: {file.left_out:,}. They have no message of the model, "
+                "a result without its call, or a call whose arguments aren't a JSON object "
+                "(--arguments string includes those)."
             )

@@ -33,20 +33,16 @@ class Command(TerminalCommand):
             if sys.stdin.isatty()
             else sys.stdin.read().rstrip("\r\n")
         )
+        author = f"command ({getpass.getuser()})"
         try:
-            outcome = redact(
-                text,
-                f"command ({getpass.getuser()})",
-                reason,
-                dry_run=dry_run,
-                progress=self._report,
-            )
+            outcome = redact(text, author, reason, dry_run=dry_run, progress=self._report)
         except OrsError as error:
             raise CommandError(str(error)) from None
         self.stdout.write(outcome.sentence)
         if not outcome.is_complete:
             raise CommandError("The text is still in the record.")
 
-    def _report(self, done: int, total: int) -> None:
+    def _report(self, count: int, total: int) -> None:
         if self.stderr.isatty():
-            self.stderr.write(f"{done:,} of {total:,} rows", ending="\r" if done < total else "\n")
+            ending = "\r" if count < total else "\n"
+            self.stderr.write(f"{count:,} of {total:,} rows", ending=ending)

@@ -16,6 +16,7 @@ from environments import conf
 from environments.command_line import above_zero
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
+from environments.files.rows import many
 from environments.filtering.options import add_filter, filter_in
 from environments.hosts import printer
 from environments.hosts.loading import EveryHost, load
@@ -25,7 +26,7 @@ from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
 from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Episode
+from episodes.models import Episode, Step
 from episodes.transcript.reexecution import DifferingStep, Reexecution, recorded_steps, reexecute
 
 HELP = """
@@ -65,69 +66,69 @@ class Command(TerminalCommand):
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         try:
-            episodes = _episodes(
-                EpisodeFilter.parse(filter_in(options, EpisodeFilter.parameters()), UNRESTRICTED)
+            filters = EpisodeFilter.parse(
+                filter_in(options, EpisodeFilter.parameters()), UNRESTRICTED
             )
-            ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"]])[
-                ::-1
-            ]
-            if not ids:
+            ids = _episodes(filters).order_by("-pk").values_list("pk", flat=True)
+            newest = list(ids[: options["limit"]])
+            if not newest:
                 raise OrsError("No ended episodes match the filter, so there is nothing to play.")
-            found = list(self._reported(environments, ids, _secrets(options["secret"])))
+            secrets = _secrets(options["secret"])
+            results = list(self._play(environments, newest[::-1], secrets))
         except OrsError as error:
             raise CommandError(str(error), returncode=NOT_PLAYED) from error
-        self._summarize(found)
+        self._summarize(results)
 
-    def _reported(
+    def _play(
         self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]
     ) -> Iterator[Reexecution]:
         """Play the episodes, print what differs in each, and yield them. Raises: OrsError."""
         printer.start_for(self)
         registry = load(environments or conf.specifications(), conf.loading())
-        related = Episode.objects.select_related("environment", "task", "prompt")
+        episodes = Episode.objects.select_related("environment", "task", "prompt")
         with asyncio.Runner() as runner:
-            pool, given = runner.run(_pool()), secrets_of_operator()
+            pool, own_secrets = runner.run(_pool()), secrets_of_operator()
             host = EveryHost(registry, pool, conf.limits())
             try:
                 for pk in ids:
-                    episode = related.get(pk=pk)
-                    all_secrets = given.get(episode.environment.name, {}) | secrets
-                    again = runner.run(
-                        reexecute(host, episode, list(recorded_steps(episode)), all_secrets)
-                    )
-                    self._print(again)
-                    yield again
+                    episode = episodes.get(pk=pk)
+                    all_secrets = own_secrets.get(episode.environment.name, {}) | secrets
+                    steps = list(recorded_steps(episode))
+                    result = runner.run(reexecute(host, episode, steps, all_secrets))
+                    self._print(result)
+                    yield result
             finally:
                 runner.run(host.close())
                 pool.close()
 
-    def _print(self, again: Reexecution) -> None:
-        name = f"episode {again.episode.pk} ({again.episode.environment.name})"
-        if again.fault:
-            self.stdout.write(
-                f"{name}: cannot be played: {shorten(again.fault, MAX_SHOWN_CHARACTERS)}"
-            )
-        if again.has_other_prompt:
+    def _print(self, result: Reexecution) -> None:
+        name = f"episode {result.episode.pk} ({result.episode.environment.name})"
+        if result.fault:
+            fault = shorten(result.fault, MAX_SHOWN_CHARACTERS)
+            self.stdout.write(f"{name}: cannot be played: {fault}")
+        if result.has_other_prompt:
             self.stdout.write(f"{name}: the prompt differs")
-        for step in again.steps:
+        for step in result.steps:
             if not step.is_aside:
-                self.stdout.write(
-                    f"{name}, step {step.step.index}, {step.step.tool}: {_difference(step)}"
-                )
+                call = f"step {step.step.index}, {step.step.tool}"
+                self.stdout.write(f"{name}, {call}: {_difference(step)}")
 
-    def _summarize(self, found: Sequence[Reexecution]) -> None:
-        failed = sum(bool(again.fault) for again in found)
-        others = sum(again.differs for again in found) - failed
-        asides = sum(not again.differs and bool(again.steps) for again in found)
-        steps = sum(again.played for again in found)
-        noted = f" {failed:,} cannot be played." if failed else ""
-        noted += f" In {asides:,} more, only metadata differs." if asides else ""
-        calls = f"{steps:,} call{'s' * (steps != 1)}"
-        episodes = f"{len(found):,} episode{'s' * (len(found) != 1)}"
-        self.stdout.write(f"{episodes} with {calls} played; {others:,} differ.{noted}")
-        if all(again.fault and not again.played for again in found):
+    def _summarize(self, results: Sequence[Reexecution]) -> None:
+        faults = sum(bool(result.fault) for result in results)
+        others = sum(result.differs for result in results) - faults
+        asides = sum(not result.differs and bool(result.steps) for result in results)
+        sentence = (
+            f"{many(len(results), 'episode')} with {many(sum(r.count for r in results), 'call')} "
+            f"played; {others:,} differ."
+        )
+        if faults:
+            sentence += f" {faults:,} cannot be played."
+        if asides:
+            sentence += f" In {asides:,} more, only metadata differs."
+        self.stdout.write(sentence)
+        if all(result.fault and not result.count for result in results):
             raise CommandError("No episode could be played.", returncode=NOT_PLAYED)
-        if others or failed:
+        if others or faults:
             raise SystemExit(1)
 
 
@@ -152,45 +153,43 @@ def _secrets(names: Sequence[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names}
 
 
-def _difference(one: DifferingStep) -> str:
+def _difference(step: DifferingStep) -> str:
     """Return the aspects that differ, the short ones with what they were and are."""
-    then, now = one.step, one.again
-    values: dict[str, tuple[str, str]] = {
-        "outcome": (f"{then.status} {then.reason}".strip(), f"{now.status} {now.reason}".strip()),
-        "error": (then.error or "none", now.error or "none"),
-        "reward": (str(then.reward), str(now.reward)),
-        "finished": (str(then.finished), str(now.finished)),
-        "components": (
-            json.dumps(components_in(then.output_json)),
-            json.dumps(components_in(now.output_json)),
-        ),
-        "output": _around_difference(_said(then.output_json), _said(now.output_json)),
-    }
+    then, now = _values(step.step), _values(step.again)
+    then["output"], now["output"] = _around_difference(then["output"], now["output"])
     parts = []
-    for name in one.aspects:
-        if name in values:
-            before, after = (shorten(text, MAX_SHOWN_CHARACTERS) for text in values[name])
+    for name in step.aspects:
+        if name in then:
+            before, after = (shorten(values[name], MAX_SHOWN_CHARACTERS) for values in (then, now))
             parts.append(f"{name} was {before}, is {after}")
     return "; ".join(parts)
 
 
-def _said(output: str) -> str:
-    """Return the blocks of an output as one text."""
+def _values(step: Step) -> dict[str, str]:
+    """Return the aspects of a result that are shown, each as text."""
+    output = step.output_json
     try:
         blocks = json.loads(output)["blocks"]
-        return "\n".join(
+        text = "\n".join(
             block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks
         )
     except (ValueError, KeyError, TypeError, RecursionError):
-        return output or "none"
+        text = output or "none"
+    return {
+        "outcome": f"{step.status} {step.reason}".strip(),
+        "error": step.error or "none",
+        "reward": str(step.reward),
+        "finished": str(step.finished),
+        "components": json.dumps(components_in(output)),
+        "output": text,
+    }
 
 
 def _around_difference(then: str, now: str) -> tuple[str, str]:
     """Return both texts as JSON strings, from shortly before the first difference on."""
     pairs = enumerate(zip(then, now, strict=False))
-    start = (
-        next((place for place, (one, other) in pairs if one != other), 0) - SHOWN_BEFORE_CHARACTERS
-    )
-    if start <= 0:
-        return json.dumps(then, ensure_ascii=False), json.dumps(now, ensure_ascii=False)
-    return tuple(json.dumps(f"…{text[start:]}", ensure_ascii=False) for text in (then, now))  # type: ignore[return-value]  # two
+    place = next((place for place, (before, after) in pairs if before != after), 0)
+    if place > SHOWN_BEFORE_CHARACTERS:
+        start = place - SHOWN_BEFORE_CHARACTERS
+        then, now = f"…{then[start:]}", f"…{now[start:]}"
+    return json.dumps(then, ensure_ascii=False), json.dumps(now, ensure_ascii=False)
