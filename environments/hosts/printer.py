@@ -71,10 +71,10 @@ def start_for(command: BaseCommand) -> None:
                 wrapper._out = printer.own[output]  # type: ignore[attr-defined]  # not in the stubs
 
 
-def tell_secrets(secrets: RecentSecrets) -> None:
-    """Tell the printer, if there is one, about every secret that is known, and from now on."""
+def mask_secrets(secrets: RecentSecrets) -> None:
+    """Let the printer, if there is one, mask these secrets, also those that are added later."""
     if _printer is not None:
-        secrets.tell(_printer.tell)
+        secrets.listen(_printer.send_secret)
 
 
 # --- the printer, as the server sees it -----------------------------------------------------------
@@ -119,7 +119,7 @@ class PrinterProcess:
             threading.Thread(target=self._wait, args=(pid,), name="printer", daemon=True).start()
         atexit.register(self._end)
 
-    def tell(self, secret: str, is_known: bool) -> None:
+    def send_secret(self, secret: str, is_known: bool) -> None:
         """Make the printer mask a secret, or forget it."""
         with contextlib.suppress(OSError):  # it has ended
             os.write(self._secrets, json.dumps([secret, is_known]).encode() + b"\n")

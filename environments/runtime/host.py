@@ -21,9 +21,9 @@ from environments.authoring.task_source import ClassTasks
 from environments.errors import UnknownEnvironment
 from environments.runtime.call_outcome import CallOutcome
 from environments.runtime.instance import Instance
-from environments.runtime.interpreter_turns import InterpreterTurns
 from environments.runtime.limits import Limits
 from environments.runtime.saving_instance import SavingInstance
+from environments.runtime.switch_interval import SwitchInterval
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 
@@ -123,8 +123,8 @@ class LocalHost:
         return ClassTasks(self._hosted_class(environment), self._call_user)
 
     async def keep_alive(self) -> None:
-        """Let the event loop have the interpreter while the code of classes computes."""
-        await InterpreterTurns().keep()
+        """Shorten the switch interval while the code of classes computes."""
+        await SwitchInterval().keep()
 
     async def close(self) -> None:
         return

@@ -35,7 +35,7 @@ from environments.runtime.call_outcome import (
     refused_after_end,
 )
 from environments.runtime.limits import Limits
-from environments.runtime.tool_turns import ToolTurns
+from environments.runtime.tool_queue import ToolQueue
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
 NO_SECRET = (  # nosec B105 # a sentence
@@ -79,11 +79,11 @@ class Instance:
         "_limits",
         "_listed_tools",
         "_output_types",
+        "_queue",
         "_secrets",
         "_session_toolset",
         "_table",
         "_toolsets",
-        "_turns",
     )
 
     def __init__(self, hosted_class: HostedClass, code: UserCode, limits: Limits) -> None:
@@ -92,7 +92,7 @@ class Instance:
         # both have the same fields
         self._output_types: Any = (wire.ToolOutput, hosted_class.sdk.tool_output)
         self._session_toolset: type | None = None  # the toolset that /create named
-        self._turns = ToolTurns()
+        self._queue = ToolQueue()
         self._env: Any = None
         self._secrets: Secrets | None = None
         self._toolsets: dict[type, Any] | None = None
@@ -221,7 +221,7 @@ class Instance:
         if self._is_finished:
             return refused_after_end(name)
         arrived_at = time.monotonic()
-        await self._turns.enter(tool)
+        await self._queue.enter(tool)
         waited_ms = (time.monotonic() - arrived_at) * 1000
         try:
             if self._is_finished:  # by a call that ran while this one waited
@@ -244,7 +244,7 @@ class Instance:
             )
             return failed(text, "timeout", waited_ms=waited_ms)
         finally:
-            self._turns.leave(tool)
+            self._queue.leave(tool)
 
     def _unknown_tool(self, name: str) -> CallOutcome:
         """Return the refusal of an unknown tool, with the tools that were listed to the agent.

@@ -327,7 +327,7 @@ class RecentSecrets:
         self._keys_with = Counter[str]()  # each secret
         self._listener: Callable[[str, bool], None] = lambda secret, is_known: None
 
-    def tell(self, listener: Callable[[str, bool], None]) -> None:
+    def listen(self, listener: Callable[[str, bool], None]) -> None:
         """Call `listener` with each known secret, and later with each that becomes known or is
         forgotten."""
         self._listener = listener

@@ -237,10 +237,10 @@ class SessionService:
             if places is not None and not self.is_live(request.sid):
                 places.release(request.sid)
 
-    def name_key(self, sid: str, owner: str, key: str) -> None:
+    def mask_key(self, sid: str, owner: str, key: str) -> None:
         """Mask `key`, which its client sends, in what is recorded of a session that an earlier
         server has started."""
-        self._return.name_key(sid, owner, key)
+        self._return.mask_key(sid, owner, key)
 
     def ping(self, sid: str, owner: str) -> None:
         """Keep the session from expiring. Raises: SessionNotFound, also for a session that is

@@ -120,7 +120,7 @@ class SessionReturn:
                 raise SessionExists
             await self._life.close(session, "interrupted", REOPENED, heir="client")
 
-    def name_key(self, sid: str, owner: str, key: str) -> None:
+    def mask_key(self, sid: str, owner: str, key: str) -> None:
         """Mask `key`, which its client sends, in what is recorded of a dormant session."""
         session = self._table.get(sid, owner)
         if key and session is not None and isinstance(session.state, Dormant):

@@ -35,7 +35,7 @@ from environments.filtering.parameters import BadFilter
 from environments.keys.agent_key import ADMIN, READ
 from environments.keys.keyring import ring
 from environments.keys.open_streams import OpenStream, open_streams
-from environments.runtime.interpreter_turns import lengthen_turns, shorten_turns
+from environments.runtime.switch_interval import restore_switch_interval, shorten_switch_interval
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView
 from episodes.api.episodes import RELATED, episode_of
@@ -152,11 +152,11 @@ async def _shared_read(episode: int, last: int, reading: _EventReading) -> _Even
     key = (episode, last, announcement(), *reading.identity)
     loop = asyncio.get_running_loop()
     if (read := _reads.get(key)) is None:
-        shorten_turns()  # to read many steps takes tens of milliseconds of Python
+        shorten_switch_interval()  # to read many steps takes tens of milliseconds of Python
         read = _reads[key] = asyncio.ensure_future(
             stream_readers().run(_read, episode, last, reading)
         )
-        read.add_done_callback(lambda _: lengthen_turns())
+        read.add_done_callback(lambda _: restore_switch_interval())
         loop.call_later(SHARED_SECONDS, _reads.pop, key, None)
     return await turns_of(loop).turn_after(read)
 

@@ -1,9 +1,9 @@
 """Backups of the database, taken while servers play, and restored into an empty place.
 
-SQLite: a copy by its online backup API within one read transaction, so that it holds one moment and
-writers go on. PostgreSQL: `pg_dump` and `pg_restore`, which follow every version of the database. A
-backup is complete or does not exist, and only its owner can read it. It is read once before it gets
-its name, so that a damaged one never takes the place of a good one.
+SQLite: a copy by its online backup API within one read transaction, so that it is consistent and
+writers go on. PostgreSQL: `pg_dump` and `pg_restore` of the matching version. A backup is complete
+or does not exist, and only its owner can read it. It is read once before it gets its name, so a
+damaged one never replaces a good one.
 """
 
 from __future__ import annotations

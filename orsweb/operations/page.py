@@ -1,7 +1,6 @@
-"""The operator's page: the figures of `/metrics` and `/ready` for people, refreshed every two
-seconds.
+"""The operator's page: the figures of `/metrics` and `/ready`, refreshed every two seconds.
 
-Other live pages are refreshed when an episode ends. This one has to show above all what stands
+Other live pages are refreshed when an episode ends; this one has to show above all what stands
 still.
 """
 

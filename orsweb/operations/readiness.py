@@ -1,7 +1,7 @@
 """Whether the server can be used: the checks of `/ready`, each with its value and its limit.
 
-Probes may ask as often as they like: the database and the disk are checked at most once a second,
-by one thread at a time, so a database that hangs holds a single thread.
+The database and the disk are checked at most once a second, by one thread at a time, so a database
+that hangs blocks a single thread, however many probes ask.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReadyCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a look at the database and the disk has found."""
+    """The state of the database and the disk."""
 
     database_seconds: float | None
     """How long the database took to accept a connection and to answer; None if it did not."""

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from environments import conf
-from environments.runtime.interpreter_turns import lengthen_turns, shorten_turns
+from environments.runtime.switch_interval import restore_switch_interval, shorten_switch_interval
 from orsweb.pages.page_threads import is_stream
 
 AT_ONCE = 8
@@ -51,13 +51,13 @@ class StreamTurns:
             if is_paced:
                 await self._take_turn(number)
             is_opening = True
-            shorten_turns()
+            shorten_switch_interval()
 
             def end_opening(rest_seconds: float) -> None:
                 nonlocal is_opening
                 if is_opening:
                     is_opening = False
-                    lengthen_turns()
+                    restore_switch_interval()
                     if is_paced:
                         asyncio.get_running_loop().call_later(rest_seconds, self._hand_on)
 

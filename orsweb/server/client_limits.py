@@ -1,10 +1,9 @@
-"""Limits of clients: how many connections an address has, and how long a connection makes no
+"""Client limits: the connections of an address, and the time for which a connection may make no
 progress.
 
-A client that connects and sends nothing, sends a header or a body in drops, or does not read its
-response keeps a connection and memory for as long as it likes. `Deadlines` checks all connections
-every second and ends those. It compares their state with that of the last check, so requests pay
-nothing for it.
+A client that sends nothing, sends a header or a body byte by byte, or does not read its response
+would keep a connection and memory for ever. `Deadlines` checks all connections every second and
+ends those. It compares their state with that of the last check, so it costs a request nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class AddressLimit:
     """Counts the open connections of each address, or network of IPv6, refused ones included.
 
     An address may have `maximum` of them, and all together leave some of the `files` that this
-    process may open: it has to open others, such as modules and databases, also while clients
-    connect as fast as they can.
+    process may open for others, such as modules and databases.
     """
 
     def __init__(self, maximum: int, files: int) -> None:
@@ -99,7 +97,7 @@ class LimitedConnection(Protocol):
 
 
 class Deadlines:
-    """Ends connections whose clients let the server wait for too long."""
+    """Ends connections whose clients keep the server waiting for too long."""
 
     def __init__(self, connections: Iterable[Any], limit_seconds: float) -> None:
         self._connections, self._limit = connections, limit_seconds

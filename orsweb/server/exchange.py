@@ -1,10 +1,10 @@
 """One request of an agent and its response, on a connection of uvicorn, without ASGI messages.
 
 For every request uvicorn creates a scope and an event, and passes two receives and two sends, which
-cost more than the rest of a tool call. An Exchange replaces uvicorn's RequestResponseCycle: it has
-the members that HttpToolsProtocol (0.54) uses of one, collects the body as it arrives and writes
-the whole response at once. `connection.py` creates Exchanges, and leaves everything unusual to
-uvicorn: pages, websockets, HTTP/1.0, `Expect`, pipelined requests and other methods.
+costs more than the rest of a tool call. An Exchange replaces uvicorn's RequestResponseCycle: it has
+the members that HttpToolsProtocol (0.54) uses, collects the body as it arrives and writes the whole
+response at once. `connection.py` creates Exchanges and leaves everything else to uvicorn: pages,
+websockets, HTTP/1.0, `Expect`, pipelined requests and other methods.
 """
 
 from __future__ import annotations

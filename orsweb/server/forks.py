@@ -1,11 +1,10 @@
-"""Takes the server's sockets, lock and signals from the processes that hosted code forks.
+"""Takes the server's sockets, lock and signals away from the processes that hosted code forks.
 
-A forked process has every descriptor of the server, whatever their flags, and may outlive it:
-`multiprocessing` leaves such processes when the server dies. With the listening socket it would
-take clients that nobody answers, with the file of the lock no other server could start, and with a
-connection it would hold transactions open, or end them for the server. A signal that it gets, as
-from `Pool.terminate()`, would stop the server, whose event loop shares the pipe for signals with
-it. Processes that are started by `exec` get none of that.
+A forked process has every descriptor of the server, whatever their flags, and may outlive it, as
+those of `multiprocessing` do. With the listening socket it would take clients that nobody answers;
+with the lock file no other server could start; with a database connection it would hold or end the
+server's transactions. A signal to it, as from `Pool.terminate()`, would stop the server, because
+both event loops share the pipe for signals. Processes that are started by `exec` have none of that.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ def keep_all(addresses: Iterable[Address]) -> None:
 
 
 def _hold_signals() -> None:
-    """Let signals wait. One that came to the new process while it still has the server's handlers
-    would be lost: `Pool.terminate()` would wait for it for ever."""
+    """Block signals. One that reached the new process while it still has the server's handlers
+    would be lost, and `Pool.terminate()` would wait for ever."""
     _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_SIGNALS, signal.SIGINT))
 
 
@@ -88,8 +87,8 @@ def _keep_connection(connection: Any, **_: Any) -> None:
 
 
 def _leave_server(libc: ctypes.CDLL) -> None:
-    """Become a process of its own. The descriptors stay in use: objects that were copied close them
-    when they are freed."""
+    """Become a process of its own. The descriptors stay open, to nothing: the copied objects close
+    them when they are freed."""
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)

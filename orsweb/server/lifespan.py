@@ -27,7 +27,7 @@ from environments.curation.work import finish_interrupted
 from environments.hosts import printer
 from environments.service import close_service, open_service
 from episodes.people import seen_tasks
-from orsweb.server import culprits
+from orsweb.server import thread_stacks
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 
 FINISH_SECONDS = 20.0
@@ -68,11 +68,11 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 async def _open() -> Lock:
     lock = await asyncio.to_thread(acquire_to_serve)
     try:
-        culprits.write_stacks_into(conf.process_directory())
+        thread_stacks.write_stacks_into(conf.process_directory())
         if lock.membership is None or not lock.membership.peers:
             await asyncio.to_thread(_finish_actions, timezone.now())
         service = await open_service(recovers=True, membership=lock.membership)
-        printer.tell_secrets(service.recent_secrets)
+        printer.mask_secrets(service.recent_secrets)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
         seen_tasks.start()
@@ -95,7 +95,8 @@ def _finish_actions(start: datetime) -> int:
 
 
 async def _finish_late(start: datetime) -> None:
-    """Undo what nobody continues: a command may have been staging it when this server started."""
+    """Undo what was staged and is not continued; a command may still have been staging it when this
+    server started."""
     is_over = False
     while not is_over:
         await asyncio.sleep(FINISH_SECONDS)
@@ -117,8 +118,7 @@ async def _close(lock: Lock) -> bool:
 
 
 async def _keep(lock: Lock) -> None:
-    """Acquire the lock again when its connection was lost; stop this server when another one has
-    it."""
+    """Acquire the lock again when its connection was lost. Stop if another server has it."""
     while True:
         await asyncio.sleep(lock.check_seconds)
         try:

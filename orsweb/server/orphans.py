@@ -1,9 +1,9 @@
-"""Ends the processes that hosted code has started when their server ends, whatever ended it.
+"""Ends the processes that hosted code has started when their server ends, for whatever reason.
 
 The supervisor is the "subreaper" of its processes: the kernel makes it the parent of every process
-whose parent has ended. So when a server has ended, what it leaves are children of the supervisor
-that no other server can have left, unless they were that before: daemons, which left their parent
-while it ran and live as long as any server does.
+whose parent has ended. So what a server leaves behind becomes a child of the supervisor. A child
+that was there before is a daemon, which left its parent while that ran; it may live as long as any
+server does.
 """
 
 from __future__ import annotations

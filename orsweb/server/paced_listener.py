@@ -1,8 +1,7 @@
-"""Accepts connections a few at a time, with rests between those that come together.
+"""Accepts a few connections at a time, with a pause after each few.
 
-A loop that accepts, reads and begins to answer hundreds of connections does not wait for anything,
-so it lets the threads that record have the interpreter only every 5 ms: while 600 connections came,
-a call of an agent took 150 ms.
+A loop that accepts hundreds of connections never waits, so the recorder's thread gets the
+interpreter only every 5 ms: while 600 clients connected, a call of an agent took 150 ms.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ MAX_AT_ONCE = 4
 REST_SECONDS = 0.002
 """Time between MAX_AT_ONCE connections and the next ones."""
 FAILED_SECONDS = 1.0
-"""Time after a connection that could not be accepted, mostly because too many files are open."""
+"""Pause after a connection that could not be accepted, mostly because too many files are open."""
 
 
 class PacedListener:

@@ -19,7 +19,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from environments import command_line, conf
 from environments.errors import shorten
-from orsweb.server.pulse import PREPARING, UPGRADING
+from orsweb.server.heartbeat import PREPARING, UPGRADING
 
 MAX_NAMED_CHARACTERS = 200
 """Length of what a sentence names of migrations."""

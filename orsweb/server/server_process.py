@@ -12,9 +12,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from orsweb.server.heartbeat import Heartbeat
 from orsweb.server.listening import listen_again
-from orsweb.server.pulse import Pulse
-from orsweb.server.starting import StartingAnswers
+from orsweb.server.startup_answers import StartupAnswers
 from orsweb.server.watchdog import Watchdog
 
 STABLE_SECONDS = 60.0
@@ -48,13 +48,13 @@ class ServerProcess:
         self.place = place
         self.pid = 0
         """Process id; 0 while none runs."""
-        self.pulse = Pulse()
+        self.heartbeat = Heartbeat()
         self.starts_at = 0.0
         """Moment at which to start it, if it does not run; on the monotonic clock."""
         self._addresses = [
             (listener.family, listener.getsockname()) for listener in place.listeners
         ]
-        self._answers = StartingAnswers(place.listeners, silence_seconds)
+        self._answers = StartupAnswers(place.listeners, silence_seconds)
         self._started = time.monotonic()
         self._deaths = 0  # since a server has lived for STABLE_SECONDS
         self._died = 0.0  # on the monotonic clock
@@ -62,13 +62,13 @@ class ServerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether it runs and answers."""
-        return self.pid != 0 and self.pulse.is_ready
+        return self.pid != 0 and self.heartbeat.is_ready
 
     def fork(self, watched_signals: Collection[signal.Signals]) -> bool:
         """Start the server; return True in the new process, which gets `watched_signals` again.
         Raises: OSError."""
         self.listen()
-        self.pulse, supervisor, self._started = Pulse(), os.getpid(), time.monotonic()
+        self.heartbeat, supervisor, self._started = Heartbeat(), os.getpid(), time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
             # the kernel kills this process when the supervisor dies
@@ -77,7 +77,7 @@ class ServerProcess:
                 os._exit(1)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, watched_signals)
             return True
-        self.watchdog = Watchdog(self.pid, self.pulse, self.place.directory)
+        self.watchdog = Watchdog(self.pid, self.heartbeat, self.place.directory)
         return False
 
     def reap(self) -> int | None:
@@ -114,7 +114,7 @@ class ServerProcess:
         while any wait."""
         if self.rests and self._answers.are_awaited():
             self.starts_at = min(self.starts_at, self._died + MAX_WAIT_SECONDS)
-        self._answers.give(self.pulse, is_ready=self.is_ready)
+        self._answers.give(self.heartbeat, is_ready=self.is_ready)
 
     @property
     def rests(self) -> bool:

@@ -1,8 +1,7 @@
-"""How `serve` gives way to a new version of itself without closing its sockets: `manage.py reload`.
+"""Replaces `serve` by the installed version without closing its sockets: `manage.py reload`.
 
-The supervisor replaces its own program by what is installed now (`exec`), which keeps its process
-id, its sockets and the servers that it has started. They go on until the new program has been
-loaded; then they hand over.
+The supervisor replaces its own program (`exec`) and keeps its process id, its sockets and the
+servers that it has started. These go on until the new program is loaded, then they hand over.
 """
 
 from __future__ import annotations

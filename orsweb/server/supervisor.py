@@ -3,7 +3,7 @@ processes of its own.
 
 Hosted code runs in the server's process and can end it at any moment. The supervisor starts it
 again; meanwhile clients wait in the backlog of the sockets instead of being refused, and when that
-takes long, `starting.py` answers them. It runs no hosted code and opens no database, so it answers
+takes long, `startup_answers.py` answers them. It runs no hosted code and opens no database, so it answers
 signals whatever the server does: it passes on a request to stop, and enforces that after
 ORSWEB_SHUTDOWN_TIMEOUT.
 
@@ -176,7 +176,7 @@ class Supervisor:
         if status is not None and not self._is_replaced(server):
             self._consider_ending(status, server)
         elif server.pid:
-            if server.pulse.is_stopping:
+            if server.heartbeat.is_stopping:
                 self._begin_to_stop()
             server.watchdog.look()
 
@@ -203,7 +203,7 @@ class Supervisor:
     def _consider_ending(self, status: int, server: ServerProcess) -> None:
         """Have a server that has ended started again, unless it should end, or could not start at
         first."""
-        if self._deadline is not None or server.pulse.is_stopping:
+        if self._deadline is not None or server.heartbeat.is_stopping:
             self._has_failed |= status not in (0, -signal.SIGTERM)
             self._begin_to_stop()
         elif not self._has_been_ready:
@@ -212,7 +212,9 @@ class Supervisor:
                 print(sentence, file=sys.stderr, flush=True)
             os._exit(abs(status) and 1)
         else:
-            facts = facts_of(server.watchdog.report_death(status)) if server.pulse.is_ready else {}
+            facts = (
+                facts_of(server.watchdog.report_death(status)) if server.heartbeat.is_ready else {}
+            )
             if self._is_several:
                 facts["process"] = server.place.number
             facts |= server.pause()

@@ -1,7 +1,7 @@
-"""Checks hosted code in a process of its own, which ends if a step of the check takes too long.
+"""Checks hosted code in a process of its own, which is killed if a step takes too long.
 
-Nothing else ends code that waits for ever, or holds the interpreter's lock. `serve --check` runs
-its check like this, and every reload runs `serve --check`.
+Nothing else ends code that waits for ever or holds the interpreter's lock. `serve --check` works
+like this, and every reload runs `serve --check`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import environments
 from environments.errors import OF_A_LIBRARY
 from environments.sandbox.processes import with_descendants
 from environments.tasks.sync import Begin
-from orsweb.server.culprits import ThreadStack, stacks_in
+from orsweb.server.thread_stacks import ThreadStack, stacks_in
 from orsweb.server.watchdog import describe
 
 STACKS_SECONDS = 1.0

@@ -27,9 +27,9 @@ from environments.service import get_record, service_or_none, store_reports
 from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
 from orsweb.server.exchange import Agents
-from orsweb.server.lost_keys import LostKeys
+from orsweb.server.heartbeat import Heartbeat
 from orsweb.server.paced_listener import PacedListener
-from orsweb.server.pulse import Pulse
+from orsweb.server.revoked_keys import RevokedKeys
 from orsweb.server.succession import RELOAD
 
 KEEP_ALIVE_SECONDS = 60
@@ -59,9 +59,11 @@ class StartFailed(Exception):
 class UvicornServer(uvicorn.Server):
     """uvicorn's server, which tells its supervisor that it lives and when it stops."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], pulse: Pulse) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], heartbeat: Heartbeat
+    ) -> None:
         super().__init__(config)
-        self._on_ready, self._pulse = on_ready, pulse
+        self._on_ready, self._heartbeat = on_ready, heartbeat
         self._deadlines: asyncio.Task[None] | None = None  # kept, or it could be collected
         self._handing_over: asyncio.Task[None] | None = None
         self.exit_status = 0
@@ -87,12 +89,12 @@ class UvicornServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         log.addFilter(_is_not_broken_off)
-        self._pulse.start(store_reports)
+        self._heartbeat.start(store_reports)
         if not self.should_exit:
             asyncio.get_running_loop().add_signal_handler(RELOAD, self._begin_to_hand_over)
             deadlines = Deadlines(self.server_state.connections, settings.ORSWEB_CLIENT_TIMEOUT)
             self._deadlines = asyncio.create_task(deadlines.run())
-            ring.listen(LostKeys(self.server_state.connections).note)
+            ring.listen(RevokedKeys(self.server_state.connections).note)
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -137,11 +139,11 @@ class UvicornServer(uvicorn.Server):
         stop."""
         if (service := service_or_none()) is not None:
             await service.until_survivors(settings.ORSWEB_RELOAD_WAIT)
-        self._pulse.stop()
+        self._heartbeat.stop()
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._pulse.stop()
+        self._heartbeat.stop()
         super().handle_exit(sig, frame)
 
 
@@ -150,12 +152,12 @@ def run(
     agents: Agents,
     listeners: list[socket.socket],
     on_ready: Callable[[], None],
-    pulse: Pulse | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, then end the process: with status 0, or UNRECORDED_STATUS.
     Raises: StartFailed.
 
-    `pulse`: how the server tells its supervisor that it lives.
+    `heartbeat`: how the server tells its supervisor that it lives.
     """
     addresses = AddressLimit(settings.ORSWEB_MAX_CONNECTIONS_PER_ADDRESS, raise_file_limit())
     config = uvicorn.Config(
@@ -175,8 +177,8 @@ def run(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float
     )
-    pulse = pulse or Pulse()
-    server = UvicornServer(config, on_ready, pulse)
+    heartbeat = heartbeat or Heartbeat()
+    server = UvicornServer(config, on_ready, heartbeat)
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(server.exit_status)
@@ -188,7 +190,7 @@ def run(
     try:
         server.run(listeners)
     finally:
-        pulse.end()
+        heartbeat.end()
     raise SystemExit(server.exit_status)
 
 

@@ -1,9 +1,9 @@
-"""Watches the server's process from the supervisor, outside of its interpreter lock.
+"""Watches the server's process from the supervisor, which does not share its interpreter lock.
 
-When the process dies, it reports which code ran and caused it. When the event loop has not turned
-for HELD_SECONDS, it finds the environment that holds the loop, or the interpreter's lock, logs it
-and reports it. If it does not find it at once, because other programs keep the cores busy or the
-code sleeps, it tries again, more and more seldom.
+When the process dies, the watchdog reports which code ran and caused it. When the event loop has
+stood still for HELD_SECONDS, it logs and reports the environment that holds the loop or the
+interpreter's lock. If that cannot be seen, because other programs keep the cores busy or the code
+sleeps, it tries again after ever longer pauses.
 """
 
 from __future__ import annotations
@@ -19,34 +19,32 @@ import structlog
 
 from environments.runtime.crash_notes import NotedCall, read_running_calls, read_sources
 from environments.runtime.incident_reports import IncidentReport
-from orsweb.server.culprits import (
+from orsweb.server.heartbeat import Heartbeat
+from orsweb.server.thread_stacks import (
     LOOP_STACK_SIGNAL,
     STACKS_SIGNAL,
     ThreadStack,
     callers,
     read_stacks,
 )
-from orsweb.server.pulse import Pulse
 
 HELD_SECONDS = 1.0
 SUSPECT_SECONDS = 0.5
-"""After this time without a turn, the CPU time of the threads is read, to be compared with that at
+"""After this time without a beat, the CPU time of the threads is read, to be compared with that at
 HELD_SECONDS.
 
-Not sooner: a loop that turns is often seen twice between two beats, and 5,000 threads take 50 ms to
-read.
+Not sooner: a loop that runs is often seen twice between two beats, and reading 5,000 threads takes
+50 ms.
 """
 FROZEN_SECONDS = 1.0
-"""A supervisor that was not run for so long says nothing about the server, which was probably not
-run either."""
+"""If the supervisor itself did not run for so long, the server probably did not run either."""
 STACKS_SECONDS = 0.2
 """Time for the server to answer a signal with stacks."""
 MIN_SWITCHES = 50
 """How often a second a thread at least wakes up that waits for the interpreter's lock: it looks
 every 5 ms."""
 MIN_BUSY_SWITCHES = 5
-"""How often at least on a machine that runs it seldom. A thread that sleeps in hosted code wakes up
-once at the end."""
+"""The same on a busy machine. A thread that sleeps in hosted code wakes up once at the end."""
 COMPUTING_SHARE = 1 / 4
 """A thread computes if it uses at least this share of what the busiest one uses; waiting for the
 lock takes 1/20."""
@@ -77,8 +75,8 @@ class _Usage:
 class Watchdog:
     """Watches one process. `directory` is where the process notes what it runs."""
 
-    def __init__(self, server: int, pulse: Pulse, directory: Path) -> None:
-        self._server, self._pulse, self._directory = server, pulse, directory
+    def __init__(self, server: int, heartbeat: Heartbeat, directory: Path) -> None:
+        self._server, self._heartbeat, self._directory = server, heartbeat, directory
         self._beats, self._since, self._looked = -1, time.monotonic(), time.monotonic()
         self._usage: _Usage | None = None
         self._decide_at = 0.0
@@ -87,12 +85,12 @@ class Watchdog:
         self._out_of_memory = _count_out_of_memory()
 
     def look(self) -> None:
-        """Look whether the event loop turns; to be called several times a second."""
+        """Check whether the event loop runs; to be called several times a second."""
         now = time.monotonic()
         is_frozen, self._looked = now - self._looked > FROZEN_SECONDS, now
-        if self._pulse.beats != self._beats or not self._beats or is_frozen:
+        if self._heartbeat.beats != self._beats or not self._beats or is_frozen:
             self._end_hold(now)
-            self._beats, self._since, self._usage = self._pulse.beats, now, None
+            self._beats, self._since, self._usage = self._heartbeat.beats, now, None
         elif self._usage is None:
             if now - self._since > SUSPECT_SECONDS:
                 self._usage, self._decide_at = self._use(), self._since + HELD_SECONDS
@@ -128,14 +126,11 @@ class Watchdog:
         trace = stack.text if stack else ""
         return replace(report, suspects=tuple(running), is_certain=is_certain, trace=trace)
 
-    # --- a loop that does not turn ----------------------------------------------------------------
+    # --- a loop that stands still -----------------------------------------------------------------
 
     def _decide(self, before: _Usage, now: float) -> None:
-        """Log who holds the loop, if that is new. Compare again when the loop has stood still for
-        twice as long.
-
-        Then code shows that slept at first, and a call that computed beside the one that has the
-        lock may have ended.
+        """Log what holds the loop, if that is new. Check again when the loop has stood still for
+        twice as long: code may have slept at first, or computed beside the code with the lock.
         """
         report = self._find_holder(before)
         if self._held is None or report.suspects not in ((), self._held.suspects):
@@ -143,7 +138,7 @@ class Watchdog:
             if report.suspects:
                 log.warning(f"code of an environment holds {report.how}", **facts_of(report))
             else:  # perhaps the machine has too much to do
-                log.info("the event loop does not turn", trace=report.trace or None)
+                log.info("the event loop stands still", trace=report.trace or None)
         self._usage, self._decide_at = self._use(), now + (now - self._since)
 
     def _find_holder(self, before: _Usage) -> IncidentReport:
@@ -221,7 +216,7 @@ class Watchdog:
         report, self._held = self._held, None
         if report is not None and report.suspects:
             replace(report, seconds=round(now - self._since, 1)).write(self._directory)
-            self._pulse.leave_mail()
+            self._heartbeat.announce_report()
 
     def _use(self) -> _Usage:
         tasks = Path(f"/proc/{self._server}/task")

@@ -248,7 +248,7 @@ class ProtocolView(APIView):
                 "allowed"
             )
         if self.service.has_survivors:
-            self.service.name_key(sid, self.owner, sent_key(self.http_request.META))
+            self.service.mask_key(sid, self.owner, sent_key(self.http_request.META))
         return sid
 
     def read(self, model: type[Message]) -> Message | Unprocessable:

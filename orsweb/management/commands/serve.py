@@ -139,14 +139,14 @@ class Command(TerminalCommand):
         supervisor.run(self._serve)
 
     def _serve(self, server: ServerProcess) -> None:
-        """Serve in this process, whose supervisor watches the server's pulse."""
+        """Serve in this process, whose supervisor watches the server's heartbeat."""
         settings.ORSWEB_CLUSTER = server.place.address
         printer.start()
         try:
             if pending_migrations.is_behind():
                 with database_lock.acquire():
                     # meanwhile the supervisor answers clients that have waited too long
-                    server.pulse.begin_to_migrate(is_first=pending_migrations.is_first_start())
+                    server.heartbeat.begin_to_migrate(is_first=pending_migrations.is_first_start())
                     pending_migrations.migrate()
             with sandboxes(conf.sandboxes()):
                 self._run(server)
@@ -175,7 +175,7 @@ class Command(TerminalCommand):
                 asgi.agents,
                 [*server.place.listeners, *peers],
                 on_ready,
-                server.pulse,
+                server.heartbeat,
             )
 
     def _print_banner(self) -> None:

@@ -114,7 +114,7 @@ def test_it_masks_a_number_that_is_a_secret() -> None:
 
 def test_the_secrets_of_a_key_are_remembered_while_its_sessions_live_and_then_the_latest() -> None:
     recent, told = RecentSecrets(), list[tuple[str, bool]]()
-    recent.tell(lambda secret, is_known: told.append((secret, is_known)))
+    recent.listen(lambda secret, is_known: told.append((secret, is_known)))
     secrets = [f"secret-{number:03}" for number in range(2 * MAX_RECENT_SECRETS)]
     for secret in (*secrets, secrets[0]):
         recent.hold("alice", [secret])

@@ -244,5 +244,5 @@ async def test_the_openreward_client_needs_no_key_on_a_server_without_keys() -> 
 async def test_the_key_of_its_client_is_masked_as_soon_as_it_is_sent() -> None:
     async with left_behind() as (play, left):
         take_over(play, replace(left, key_label="lab", survival="key"))
-        play.service.name_key("s", "lab", "lab-key-0123")
+        play.service.mask_key("s", "lab", "lab-key-0123")
         assert play.service.recent_secrets.log_line("it is lab-key-0123") == f"it is {STARS}"

@@ -12,24 +12,24 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from orsweb.server.pulse import Pulse
+from orsweb.server.heartbeat import Heartbeat
 from orsweb.server.watchdog import Watchdog
 from tests.rows import each
 
 
-@each("has_ended, events", [(False, ["the event loop does not turn"]), (True, [])])
+@each("has_ended, events", [(False, ["the event loop stands still"]), (True, [])])
 async def test_a_loop_that_has_ended_gives_no_alarm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool, events: list[str]
 ) -> None:
-    now, pulse = [100.0], Pulse()
+    now, heartbeat = [100.0], Heartbeat()
     monkeypatch.setattr(
         "orsweb.server.watchdog.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time)
     )
-    pulse.start(lambda: None)
-    watchdog = Watchdog(os.getpid(), pulse, tmp_path)
+    heartbeat.start(lambda: None)
+    watchdog = Watchdog(os.getpid(), heartbeat, tmp_path)
     watchdog.look()
     if has_ended:
-        pulse.end()
+        heartbeat.end()
     with capture_logs() as lines:
         for _ in range(20):
             now[0] += 0.2
@@ -38,13 +38,13 @@ async def test_a_loop_that_has_ended_gives_no_alarm(
 
 
 async def test_a_look_between_two_beats_reads_nothing_of_the_threads(tmp_path: Path) -> None:
-    (pulse := Pulse()).start(lambda: None)
+    (heartbeat := Heartbeat()).start(lambda: None)
     done = threading.Event()
     threads = [threading.Thread(target=done.wait, daemon=True) for _ in range(300)]
     for thread in threads:
         thread.start()
     try:
-        watchdog = Watchdog(os.getpid(), pulse, tmp_path)
+        watchdog = Watchdog(os.getpid(), heartbeat, tmp_path)
         began = time.thread_time()
         watchdog._use()
         reading = time.thread_time() - began

@@ -9,7 +9,7 @@ import pytest
 
 from environments.authoring.tools import Tool
 from environments.runtime.calls import Call
-from environments.runtime.tool_turns import ToolTurns
+from environments.runtime.tool_queue import ToolQueue
 from environments.wire import ToolSpec
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Terminal
@@ -98,7 +98,7 @@ async def test_a_terminal_tool_runs_alone_though_marked_so_only_by_terminal() ->
         assert play.service.registry.default.tools.by_name["submit"].runs_alone
 
 
-# --- ToolTurns itself, where a session could not be stopped at the right moment -------------------
+# --- ToolQueue itself, where a session could not be stopped at the right moment -------------------
 
 
 def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
@@ -107,7 +107,7 @@ def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
 
 
 async def test_it_lets_in_first_come_first_served() -> None:
-    turns, tool, order = ToolTurns(), a_tool("x"), list[int]()
+    turns, tool, order = ToolQueue(), a_tool("x"), list[int]()
 
     async def pass_through(number: int) -> None:
         await turns.enter(tool)
@@ -120,7 +120,7 @@ async def test_it_lets_in_first_come_first_served() -> None:
 
 
 async def test_a_cancelled_waiter_makes_way() -> None:
-    turns, ordinary, lone = ToolTurns(), a_tool("x"), a_tool("alone", alone=True)
+    turns, ordinary, lone = ToolQueue(), a_tool("x"), a_tool("alone", alone=True)
     await turns.enter(ordinary)
     waiting = asyncio.ensure_future(turns.enter(lone))
     held_back = asyncio.ensure_future(turns.enter(a_tool("y")))
@@ -131,7 +131,7 @@ async def test_a_cancelled_waiter_makes_way() -> None:
 
 
 async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
-    turns, tool = ToolTurns(), a_tool("x")
+    turns, tool = ToolQueue(), a_tool("x")
     await turns.enter(tool)
     first, second = (
         asyncio.ensure_future(turns.enter(tool)),
@@ -145,7 +145,7 @@ async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_it_on() -> No
 
 
 async def test_equal_tools_that_wait_are_not_mistaken_for_each_other() -> None:
-    turns, tool = ToolTurns(), a_tool("x")
+    turns, tool = ToolQueue(), a_tool("x")
     await turns.enter(tool)
     waiting = [asyncio.ensure_future(turns.enter(a_tool("x"))) for _ in range(3)]
     await settled()

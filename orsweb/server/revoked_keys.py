@@ -1,9 +1,7 @@
-"""Ends answers that go on after their API key was revoked, has expired, got another text, or may do
-less.
+"""Ends responses that go on after their API key was revoked, expired, rotated or restricted.
 
-Running calls of such a key are answered at once, but a client that reads slowly would read a long
-answer to its end. The downloads and event streams of pages and of the API check by themselves
-whether their readers may go on.
+Running calls of such a key are answered at once, but a slow client could still read a long response
+to its end. Downloads and event streams of pages and of the API check their readers themselves.
 """
 
 from __future__ import annotations
@@ -17,19 +15,18 @@ from environments import conf, security_log
 from orsweb.server.exchange import Exchange
 
 LATE_SECONDS = 8.0
-"""Time that an answer has to end: the sessions of the key end too, and their clients are told
-why."""
+"""Time that a response has to end: the sessions of the key end too, and their clients get the
+reason."""
 
 
-class LostKeys:
-    """Watches the answers of a server. `connections` are open; those with an Exchange are of
-    agents."""
+class RevokedKeys:
+    """Ends the responses of a server's open `connections`; those with an Exchange are of agents."""
 
     def __init__(self, connections: Iterable[Any]) -> None:
         self._connections, self._loop = connections, asyncio.get_running_loop()
 
     def note(self, owners: set[str]) -> None:
-        """Note that keys with these labels may do less now, or have another text. Called on the
+        """Note that the keys with these labels were revoked, rotated or restricted. Called on the
         keyring's thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._watch, owners)

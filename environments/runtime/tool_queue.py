@@ -1,4 +1,4 @@
-"""The order in which the tool calls of an instance run, and which of them may overlap.
+"""The order of the tool calls of an instance, and which of them may overlap.
 
 Calls of one tool run one after another unless it is concurrent. A call of an exclusive or terminal
 tool waits for all running calls and holds back those that come after it. First come, first served.
@@ -14,8 +14,8 @@ from collections import deque
 from environments.authoring.tools import Tool
 
 
-class ToolTurns:
-    """Admits the tool calls of one instance, on the event loop only. `leave` must follow every
+class ToolQueue:
+    """Admits the tool calls of one instance. On the event loop only; `leave` must follow every
     completed `enter`."""
 
     __slots__ = ("_has_lone", "_running", "_waiting")

@@ -1,21 +1,21 @@
-"""The interpreter goes round faster while the event loop waits for it."""
+"""Threads switch sooner while the event loop waits for the interpreter."""
 
 from __future__ import annotations
 
 import sys
 import threading
 
-from environments.runtime.interpreter_turns import (
-    CALM_LOOKS,
-    LOOK_SECONDS,
+from environments.runtime.switch_interval import (
+    CALM_CHECKS,
+    CHECK_SECONDS,
     SHORT_SECONDS,
-    InterpreterTurns,
+    SwitchInterval,
 )
 from tests.environments.runtime.play import Play, until
 from tests.envs import Echo
 
 
-async def test_turns_are_short_while_threads_compute_beside_agents() -> None:
+async def test_the_interval_is_short_while_threads_compute_beside_agents() -> None:
     usual, is_over = sys.getswitchinterval(), threading.Event()
 
     def compute() -> None:
@@ -36,15 +36,15 @@ async def test_turns_are_short_while_threads_compute_beside_agents() -> None:
     assert sys.getswitchinterval() == usual
 
 
-def test_the_loops_own_work_makes_no_turn_shorter() -> None:
-    usual, turns = sys.getswitchinterval(), InterpreterTurns()
-    turns.note(2 * LOOK_SECONDS, 1.9 * LOOK_SECONDS)
-    turns.note(1.01 * LOOK_SECONDS, 0.0)
+def test_the_loops_own_work_does_not_shorten_it() -> None:
+    usual, interval = sys.getswitchinterval(), SwitchInterval()
+    interval.note(2 * CHECK_SECONDS, 1.9 * CHECK_SECONDS)
+    interval.note(1.01 * CHECK_SECONDS, 0.0)
     assert sys.getswitchinterval() == usual
     try:
-        turns.note(2 * LOOK_SECONDS, 0.1 * LOOK_SECONDS)
+        interval.note(2 * CHECK_SECONDS, 0.1 * CHECK_SECONDS)
         assert abs(sys.getswitchinterval() - SHORT_SECONDS) < 1e-6
     finally:
-        for _ in range(CALM_LOOKS):
-            turns.note(LOOK_SECONDS, 0.0)
+        for _ in range(CALM_CHECKS):
+            interval.note(CHECK_SECONDS, 0.0)
     assert sys.getswitchinterval() == usual

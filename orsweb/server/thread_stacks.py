@@ -1,7 +1,7 @@
-"""Finds the environments whose code killed or held the server's process, by its stacks and by the
-notes of running calls.
+"""The stacks of the server's threads, which `faulthandler` writes in C, without the interpreter's
+lock, and the running calls that they belong to.
 
-The stacks are those that `faulthandler` writes in C, without the interpreter's lock.
+The watchdog finds the environment by them whose code killed or held the process.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Answers clients while no server runs: they wait in the backlog, and after a while the supervisor
-answers them.
+"""Answers clients while no server runs: they wait in the backlog first, then the supervisor sends a
+503.
 
-Waiting is best for most clients. ors-sdk gives most requests up after three attempts in 3 s, and no
-client waits for ever: both SDKs give a stream up after 30 s without a byte. So when a start takes
+Waiting is best for most clients: ors-sdk gives up most requests after three attempts in 3 s. But no
+client waits for ever; both SDKs give up a stream after 30 s without a byte. So when a start takes
 longer than ORSWEB_STARTING_SILENCE, every connection gets a 503, which openreward retries for ten
-minutes. A browser gets a page that reloads itself. While the server prepares an empty database, no
-agent has a session to lose, and all are answered at once.
+minutes, and a browser gets a page that reloads itself. While the server prepares an empty database,
+no agent has a session to lose, so all are answered at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from orsweb.server.pulse import Pulse
+from orsweb.server.heartbeat import Heartbeat
 
 LINGER_SECONDS = 2.0
 """Time for which an answered client may go on sending, so that it can read the answer before the
@@ -49,7 +49,7 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-class StartingAnswers:
+class StartupAnswers:
     """Answers connections that have waited too long. The supervisor calls `give` every fraction of
     a second.
 
@@ -78,16 +78,16 @@ class StartingAnswers:
             poller.register(listener, select.POLLIN)
         return bool(poller.poll(0))
 
-    def give(self, pulse: Pulse, *, is_ready: bool) -> None:
+    def give(self, heartbeat: Heartbeat, *, is_ready: bool) -> None:
         """Answer who waits, if no server is ready and has been for long, and close what was
         answered before.
 
-        `pulse`: of the server that starts.
+        `heartbeat`: of the server that starts.
         """
         now = time.monotonic()
         if is_ready:
             self._since = float("inf")
-        elif pulse.is_first_start or now - self._since > self._silence_seconds:
+        elif heartbeat.is_first_start or now - self._since > self._silence_seconds:
             for listener in self._listeners:
                 with contextlib.suppress(OSError):  # nobody waits any more, or it was closed
                     while len(self._silent) + len(self._lingering) < MAX_LINGERING:
@@ -95,7 +95,7 @@ class StartingAnswers:
                         client.setblocking(False)
                         self._silent[client] = now + SILENT_SECONDS
         for client, until in list(self._silent.items()):
-            self._answer(client, now, until, pulse.work)
+            self._answer(client, now, until, heartbeat.work)
         for client, until in list(self._lingering.items()):
             if now > until or _has_left(client):
                 del self._lingering[client]

@@ -9,9 +9,9 @@ from pathlib import Path
 SCRIPT = """
 import faulthandler, os, sys
 from pathlib import Path
-from orsweb.server import culprits
-culprits.write_stacks_into(Path(sys.argv[1]))
-for number in (culprits.STACKS_SIGNAL, culprits.LOOP_STACK_SIGNAL):
+from orsweb.server import thread_stacks
+thread_stacks.write_stacks_into(Path(sys.argv[1]))
+for number in (thread_stacks.STACKS_SIGNAL, thread_stacks.LOOP_STACK_SIGNAL):
     faulthandler.unregister(number)  # as the interpreter does when it ends
     os.kill(os.getpid(), number)
 """
