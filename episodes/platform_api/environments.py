@@ -14,7 +14,7 @@ from environments.authoring.hosted_environment import HostedEnvironment
 from environments.keys.agent_key import READ
 from environments.models.folding import fold
 from environments.service import get_record
-from episodes.platform_api.platform_view import MAX_PAGE, PlatformView
+from episodes.platform_api.platform_view import PlatformView
 from episodes.uploads.rollout_figures import DifficultyQuery, difficulties
 
 
@@ -42,11 +42,10 @@ class PlatformEnvironments(PlatformView):
             names = []
         if search := fold(self.query.get("search", "")):
             names = [name for name in names if search in fold(name)]
-        first = self.number("offset", 0) or 0
-        shown = names[first : first + (self.number("limit", 100, MAX_PAGE) or 0)]
-        rows = await get_record().read(_rows, shown)
-        found = [_described(name, self.namespace, rows.get(name, {})) for name in shown]
-        return json_response({"environments": found, "total": len(names)})
+        page = names[self.page(100)]
+        rows = await get_record().read(_rows, page)
+        environments = [_described(name, self.namespace, rows.get(name, {})) for name in page]
+        return json_response({"environments": environments, "total": len(names)})
 
 
 class PlatformEnvironment(OfEnvironment):
@@ -98,14 +97,12 @@ class TaskDifficulty(OfEnvironment):
 
 
 def _rows(names: list[str]) -> dict[str, dict[str, Any]]:
-    rows = models.Environment.objects.filter(name__in=names).values(
-        "name", "description", "created"
-    )
-    return {row["name"]: dict(row) for row in rows}
+    rows = models.Environment.objects.filter(name__in=names)
+    return {row["name"]: dict(row) for row in rows.values("name", "description", "created")}
 
 
 def _described(name: str, owner: str, row: dict[str, Any]) -> dict[str, Any]:
-    created = row["created"].isoformat() if row else None
+    moment = row["created"].isoformat() if row else None
     return {
         "id": name,
         "owner": owner,
@@ -113,6 +110,6 @@ def _described(name: str, owner: str, row: dict[str, Any]) -> dict[str, Any]:
         "description": row.get("description", ""),
         "is_private": True,
         "has_github_connection": False,
-        "created_at": created,
-        "updated_at": created,
+        "created_at": moment,
+        "updated_at": moment,
     }

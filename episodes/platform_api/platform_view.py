@@ -58,15 +58,18 @@ class PlatformView(ProtocolView):
             parse_qsl(self.http_request.query_string, keep_blank_values=True, encoding="utf-8")
         )
 
-    def number(self, name: str, default: int | None = None, most: int | None = None) -> int | None:
-        """Return a parameter that is a whole number, at most `most`. Raises: InvalidRequest."""
+    def number(self, name: str) -> int | None:
+        """Return a parameter that is a whole number. Raises: InvalidRequest."""
         text = self.query.get(name, "").strip(" \t")
-        if not text:
-            return default
         value = id_in(text)
-        if value is None:
+        if text and value is None:
             raise InvalidRequest(f"{name} is {text[:40]!r}; it must be a whole number from 0")
-        return value if most is None else min(value, most)
+        return value
+
+    def page(self, size: int) -> slice:
+        """Return the part of a list between `offset` and `limit`. Raises: InvalidRequest."""
+        first, limit = self.number("offset") or 0, self.number("limit")
+        return slice(first, first + min(size if limit is None else limit, MAX_PAGE))
 
 
 class UnknownAddress(PlatformView):

@@ -8,18 +8,18 @@ stored are listed in the response, and do not keep the others from being stored.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
 from environments import security_log
 from environments.agents.http.response import JSON_HEADERS, Response, json_response
-from environments.errors import Forbidden
 from environments.keys.agent_key import RECORD, sent_key
 from environments.security_log.event import UPLOADS_REFUSED
 from environments.service import get_record
 from environments.wire import value_json
 from episodes.platform_api.platform_view import PlatformView, failure
-from episodes.uploads.events import ReadEvents, UploadChunk, read_events
+from episodes.uploads.events import ReadEvents, read_events
 from episodes.uploads.upload_body import MAX_WHOLE_BYTES
 
 MAX_PENDING_BYTES = 256 * 1024 * 1024
@@ -45,104 +45,81 @@ class RolloutsView(PlatformView):
             return failure(503, "Too many uploads wait to be stored; try again.", RETRY)
         _pending_bytes += size
         try:
-            read = (
-                self._read(content)
-                if size <= MAX_WHOLE_BYTES
-                else await asyncio.to_thread(self._read, content)
-            )
+            if size <= MAX_WHOLE_BYTES:
+                events = self._events(content)
+            else:
+                events = await asyncio.to_thread(self._events, content)
+            self._check_limits(events)
         except BaseException:
             _pending_bytes -= size
             raise
-        self._check_limits(read, size)
         self.key.usage.record(size, time.time())
-        return await _store(read, size, self.owner)
+        if not await _is_stored(events, size):
+            return failure(503, "The database did not store this in time; try again.", RETRY)
+        return _answer(events, self.owner)
 
-    def _read(self, content: bytes) -> ReadEvents:
-        return read_events(self._masked(content), self.owner, time.time(), self.key.hidden)
-
-    def _check_limits(self, read: ReadEvents, size: int) -> None:
-        """Raises: Forbidden if a rollout names a run or an environment outside the key's limits; nothing is stored."""
-        global _pending_bytes
-        if not self.key.run and self.key.environments is None:
-            return
-        try:
-            for start in (start for chunk in read.chunks for start in chunk.starts):
-                if self.key.run:
-                    self.key.check_run(str(start.fields.get("runName", "")))
-                if start.environment_name:
-                    self.key.check_environment(start.environment_name)
-        except Forbidden:
-            _pending_bytes -= size
-            raise
-
-    def _masked(self, content: bytes) -> bytes:
-        """Return the body with the API key of its request, and the secrets of the key's sessions, masked."""
+    def _events(self, content: bytes) -> ReadEvents:
+        """Return the events, without the API key of the request and the secrets of the key's
+        sessions. Raises: BadUpload."""
         secrets = self.service.recent_secrets
         secrets.add(self.owner, [sent_key(self.http_request.META)])
-        if secrets.is_empty(self.owner):
-            return content
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError:
-            return content  # will be refused
-        masked = secrets.json(self.owner, text)
-        return content if masked is text else masked.encode()
+        if not secrets.is_empty(self.owner):
+            with contextlib.suppress(UnicodeDecodeError):  # will be refused
+                content = secrets.json(self.owner, content.decode()).encode()
+        return read_events(content, self.owner, time.time(), self.key.hidden)
+
+    def _check_limits(self, events: ReadEvents) -> None:
+        """Raises: Forbidden if a rollout names a run or an environment outside the key's limits;
+        nothing is stored."""
+        if not self.key.run and self.key.environments is None:
+            return
+        for start in (start for chunk in events.chunks for start in chunk.starts):
+            if self.key.run:
+                self.key.check_run(str(start.fields.get("runName", "")))
+            if start.environment_name:
+                self.key.check_environment(start.environment_name)
 
 
-async def _store(read: ReadEvents, size: int, owner: str) -> Response:
-    """Queue the events and return the response once they are committed. Releases `size` pending
-    bytes by then."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-    left = len(read.chunks)
-
-    def committed() -> None:
-        nonlocal left
-        left -= 1
-        if left <= 0:
-            release()
+async def _is_stored(events: ReadEvents, size: int) -> bool:
+    """Queue the events and return whether they were committed in time. Releases `size` pending
+    bytes once they are."""
+    commit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = len(events.chunks)
 
     def release() -> None:
         global _pending_bytes
-        _pending_bytes -= size
-        if not done.done():
-            done.set_result(None)
+        nonlocal waiting
+        waiting -= 1
+        if waiting <= 0:
+            _pending_bytes -= size
+            if not commit.done():
+                commit.set_result(None)
 
-    record = get_record()
-    for chunk in read.chunks:
-        record.upload(chunk, committed)
-    if not read.chunks:
+    for chunk in events.chunks:
+        get_record().upload(chunk, release)
+    if not events.chunks:
         release()
     try:
-        await asyncio.wait_for(asyncio.shield(done), MAX_WAIT_SECONDS)
+        await asyncio.wait_for(asyncio.shield(commit), MAX_WAIT_SECONDS)
     except TimeoutError:
-        return failure(503, "The database did not store this in time; try again.", RETRY)
-    return _answer(read, owner)
+        return False
+    return True
 
 
-def _answer(read: ReadEvents, owner: str) -> Response:
-    stored = sum(len(chunk) for chunk in read.chunks if not chunk.is_rejected)
-    refused = _refusals(read)
-    if refused:
-        reasons = "; ".join(sorted(set(read.refused.values()))[:5])
-        security_log.note(
-            UPLOADS_REFUSED, reasons, who=owner, address="", detail=f"{len(read.refused)} events"
-        )
-    answer: dict[str, Any] = {"stored": stored, "ignored": read.ignored, "refused": refused}
-    rejected: list[UploadChunk] = [chunk for chunk in read.chunks if chunk.is_rejected]
-    if rejected or (refused and not stored):
-        count = len(read.refused) + sum(map(len, rejected))
-        detail = f"{count} of the events cannot be stored."
-        return Response(
-            value_json({"detail": detail, "message": detail, **answer}).encode("ascii"),
-            status=422,
-            headers=JSON_HEADERS,
-        )
-    return json_response(answer)
-
-
-def _refusals(read: ReadEvents) -> list[dict[str, Any]]:
-    return [
+def _answer(events: ReadEvents, owner: str) -> Response:
+    refusals = [
         {"position": position, "reason": reason}
-        for position, reason in list(read.refused.items())[:MAX_REPORTED]
+        for position, reason in list(events.refused.items())[:MAX_REPORTED]
     ]
+    if refusals:
+        reasons = "; ".join(sorted(set(events.refused.values()))[:5])
+        count = f"{len(events.refused)} events"
+        security_log.note(UPLOADS_REFUSED, reasons, who=owner, address="", detail=count)
+    stored = sum(len(chunk) for chunk in events.chunks if not chunk.is_rejected)
+    rejected = sum(len(chunk) for chunk in events.chunks if chunk.is_rejected)
+    answer: dict[str, Any] = {"stored": stored, "ignored": events.ignored, "refused": refusals}
+    if not rejected and (stored or not refusals):
+        return json_response(answer)
+    detail = f"{len(events.refused) + rejected} of the events cannot be stored."
+    body = value_json({"detail": detail, "message": detail, **answer}).encode("ascii")
+    return Response(body, status=422, headers=JSON_HEADERS)

@@ -6,7 +6,10 @@ has uploaded one.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+
+from django.db.models import QuerySet
 
 from environments.agents.http.response import Response, json_response
 from environments.database.folding import holding
@@ -16,8 +19,9 @@ from environments.models import Viewer
 from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
 from episodes.models.privacy import own_records
-from episodes.platform_api.platform_view import MAX_PAGE, PlatformView, failure
+from episodes.platform_api.platform_view import PlatformView, failure
 from episodes.uploads.rollout_figures import (
+    RunFigures,
     run_figures,
     unreported_episodes,
     with_figures,
@@ -34,10 +38,8 @@ class RunListing(PlatformView):
     http_method_names = ["get"]
 
     async def get(self) -> Response:
-        page = self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
-        return json_response(
-            await get_record().read(_runs, self.key.viewer, self.query.get("search", ""), *page)
-        )
+        search = self.query.get("search", "")
+        return json_response(await get_record().read(_runs, self.key.viewer, search, self.page(50)))
 
 
 class RunDescription(PlatformView):
@@ -48,7 +50,7 @@ class RunDescription(PlatformView):
     async def get(self) -> Response:
         return await self.of_run(_run)
 
-    async def of_run(self, read: Any, *arguments: int) -> Response:
+    async def of_run(self, read: Any, *arguments: slice) -> Response:
         try:
             return json_response(
                 await get_record().read(read, self.key.viewer, self.arguments["run"], *arguments)
@@ -61,36 +63,30 @@ class RunRollouts(RunDescription):
     """GET /v1/runs/{id}/rollouts: the rollouts of a run, newest first, by `limit` and `offset`."""
 
     async def get(self) -> Response:
-        return await self.of_run(
-            _rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
-        )
+        return await self.of_run(_rollouts, self.page(50))
 
 
-def _runs(viewer: Viewer, search: str, offset: int, limit: int) -> dict[str, Any]:
+def _runs(viewer: Viewer, search: str, page: slice) -> dict[str, Any]:
     runs = Run.objects.seen_by(viewer)
     if search:
         runs = runs.filter(holding(runs, search, ("name",)))
-    found = [_described(run, viewer) for run in runs.order_by("-pk")[offset : offset + limit]]
-    return {"runs": found, "total": runs.count()}
+    rows = [_described(run, run_figures(run, viewer)) for run in runs.order_by("-pk")[page]]
+    return {"runs": rows, "total": runs.count()}
 
 
 def _run(viewer: Viewer, text: str) -> dict[str, Any]:
     run = _find(viewer, text)
     figures = run_figures(run, viewer)
-    received = (
-        Rollout.objects.seen_by(viewer)
-        .filter(run=run)
-        .order_by("-id")
-        .values_list("received", flat=True)
-        .first()
-    )
-    episodes = Episode.objects.filter(own_records(viewer), run=run)
-    created = episodes.order_by("-id").values_list("created", flat=True).first()
-    updated = max(filter(None, (received, created)), default=run.created).isoformat()
+    newest_rollout = Rollout.objects.seen_by(viewer).filter(run=run).order_by("-id").first()
+    newest_episode = Episode.objects.filter(own_records(viewer), run=run).order_by("-id").first()
+    moments = [
+        newest_rollout.received if newest_rollout else run.created,
+        newest_episode.created if newest_episode else run.created,
+    ]
     return {
-        **_described(run, viewer),
+        **_described(run, figures),
         "avg_rollout_length": figures.mean_length,
-        "updated_at": updated,
+        "updated_at": max(moments).isoformat(),
     }
 
 
@@ -103,8 +99,7 @@ def _find(viewer: Viewer, text: str) -> Run:
     return run
 
 
-def _described(run: Run, viewer: Viewer) -> dict[str, Any]:
-    figures = run_figures(run, viewer)
+def _described(run: Run, figures: RunFigures) -> dict[str, Any]:
     return {
         "id": str(run.pk),
         "name": run.name,
@@ -114,31 +109,30 @@ def _described(run: Run, viewer: Viewer) -> dict[str, Any]:
     }
 
 
-def _rollouts(viewer: Viewer, text: str, offset: int, limit: int) -> dict[str, Any]:
+def _rollouts(viewer: Viewer, text: str, page: slice) -> dict[str, Any]:
     """Return a page of the rollouts and episodes of a run, newest first. Both are read from the
     first page on."""
-    run, end = _find(viewer, text), offset + limit
-    rollouts = Rollout.objects.seen_by(viewer).filter(run=run)
-    episodes = unreported_episodes(run, viewer)
-    times = [
-        *(
-            ("rollout", *row)
-            for row in rollouts.order_by("-id").values_list("received", "pk")[:end]
-        ),
-        *(("episode", *row) for row in episodes.order_by("-id").values_list("created", "pk")[:end]),
-    ]
-    page = sorted(times, key=lambda one: one[1], reverse=True)[offset:end]
-    uploaded = with_figures(Rollout.objects.order_by()).in_bulk(
-        [pk for kind, _, pk in page if kind == "rollout"]
+    run = _find(viewer, text)
+    rollouts = Rollout.objects.seen_by(viewer).filter(run=run).order_by("-id")
+    episodes = unreported_episodes(run, viewer).order_by("-id")
+    moments = [(moment, pk, True) for moment, pk in _newest(rollouts, "received", page)]
+    moments += [(moment, pk, False) for moment, pk in _newest(episodes, "created", page)]
+    moments = sorted(moments, key=lambda row: row[0], reverse=True)[page]
+    rollout_rows = with_figures(Rollout.objects.order_by()).in_bulk(
+        [pk for _, pk, is_rollout in moments if is_rollout]
     )
-    played = Episode.objects.select_related("environment").in_bulk(
-        [pk for kind, _, pk in page if kind == "episode"]
+    episode_rows = Episode.objects.select_related("environment").in_bulk(
+        [pk for _, pk, is_rollout in moments if not is_rollout]
     )
     rows = [
-        _rollout(uploaded[pk]) if kind == "rollout" else _episode(played[pk])
-        for kind, _, pk in page
+        _rollout(rollout_rows[pk]) if is_rollout else _episode(episode_rows[pk])
+        for _, pk, is_rollout in moments
     ]
     return {"rollouts": rows, "total": rollouts.count() + episodes.count()}
+
+
+def _newest(rows: QuerySet[Any], column: str, page: slice) -> list[tuple[datetime, int]]:
+    return list(rows.values_list(column, "pk")[: page.stop])
 
 
 def _rollout(rollout: Any) -> dict[str, Any]:

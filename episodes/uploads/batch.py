@@ -44,64 +44,61 @@ RunChoice = Callable[[Mapping[str, Any], str, float], tuple[int | None, str]]
 time of arrival."""
 
 NEW_COLUMNS = (
-    *(
-        "key_label",
-        "event_id",
-        "received",
-        "is_announced",
-        "name",
-        "environment",
-        "environment_name",
-        "variant",
-    ),
-    *("split", "model", "training_stage", "event", "info", "problem"),
+    "key_label",
+    "event_id",
+    "received",
+    "is_announced",
+    "name",
+    "environment",
+    "environment_name",
+    "variant",
+    "split",
+    "model",
+    "training_stage",
+    "event",
+    "info",
+    "problem",
 )
 STATE_COLUMNS = (
-    *(
-        "is_announced",
-        "run_id",
-        "run_step",
-        "name",
-        "environment",
-        "environment_name",
-        "variant",
-        "split",
-    ),
-    *(
-        "task_index",
-        "model",
-        "model_params",
-        "training_stage",
-        "event",
-        "event_blob_id",
-        "info",
-        "sent_ms",
-        "problem",
-    ),
-    *("is_summarised", "hosted_environment_id"),
+    "is_announced",
+    "run_id",
+    "run_step",
+    "name",
+    "environment",
+    "environment_name",
+    "variant",
+    "split",
+    "task_index",
+    "model",
+    "model_params",
+    "training_stage",
+    "event",
+    "event_blob_id",
+    "info",
+    "sent_ms",
+    "problem",
+    "is_summarised",
+    "hosted_environment_id",
 )
 MESSAGE_COLUMNS = (
-    *(
-        "rollout_id",
-        "index",
-        "event_id",
-        "kind",
-        "name",
-        "call_id",
-        "content",
-        "content_blob_id",
-        "summary",
-    ),
-    *(
-        "summary_blob_id",
-        "extra",
-        "extra_blob_id",
-        "reward",
-        "is_finished",
-        "response_characters",
-        "sent_ms",
-    ),
-    *("problem", "received"),
+    "rollout_id",
+    "index",
+    "event_id",
+    "kind",
+    "name",
+    "call_id",
+    "content",
+    "content_blob_id",
+    "summary",
+    "summary_blob_id",
+    "extra",
+    "extra_blob_id",
+    "reward",
+    "is_finished",
+    "response_characters",
+    "sent_ms",
+    "problem",
+    "received",
 )
 
 
@@ -123,46 +120,41 @@ class KnownRollouts:
         """Return the ids of at least those environments of these names that exist. A query if one
         is not known yet."""
         if missing := sorted(name for name in names if name and name not in self._environments):
-            found = Environment.objects.only("name").in_bulk(missing, field_name="name")
-            self._environments.update({name: row.pk for name, row in found.items()})
+            rows = Environment.objects.only("name").in_bulk(missing, field_name="name")
+            self._environments.update({name: row.pk for name, row in rows.items()})
         return self._environments
 
-    def learn(
-        self, wanted: Mapping[RolloutKey, float], writer: BulkWriter
-    ) -> dict[RolloutKey, int]:
+    def learn(self, times: Mapping[RolloutKey, float], writer: BulkWriter) -> dict[RolloutKey, int]:
         """Return the id of each rollout; those that don't exist are created, received at the given
         time."""
-        if missing := {key: time for key, time in wanted.items() if key not in self._ids}:
+        if missing := {key: time for key, time in times.items() if key not in self._ids}:
             if len(self._ids) + len(missing) > MAX_REMEMBERED:
                 self._ids.clear()
-                missing = dict(wanted)
+                missing = dict(times)
             empty = ("",) * (len(NEW_COLUMNS) - 4)
             rows = [(*key, writer.time(time), False, *empty) for key, time in missing.items()]
             writer.insert(Rollout, NEW_COLUMNS, rows)
             self._ids.update(rollout_ids(missing))
-        return {key: self._ids[key] for key in wanted}
+        return {key: self._ids[key] for key in times}
 
 
 def rollout_ids(keys: Collection[RolloutKey]) -> dict[RolloutKey, int]:
     """Return the id of each rollout that exists, by key and event id."""
-    found: dict[RolloutKey, int] = {}
+    ids: dict[RolloutKey, int] = {}
     event_ids = sorted({event_id for _, event_id in keys})
     for start in range(0, len(event_ids), MAX_LOOKUP):
         rollouts = Rollout.objects.filter(event_id__in=event_ids[start : start + MAX_LOOKUP])
         rows = rollouts.values_list("key_label", "event_id", "pk")
-        found.update({(label, event_id): pk for label, event_id, pk in rows})
-    return found
+        ids.update({(label, event_id): pk for label, event_id, pk in rows})
+    return ids
 
 
 @dataclass(slots=True)
 class _Change:
     """What a transaction adds to one rollout."""
 
-    start: RolloutStart | None = None
-    key_label: str = ""
-    received: float = 0.0
-    environment: int | None = None
-    """Id of the environment that `start` names, if the key may use it."""
+    start: tuple[RolloutStart, UploadChunk] | None = None
+    """The first event that announces it, and its upload."""
     infos: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
 
 
@@ -178,14 +170,16 @@ class UploadBatch:
 
     def prepare(self, uploads: Collection[UploadChunk]) -> None:
         """Convert all events to rows. Raises: django.db.Error while ids are looked up."""
-        wanted: dict[RolloutKey, float] = {}
+        times: dict[RolloutKey, float] = {}
         for upload in uploads:
-            label, received = upload.key_label, upload.received
-            for event_id in _rollouts_in(upload):
-                wanted.setdefault((label, event_id), received)
-        if not wanted:
+            event_ids = dict.fromkeys(rollout for rollout, _ in upload.messages)
+            for event in upload.events():
+                event_ids[event.event_id] = None
+            for event_id in event_ids:
+                times.setdefault((upload.key_label, event_id), upload.received)
+        if not times:
             return
-        ids = self._known.learn(wanted, self._writer)
+        ids = self._known.learn(times, self._writer)
         for upload in uploads:
             self._add_messages(upload, ids)
         self._prepare_states(uploads, ids)
@@ -217,34 +211,33 @@ class UploadBatch:
     ) -> None:
         changes = defaultdict[int, _Change](_Change)
         environments = self._known.environments(
-            {one.environment_name for upload in uploads for one in upload.starts}
+            {start.environment_name for upload in uploads for start in upload.starts}
         )
         for upload in uploads:
-            label, received_ms = upload.key_label, int(upload.received * 1000)
-            for start in upload.starts:
-                change = changes[ids[label, start.event_id]]
-                if change.start is None:
-                    change.start, change.key_label, change.received = start, label, upload.received
-                    if (name := start.environment_name) not in upload.hidden:
-                        change.environment = environments.get(name)
-                if isinstance(info := start.fields.get("rollout_info"), dict):
-                    change.infos.append(
-                        (received_ms if start.sent_ms is None else start.sent_ms, info)
-                    )
-            for update in upload.updates:
-                sent = received_ms if update.sent_ms is None else update.sent_ms
-                changes[ids[label, update.event_id]].infos.append((sent, update.info))
-        todo = list(changes)
-        for first in range(0, len(todo), MAX_LOOKUP):
-            for state in Rollout.objects.filter(pk__in=todo[first : first + MAX_LOOKUP]).values(
-                "id", *STATE_COLUMNS
-            ):
-                self._change(state, changes[state["id"]])
+            for event in upload.events():
+                change = changes[ids[upload.key_label, event.event_id]]
+                if isinstance(event, RolloutStart) and change.start is None:
+                    change.start = event, upload
+                if event.info is not None:
+                    received_ms = int(upload.received * 1000)
+                    sent_ms = received_ms if event.sent_ms is None else event.sent_ms
+                    change.infos.append((sent_ms, event.info))
+        numbers = list(changes)
+        for first in range(0, len(numbers), MAX_LOOKUP):
+            rows = Rollout.objects.filter(pk__in=numbers[first : first + MAX_LOOKUP])
+            for state in rows.values("id", *STATE_COLUMNS):
+                self._change(state, changes[state["id"]], environments)
 
-    def _change(self, state: dict[str, Any], change: _Change) -> None:
+    def _change(
+        self, state: dict[str, Any], change: _Change, environments: Mapping[str, int]
+    ) -> None:
         if change.start is not None and not state["is_announced"]:
-            state |= self._announced(change.start, change.key_label, change.received)
-            state["hosted_environment_id"] = change.environment
+            start, upload = change.start
+            state |= self._start(start, upload.key_label, upload.received)
+            name = start.environment_name
+            state["hosted_environment_id"] = (
+                None if name in upload.hidden else environments.get(name)
+            )
         info = merged(json.loads(state["info"] or "{}"), change.infos)
         latest = {key: value for key, (_, value) in info.items()}
         state["info"] = storable_json(value_json(info)) if info else ""
@@ -254,12 +247,11 @@ class UploadBatch:
             state["run_step"] = _number(latest.get("current_step"))
         self._states.append((*(state[name] for name in STATE_COLUMNS), state["id"]))
 
-    def _announced(self, start: RolloutStart, key_label: str, received: float) -> dict[str, Any]:
+    def _start(self, start: RolloutStart, key_label: str, received: float) -> dict[str, Any]:
         """Return the columns that the event of the rollout sets."""
-        fields = start.fields
-        run_info = run_info_of(fields)
-        run, undecided = self._run_of(fields, key_label, received)
-        problems = [*_problems(start, received), *filter(None, [undecided])]
+        fields, run_info = start.fields, run_info_of(start.fields)
+        run, reason = self._run_of(fields, key_label, received)
+        problems = [*_problems(start, received), *filter(None, [reason])]
         text, blob = self._large(storable_json(value_json(fields)))
         return {
             "is_announced": True,
@@ -280,31 +272,19 @@ class UploadBatch:
         }
 
 
-def _rollouts_in(upload: UploadChunk) -> Iterable[str]:
-    """Return the id of each rollout in the upload once."""
-    ids = dict.fromkeys([rollout for rollout, _ in upload.messages])
-    ids.update(dict.fromkeys(start.event_id for start in upload.starts))
-    ids.update(dict.fromkeys(update.event_id for update in upload.updates))
-    return ids
-
-
-Info = dict[str, list[Any]]
-"""Key of rollout_info -> [time in ms, value]."""
-
-
-def merged(info: Info, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> Info:
-    """Return `info` with the values of `changes` that are later."""
-    merged = dict(info)
+def merged(
+    info: Mapping[str, list[Any]], changes: Iterable[tuple[int, Mapping[str, Any]]]
+) -> dict[str, list[Any]]:
+    """Return `info` with the values of `changes` that are later. By key of rollout_info, it has the
+    time in ms and the value."""
+    latest = dict(info)
     for time, values in changes:
         for key, value in values.items():
-            old = merged.get(key := storable(key))
-            if value is not None and (old is None or _order(time, value) > _order(*old)):
-                merged[key] = [time, value]
-    return merged
-
-
-def _order(time: int, value: Any) -> tuple[int, str]:
-    return time, value_json(value)
+            old = latest.get(key := storable(key))
+            is_later = old is None or (time, value_json(value)) > (old[0], value_json(old[1]))
+            if value is not None and is_later:
+                latest[key] = [time, value]
+    return latest
 
 
 def _number(value: Any) -> int | None:
@@ -324,9 +304,16 @@ def _problems(start: RolloutStart, received: float) -> Iterable[str]:
     if start.sent_ms is None:
         yield "no valid timestamp"
     elif abs(ahead := start.sent_ms / 1000 - received) > MAX_CLOCK_SECONDS:
-        yield f"the client's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this server's"
+        side = "ahead of" if ahead > 0 else "behind"
+        yield f"the client's clock is {abs(ahead):.0f} s {side} this server's"
     for name, limit in _TEXTS.items():
-        yield from _problems_of_text(name, fields.get(name), limit)
+        text = fields.get(name, "")
+        if not isinstance(text, str | None):
+            yield f"{name} wasn't a text"
+        elif text and len(text) > limit:
+            yield f"{name} had more than {limit} characters"
+        elif text and storable(text) != text:
+            yield f"{name} had characters that cannot be stored"
     if fields.get("step") is not None and _number(fields["step"]) is None:
         yield "step wasn't a whole number"
     for name in _OBJECTS:
@@ -336,14 +323,3 @@ def _problems(start: RolloutStart, received: float) -> Iterable[str]:
             yield f"{name} had characters that cannot be stored"
     if (place := infinite_place(fields)) is not None:
         yield f"{shorten(place, 80)} wasn't a finite number"
-
-
-def _problems_of_text(name: str, value: Any, limit: int) -> Iterable[str]:
-    if value is None:
-        return
-    if not isinstance(value, str):
-        yield f"{name} wasn't a text"
-    elif len(value) > limit:
-        yield f"{name} had more than {limit} characters"
-    elif storable(value) != value:
-        yield f"{name} had characters that cannot be stored"

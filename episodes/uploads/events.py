@@ -15,7 +15,7 @@ models.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,18 +44,20 @@ NO_INDEX = -1
 
 _COLUMNED = frozenset(
     (
-        *(
-            "eventId",
-            "eventType",
-            "timestamp",
-            "index",
-            "rolloutEventId",
-            "type",
-            "content",
-            "summary",
-            "name",
-        ),
-        *("callId", "reward", "isFinished", "environment_id", "metadata"),
+        "eventId",
+        "eventType",
+        "timestamp",
+        "index",
+        "rolloutEventId",
+        "type",
+        "content",
+        "summary",
+        "name",
+        "callId",
+        "reward",
+        "isFinished",
+        "environment_id",
+        "metadata",
     )
 )
 """Fields of a message that are stored in columns, or with its rollout."""
@@ -68,6 +70,12 @@ class RolloutStart:
     event_id: str
     fields: Mapping[str, Any]
     sent_ms: int | None
+
+    @property
+    def info(self) -> Mapping[str, Any] | None:
+        """Its `rollout_info`."""
+        info = self.fields.get("rollout_info")
+        return info if isinstance(info, dict) else None
 
     @property
     def environment_name(self) -> str:
@@ -101,6 +109,10 @@ class UploadChunk:
     characters: int = 0
     is_rejected: bool = False
     """Whether the database refused it."""
+
+    def events(self) -> list[RolloutStart | RolloutUpdate]:
+        """Return the events about rollouts as a whole."""
+        return [*self.starts, *self.updates]
 
     def __len__(self) -> int:
         return len(self.starts) + len(self.updates) + len(self.messages)
@@ -168,15 +180,15 @@ def _add(chunk: UploadChunk, event: Any, *, has_infinite: bool) -> str:
     rollout = event.get("eventId")
     if not (isinstance(rollout, str) and rollout):
         return f"A {kind} needs eventId, the id of the rollout."
-    sent = _whole(event.get("timestamp"))
+    sent_ms = _whole(event.get("timestamp"))
     if kind == "rollout":
-        chunk.starts.append(RolloutStart(_id(rollout), event, sent))
-        chunk.characters += _size(event)
+        chunk.starts.append(RolloutStart(_id(rollout), event, sent_ms))
+        chunk.characters += _size(event) + 200
     elif isinstance(info := event.get("rollout_info"), dict):
         if has_infinite and (place := infinite_place(info)) is not None:
             return f"rollout_info.{shorten(place, 80)} isn't a finite number, and would be null."
-        chunk.updates.append(RolloutUpdate(_id(rollout), info, sent))
-        chunk.characters += _size(info)
+        chunk.updates.append(RolloutUpdate(_id(rollout), info, sent_ms))
+        chunk.characters += _size(info) + 200
     else:
         return (
             IGNORED if info is None else "The rollout_info of a rollout_update must be an object."
@@ -210,14 +222,15 @@ def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
     reward = get("reward")
     if reward is not None and (type(reward) is not float or not math.isfinite(reward)):
         reward = _reward(reward, problems)
-    sent = get("timestamp")
-    if type(sent) is not int or not 0 <= sent <= MAX_BIGINT:
-        sent = _whole(sent)
-        if sent is None:
+    sent_ms = get("timestamp")
+    if type(sent_ms) is not int or not 0 <= sent_ms <= MAX_BIGINT:
+        sent_ms = _whole(sent_ms)
+        if sent_ms is None:
             problems.append("no valid timestamp")
     is_finished = get("isFinished")
     if type(is_finished) is not bool and is_finished is not None:
         problems.append("isFinished wasn't true or false")
+    call_id = get("callId")
     is_extra = event.keys() - _COLUMNED
     extra = ""
     if is_extra or get("metadata"):
@@ -226,9 +239,9 @@ def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
             for key in ("metadata", *sorted(is_extra))
             if (value := get(key)) not in (None, {})
         }
-        written = value_json(more) if more else ""
-        extra = storable_json(written)
-        if extra != written:
+        text = value_json(more) if more else ""
+        extra = storable_json(text)
+        if extra != text:
             problems.append("metadata or an unknown field had characters that cannot be stored")
         if has_infinite and (place := infinite_place(more)) is not None:
             problems.append(f"{shorten(place, 80)} wasn't a finite number")
@@ -237,14 +250,14 @@ def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
         _id(event_id, EVENT_ID_LENGTH),
         kind[:40],
         _text(get("name"), "name", problems)[:200],
-        _call_id(get("callId"), problems),
+        storable_id(_text(call_id, "callId", problems), CALL_ID_LENGTH) if call_id else "",
         content,
         summary,
         extra,
         reward,
         is_finished is True,
         len(content) if kind in RESPONSE_KINDS else 0,
-        sent,
+        sent_ms,
         "; ".join(problems)[:MAX_PROBLEM_CHARACTERS] if problems else "",
     )
 
@@ -262,10 +275,6 @@ def _text(value: Any, name: str, problems: list[str]) -> str:
         return ""
     problems.append(f"{name} wasn't a text")
     return storable(value_json(value))
-
-
-def _call_id(value: Any, problems: list[str]) -> str:
-    return storable_id(_text(value, "callId", problems), CALL_ID_LENGTH) if value else ""
 
 
 def _reward(value: Any, problems: list[str]) -> float | None:
@@ -294,15 +303,8 @@ def _id(value: str, limit: int = ID_LENGTH) -> str:
 
 def _size(value: Any) -> int:
     """Return about the number of characters that the texts in `value` have."""
-    return sum(len(text) for text in _texts(value)) + 200
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return len(value) if isinstance(value, str) else 0

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
@@ -97,9 +98,9 @@ def match_of(rollout: Rollout) -> EpisodeMatch | None:
 
 def find_match(rollout: Rollout) -> EpisodeMatch | None:
     """Look for the episode of the rollout, whatever is stored; None if there is none here."""
-    found = find_episode(rollout, lambda: calls_of(rollout), session=_any_session(rollout))
-    episode = _related().filter(pk=found.episode).first() if found else None
-    return EpisodeMatch(episode, found.by) if found and episode else None
+    match = find_episode(rollout, lambda: calls_of(rollout), session=_any_session(rollout))
+    episode = _related().filter(pk=match.episode).first() if match else None
+    return EpisodeMatch(episode, match.by) if match and episode else None
 
 
 def find_episode(
@@ -123,15 +124,17 @@ def find_episode(
     candidates = _candidates(rollout)
     if not candidates:
         return None
-    reported = calls()
+    messages = calls()
     steps = _steps_of(candidates)
-    ids = {call.call_id for call in reported if call.call_id}
+    ids = {message.call_id for message in messages if message.call_id}
     for episode in candidates:
         if any(step.task_id in ids for step in steps[episode]):
             return FoundEpisode(episode, "call")
-    free, taken = _free(rollout, candidates, joined)
-    told = [call_key(one.name, one.text) for one in reported if one.kind == "tool_call"]
-    return _nearest(rollout, sorted(free, key=lambda one: one in taken), steps, told)
+    free, others = _free(rollout, candidates, joined)
+    keys = [
+        call_key(message.name, message.text) for message in messages if message.kind == "tool_call"
+    ]
+    return _nearest(rollout, sorted(free, key=lambda episode: episode in others), steps, keys)
 
 
 def _related() -> QuerySet[Episode]:
@@ -148,8 +151,10 @@ def calls_of(rollout: Rollout) -> list[ReportedCall]:
 def session_of(rollout: Rollout) -> str:
     """Return the session id that the client reported; empty if it reported none."""
     event = rollout.event_object
-    found = (session_in(values) for values in (event.get("metadata"), rollout.info_object, event))
-    return next(filter(None, found), "")
+    sessions = (
+        session_in(values) for values in (event.get("metadata"), rollout.info_object, event)
+    )
+    return next(filter(None, sessions), "")
 
 
 def session_in_extra(extra: str) -> str:
@@ -176,32 +181,37 @@ def _candidates(rollout: Rollout) -> list[int]:
     The statement is written by hand, because Django takes ten times as long to compile it as a
     database to answer it.
     """
-    environment = _environment(rollout.environment_name)
+    names = Environment.objects.filter(name=rollout.environment_name)
+    environment = names.values_list("pk", flat=True).first() if rollout.environment_name else None
     if environment is None:
         return []
     time = connection.ops.adapt_datetimefield_value
     index, run = rollout.task_index, rollout.run_id
-    near = [
-        *(
-            environment,
-            rollout.key_label,
-            time(rollout.received - MAX_APART),
-            time(rollout.received + MAX_APART),
-        ),
-        *(index is None, index or 0, run is None, run or 0, shared_title(rollout.event_object)),
-        *(not rollout.split, rollout.split),
+    values: list[Any] = [
+        environment,
+        rollout.key_label,
+        time(rollout.received - MAX_APART),
+        time(rollout.received + MAX_APART),
+        index is None,
+        index or 0,
+        run is None,
+        run or 0,
+        shared_title(rollout.event_object),
+        not rollout.split,
+        rollout.split,
+        time(rollout.received),
+        MAX_CANDIDATES,
     ]
+    distances: dict[int, timedelta] = {}
     with connection.cursor() as cursor:
-        cursor.execute(
-            _NEAR.format(side="<=", order="DESC"), [*near, time(rollout.received), MAX_CANDIDATES]
-        )
-        before = cursor.fetchall()
-        cursor.execute(
-            _NEAR.format(side=">", order="ASC"), [*near, time(rollout.received), MAX_CANDIDATES]
-        )
-        rows = [*before, *cursor.fetchall()]
-    starts = {pk: _moment(created) for pk, created in rows}
-    return sorted(starts, key=lambda pk: abs(starts[pk] - rollout.received))
+        for side, order in (("<=", "DESC"), (">", "ASC")):
+            cursor.execute(_NEAR.format(side=side, order=order), values)
+            for pk, created in cursor.fetchall():
+                # SQLite's driver returns texts in UTC
+                moment = datetime.fromisoformat(created) if isinstance(created, str) else created
+                moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+                distances[pk] = abs(moment - rollout.received)
+    return sorted(distances, key=lambda pk: distances[pk])
 
 
 _NEAR = """
@@ -215,46 +225,35 @@ _NEAR = """
 """
 
 
-def _moment(value: Any) -> datetime:
-    """Return a time as the driver returns it: SQLite's are texts in UTC."""
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _environment(name: str) -> int | None:
-    return (
-        Environment.objects.filter(name=name).values_list("pk", flat=True).first() if name else None
-    )
-
-
 def _free(
-    rollout: Rollout, candidates: Sequence[int], unstored: Mapping[int, str]
+    rollout: Rollout, candidates: Sequence[int], joined: Mapping[int, str]
 ) -> tuple[list[int], set[int]]:
     """Return the candidates that no other rollout names for certain, and the ids of those that
     another one has."""
     others = Rollout.objects.filter(episode__in=candidates).exclude(pk=rollout.pk).order_by()
-    joined = [*others.values_list("episode_id", "joined_by"), *unstored.items()]
-    certain = {episode for episode, by in joined if by in CERTAIN}
-    return [candidate for candidate in candidates if candidate not in certain], {
-        episode for episode, _ in joined if episode
-    }
+    matches = [*others.values_list("episode_id", "joined_by"), *joined.items()]
+    certain = {episode for episode, by in matches if by in CERTAIN}
+    return (
+        [candidate for candidate in candidates if candidate not in certain],
+        {episode for episode, _ in matches if episode},
+    )
 
 
 def _steps_of(episodes: Sequence[int]) -> dict[int, list[_MadeCall]]:
-    found = defaultdict[int, list[_MadeCall]](list)
+    steps = defaultdict[int, list[_MadeCall]](list)
     rows = Step.objects.filter(episode__in=episodes).order_by("episode_id", "index")
     large = dict[str, list[tuple[int, int]]]()
     for episode, tool, task, text, blob in rows.values_list(
         "episode_id", "tool", "task_id", "input", "input_blob_id"
     )[: MAX_CANDIDATES * MAX_COMPARED]:
         if blob:
-            large.setdefault(blob, []).append((episode, len(found[episode])))
-        found[episode].append(_MadeCall(tool, task, text))
+            large.setdefault(blob, []).append((episode, len(steps[episode])))
+        steps[episode].append(_MadeCall(tool, task, text))
     for digest, places in large.items():
         text = Blob.objects.get(pk=digest).text
         for episode, place in places:
-            found[episode][place] = found[episode][place]._replace(text=text)
-    return found
+            steps[episode][place] = steps[episode][place]._replace(text=text)
+    return steps
 
 
 def _nearest(
@@ -263,19 +262,19 @@ def _nearest(
     steps: Mapping[int, Sequence[_MadeCall]],
     calls: Sequence[Call],
 ) -> FoundEpisode | None:
-    made = {
+    keys_of = {
         candidate: [call_key(step.tool, step.text) for step in steps[candidate]]
         for candidate in candidates
     }
-    equal = [candidate for candidate in candidates if calls and made[candidate] == calls]
+    equal = [candidate for candidate in candidates if calls and keys_of[candidate] == calls]
     if len(equal) > 1:
         equal = _of_task(rollout, equal) or equal
     if equal:
         return FoundEpisode(equal[0], "calls" if len(equal) == 1 else "guess")
-    shares = [(_shared(made[candidate], calls), candidate) for candidate in candidates]
-    most = max((share for share, _ in shares), default=0)
+    shares = [_shared_start(keys_of[candidate], calls) for candidate in candidates]
+    most = max(shares, default=0)
     if most or (len(candidates) == 1 and not calls and not steps[candidates[0]]):
-        return FoundEpisode(next(one for share, one in shares if share == most), "guess")
+        return FoundEpisode(candidates[shares.index(most)], "guess")
     return None
 
 
@@ -285,26 +284,20 @@ def _of_task(rollout: Rollout, episodes: Sequence[int]) -> list[int]:
 
     The client may report fewer fields: it does not get the hidden ones.
     """
-    reported = rollout.event_object.get("task_spec")
-    if not isinstance(reported, dict) or not reported:
+    spec = rollout.event_object.get("task_spec")
+    if not isinstance(spec, dict) or not spec:
         return []
     rows = Episode.objects.filter(pk__in=episodes).values_list("pk", "task__spec")
     specs = {pk: read_json(text) for pk, text in rows}
     return [
-        pk
-        for pk in episodes
-        if isinstance(specs[pk], dict) and {**specs[pk], **reported} == specs[pk]
+        pk for pk in episodes if isinstance(specs[pk], dict) and {**specs[pk], **spec} == specs[pk]
     ]
 
 
-def _shared(first: Sequence[Call], second: Sequence[Call]) -> int:
+def _shared_start(calls: Sequence[Call], others: Sequence[Call]) -> int:
     """Return the number of calls at the start of both."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+    pairs = zip(calls, others, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def call_key(name: str, arguments: str) -> Call:
@@ -328,11 +321,9 @@ def rollouts_near(episode: Episode) -> QuerySet[Rollout]:
         near = near.filter(split__in=["", episode.split.name])
     if episode.task_index is not None:
         near = near.filter(Q(task_index=episode.task_index) | Q(task_index__isnull=True))
-    return (
-        near
-        if episode.run is None
-        else near.filter(Q(run__title=episode.run.title) | Q(run__isnull=True))
-    )
+    if episode.run is not None:
+        near = near.filter(Q(run__title=episode.run.title) | Q(run__isnull=True))
+    return near
 
 
 def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
@@ -346,20 +337,20 @@ def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
         .order_by("id")
         .values_list("pk", flat=True)[:MAX_CANDIDATES]
     )
-    stored = _rollouts(list(ids), "run")
-    matches = [(one, EpisodeMatch(episode, cast(Certainty, one.joined_by))) for one in stored]
-    certain = next((one for one in matches if not one[1].is_guess), None)
-    return certain or _uploading(episode, next(iter(matches), None))
+    guess = None
+    for rollout in _rollouts(list(ids), "run"):
+        match = EpisodeMatch(episode, cast(Certainty, rollout.joined_by))
+        if not match.is_guess:
+            return rollout, match
+        guess = guess or (rollout, match)
+    return _uploading(episode, guess)
 
 
-def _rollouts(ids: Sequence[int], *related: str) -> list[Rollout]:
+def _rollouts(ids: Sequence[int], *related: str) -> Iterable[Rollout]:
     """Return the rollouts by id. No query for most episodes, which have none; Django would compile
     all columns."""
-    return (
-        list(Rollout.objects.filter(pk__in=ids).select_related(*related).order_by("id"))
-        if ids
-        else []
-    )
+    rows = Rollout.objects.filter(pk__in=ids).select_related(*related).order_by("id")
+    return rows if ids else ()
 
 
 def _uploading(
@@ -369,13 +360,14 @@ def _uploading(
     is no better."""
     ids = list(rollouts_near(episode).values_list("pk", flat=True)[:MAX_NEAR])
     near: list[Any] = sorted(
-        _rollouts(ids, "run", "event_blob"), key=lambda one: abs(one.received - episode.created)
+        _rollouts(ids, "run", "event_blob"),
+        key=lambda rollout: abs(rollout.received - episode.created),
     )
     sessions = {rollout.pk: session_of(rollout) for rollout in near}
     for rollout in near:
         if sessions[rollout.pk] == episode.session_id:
             return rollout, EpisodeMatch(episode, "session")
-    for rollout in [one for one in near if not sessions[one.pk]][:MAX_COMPARED_LIVE]:
+    for rollout in [row for row in near if not sessions[row.pk]][:MAX_COMPARED_LIVE]:
         match = find_match(rollout)
         if match is not None and match.episode.pk == episode.pk:
             if not match.is_guess:
@@ -387,11 +379,6 @@ def _uploading(
 def rollouts_of_episodes(episodes: Iterable[int]) -> dict[int, Rollout]:
     """Return the rollout of each episode that has one whose join is stored and no guess. One
     query."""
-    rows = Rollout.objects.filter(episode__in=list(episodes), is_summarised=True).exclude(
-        joined_by="guess"
-    )
-    return {
-        one.episode_id: one
-        for one in rows.select_related("run").order_by("-id")
-        if one.episode_id is not None
-    }
+    rows = Rollout.objects.filter(episode__in=list(episodes), is_summarised=True)
+    rows = rows.exclude(joined_by="guess").select_related("run").order_by("-id")
+    return {row.episode_id: row for row in rows if row.episode_id is not None}

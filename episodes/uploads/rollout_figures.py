@@ -10,9 +10,9 @@ is the input of its calls.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import (
     Avg,
@@ -59,10 +59,10 @@ def with_figures(rollouts: QuerySet[Rollout]) -> QuerySet[Any]:
     """Return the rollouts with `last_reward`, `max_reward`, `sent_messages` and `characters` of the
     model's text."""
     messages = RolloutMessage.objects.filter(rollout=OuterRef("pk"))
-    rewarded = messages.filter(reward__isnull=False).order_by("-index", "-id")
+    rewards = messages.filter(reward__isnull=False).order_by("-index", "-id")
     of_all = messages.order_by().values("rollout")
     return rollouts.annotate(
-        last_reward=Subquery(rewarded.values("reward")[:1]),
+        last_reward=Subquery(rewards.values("reward")[:1]),
         max_reward=Subquery(of_all.annotate(most=Max("reward")).values("most")),
         sent_messages=Coalesce(Subquery(of_all.annotate(n=Count("pk")).values("n")), 0),
         characters=Coalesce(Subquery(of_all.annotate(n=Sum("response_characters")).values("n")), 0),
@@ -82,57 +82,12 @@ class DifficultyQuery:
     max_model_params: int | None = None
     training_stage: str | None = None
 
-    @property
-    def is_about_uploads(self) -> bool:
-        """Return whether the query restricts what only uploads say."""
-        restricted = (
-            self.variant,
-            self.min_model_params,
-            self.max_model_params,
-            self.training_stage,
-        )
-        return any(value is not None for value in restricted)
 
-
-@dataclass(frozen=True)
-class RolloutGroup:
-    """The rollouts of one task."""
-
-    split: str | None
-    variant: str | None
-    index: int
-
-
-def difficulties(query: DifficultyQuery) -> list[dict[str, Any]]:
-    """Return a row for each task with a rewarded rollout, by split, variant (None first) and
-    index."""
-    groups = _uploaded(query)
-    if not query.is_about_uploads:
-        for key, rows in _played(query).items():
-            groups[key] += rows
-    order = sorted(
-        groups,
-        key=lambda key: (
-            key.split is not None,
-            key.split,
-            key.variant is not None,
-            key.variant,
-            key.index,
-        ),
-    )
-    return [_row(key, groups[key]) for key in order]
-
-
-_Groups = dict[RolloutGroup, list[tuple[float, int]]]
-"""Reward and number of characters of each rollout."""
-
-
-@dataclass(frozen=True)
-class _CountedRollout:
+class _Reward(NamedTuple):
     """What one rollout adds to the figures of its task."""
 
     split: str | None
-    index: int | None
+    task_index: int | None
     task: int | None
     """Id of the task, which tells its place where the client sent the content of a task and no
     index."""
@@ -141,7 +96,26 @@ class _CountedRollout:
     characters: int
 
 
-def _uploaded(query: DifficultyQuery) -> _Groups:
+def difficulties(query: DifficultyQuery) -> list[dict[str, Any]]:
+    """Return a row for each task with a rewarded rollout, by split, variant (None first) and
+    index."""
+    rewards = _uploaded(query)
+    # episodes have none of what only uploads say
+    uploads = (query.variant, query.min_model_params, query.max_model_params, query.training_stage)
+    if all(value is None for value in uploads):
+        rewards += _played(query)
+    groups = defaultdict[tuple[str, str, int], list[_Reward]](list)
+    for row in _placed(rewards):
+        if (
+            row.reward is not None
+            and row.task_index is not None
+            and query.split in (None, row.split)
+        ):
+            groups[row.split or "", row.variant or "", row.task_index].append(row)
+    return [_row(*key, groups[key]) for key in sorted(groups)]
+
+
+def _uploaded(query: DifficultyQuery) -> list[_Reward]:
     conditions = {
         "environment_name": query.environment,
         "variant": query.variant,
@@ -170,11 +144,11 @@ def _uploaded(query: DifficultyQuery) -> _Groups:
             "characters",
         )
     )
-    return _grouped([_CountedRollout(*row) for row in rows[:MAX_ROLLOUTS]], query.split)
+    return [_Reward(*row) for row in rows[:MAX_ROLLOUTS]]
 
 
-def _played(query: DifficultyQuery) -> _Groups:
-    """Return the groups of the episodes without an uploaded rollout that has a reward."""
+def _played(query: DifficultyQuery) -> list[_Reward]:
+    """Return the rewards of the episodes without an uploaded rollout that has a reward."""
     uploads = Rollout.objects.seen_by(query.viewer).filter(
         episode=OuterRef("pk"), messages__reward__isnull=False
     )
@@ -195,53 +169,48 @@ def _played(query: DifficultyQuery) -> _Groups:
         .order_by("-id")
         .values_list("split__name", "task_index", "task_id", Value(""), "returned", "characters")
     )
-    return _grouped([_CountedRollout(*row) for row in rows[:MAX_ROLLOUTS]], query.split)
+    return [_Reward(*row) for row in rows[:MAX_ROLLOUTS]]
 
 
-def _grouped(rollouts: Sequence[_CountedRollout], split: str | None) -> _Groups:
-    """Return the rollouts with a reward by task, in the split if one is given; without those whose
-    place is unknown."""
-    unplaced = {one.task for one in rollouts if one.index is None and one.task is not None}
+def _placed(rewards: Sequence[_Reward]) -> Iterator[_Reward]:
+    """Yield the rewards with the place of their task where only that is known."""
+    tasks = {row.task for row in rewards if row.task_index is None and row.task is not None}
     places: dict[int, list[ServedPlace]] = {}
-    for tasks in batched(sorted(unplaced), MAX_TASKS_AT_ONCE):
-        places.update(served_places(tasks))
-    groups: _Groups = defaultdict(list)
-    for one in rollouts:
-        index, name = one.index, one.split or None
-        found = places.get(one.task, []) if index is None and one.task is not None else []
-        if place := next((place for place in found if name in (None, place.split.name)), None):
-            index, name = place.index, place.split.name
-        if one.reward is not None and index is not None and split in (None, name):
-            groups[RolloutGroup(name, one.variant or None, index)].append(
-                (one.reward, one.characters)
-            )
-    return groups
+    for batch in batched(sorted(tasks), MAX_TASKS_AT_ONCE):
+        places.update(served_places(batch))
+    for row in rewards:
+        for place in places.get(row.task or 0, ()) if row.task_index is None else ():
+            if not row.split or place.split.name == row.split:
+                row = row._replace(split=place.split.name, task_index=place.index)
+                break
+        yield row
 
 
-def _row(key: RolloutGroup, rollouts: Sequence[tuple[float, int]]) -> dict[str, Any]:
-    rewards = [reward for reward, _ in rollouts]
+def _row(split: str, variant: str, index: int, rollouts: Sequence[_Reward]) -> dict[str, Any]:
+    rewards = [row.reward for row in rollouts if row.reward is not None]
+    low, high = min(rewards), max(rewards)
     return {
-        "task_index": key.index,
-        "avg_reward": min(max(sum(rewards) / len(rewards), min(rewards)), max(rewards)),
-        "min_reward": min(rewards),
-        "max_reward": max(rewards),
-        "num_rollouts": len(rollouts),
-        "response_chars": spread([characters for _, characters in rollouts]),
-        "split": key.split,
-        "variant": key.variant,
+        "task_index": index,
+        "avg_reward": min(max(sum(rewards) / len(rewards), low), high),
+        "min_reward": low,
+        "max_reward": high,
+        "num_rollouts": len(rewards),
+        "response_chars": spread([row.characters for row in rollouts]),
+        "split": split or None,
+        "variant": variant or None,
     }
 
 
 def spread(values: Iterable[int]) -> dict[str, float]:
     """Return the mean and the percentiles, interpolated between neighbours."""
-    ordered = sorted(values)
-    found = {"mean": sum(ordered) / len(ordered)}
+    numbers = sorted(values)
+    figures = {"mean": sum(numbers) / len(numbers)}
     for percent in PERCENTILES:
-        place = (len(ordered) - 1) * percent / 100
+        place = (len(numbers) - 1) * percent / 100
         low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        found[f"p{percent}"] = ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-    return found
+        high = min(low + 1, len(numbers) - 1)
+        figures[f"p{percent}"] = numbers[low] + (numbers[high] - numbers[low]) * (place - low)
+    return figures
 
 
 @dataclass(frozen=True)
@@ -261,10 +230,10 @@ def run_figures(run: Run, viewer: Viewer) -> RunFigures:
     those of the newest."""
     rollouts = Rollout.objects.seen_by(viewer).filter(run=run)
     count = rollouts.count()
-    played = unreported_episodes(run, viewer).annotate(
+    episodes = unreported_episodes(run, viewer).annotate(
         returned=ConventionsInForce.of().return_of(None)
     )
-    means = played.aggregate(
+    means = episodes.aggregate(
         reward=Avg("returned"), scored=Count("returned"), length=Avg("steps_count"), n=Count("pk")
     )
     if not count:
@@ -275,10 +244,12 @@ def run_figures(run: Run, viewer: Viewer) -> RunFigures:
         .values_list("last_reward", "sent_messages")[:MAX_MEAN_ROLLOUTS]
     )
     rewards, lengths = zip(*newest, strict=True)
-    found = [reward for reward in rewards if reward is not None]
-    rewarded = len(found) * count / len(rewards)  # among all of them, as far as the newest tell
-    mean = _weighted([(_mean(found), rewarded), (means["reward"], means["scored"])])
-    return RunFigures(count + means["n"], mean, _mean(lengths))
+    numbers = [reward for reward in rewards if reward is not None]
+    # of the rewards among all of them, as far as the newest tell
+    weight = len(numbers) * count / len(rewards)
+    total = (_mean(numbers) or 0) * weight + (means["reward"] or 0) * means["scored"]
+    weight += means["scored"]
+    return RunFigures(count + means["n"], total / weight if weight else None, _mean(lengths))
 
 
 def unreported_episodes(run: Run, viewer: Viewer) -> QuerySet[Episode]:
@@ -296,16 +267,6 @@ def unreported_episodes(run: Run, viewer: Viewer) -> QuerySet[Episode]:
         .exclude(pk__in=[match.episode.pk for match in matches if match])
     )
     return episodes.exclude(Exists(rollouts.filter(episode=OuterRef("pk"))))
-
-
-def _weighted(parts: Iterable[tuple[float | None, float]]) -> float | None:
-    """Return the mean of means, each with its weight; None if there is none."""
-    known = [(mean, weight) for mean, weight in parts if mean is not None and weight]
-    return (
-        sum(mean * weight for mean, weight in known) / sum(weight for _, weight in known)
-        if known
-        else None
-    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -30,8 +30,8 @@ def model_named(fields: Mapping[str, Any]) -> str:
 
 
 def run_info_of(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = fields.get("run_info")
-    return found if isinstance(found, dict) else {}
+    run_info = fields.get("run_info")
+    return run_info if isinstance(run_info, dict) else {}
 
 
 def title_in(fields: Mapping[str, Any]) -> str:
@@ -57,5 +57,5 @@ def session_in(values: Any) -> str:
     """Return the session id in metadata; empty if there is none."""
     if not isinstance(values, dict):
         return ""
-    found = (values.get(name) for name in ("session_id", "sessionId"))
-    return storable(next((one for one in found if isinstance(one, str) and one), ""))
+    ids = (values.get(name) for name in ("session_id", "sessionId"))
+    return storable(next((text for text in ids if isinstance(text, str) and text), ""))

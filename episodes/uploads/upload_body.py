@@ -90,15 +90,13 @@ class _JsonText:
         self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
         return self._text[self._at : self._at + 1]
 
-    def mark(self, allowed: str) -> str:
-        """Return the next mark, which must be in `allowed`."""
-        found = self.next_mark
-        if not found or found not in allowed:
-            raise ValueError(
-                f"expected {' or '.join(allowed)} at character {self._at}, not {found!r}"
-            )
+    def mark(self, marks: str) -> str:
+        """Return the next mark, which must be in `marks`."""
+        mark = self.next_mark
+        if not mark or mark not in marks:
+            raise ValueError(f"expected {' or '.join(marks)} at character {self._at}, not {mark!r}")
         self._at += 1
-        return found
+        return mark
 
     def name(self) -> str:
         """Return the next value, which must be a text."""
@@ -119,10 +117,10 @@ class _JsonText:
         if self.next_mark == end:
             self.mark(end)
             return
-        found = ","
-        while found == ",":
+        mark = ","
+        while mark == ",":
             yield
-            found = self.mark("," + end)
+            mark = self.mark("," + end)
 
     def pause(self) -> None:
         """Let other threads run if enough has been read since the last time."""
@@ -131,5 +129,5 @@ class _JsonText:
             time.sleep(PAUSE_SECONDS)
 
     def check_end(self) -> None:
-        if found := self.next_mark:
-            raise ValueError(f"{found!r} at character {self._at} follows the end")
+        if mark := self.next_mark:
+            raise ValueError(f"{mark!r} at character {self._at} follows the end")

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from environments.database.storable import MAX_BIGINT
@@ -54,7 +54,7 @@ class Usage:
     cost: float | None = None
 
     def __bool__(self) -> bool:
-        return any(getattr(self, field.name) is not None for field in fields(self))
+        return any(value is not None for value in asdict(self).values())
 
 
 USAGE_FIELDS = tuple(field.name for field in fields(Usage))
@@ -86,11 +86,11 @@ class UsageSum:
 
     def total(self, rollout: Rollout) -> Usage:
         """Return the sum; what the client reported for the whole rollout takes the place of it."""
-        told = Usage(**self._totals)
+        totals = dict(self._totals)
         for values in (rollout.event_object.get("metadata"), rollout.info_object):
-            if isinstance(values, dict):
-                told = _preferred(usage_in(values), told)
-        return told
+            usage = usage_in(values if isinstance(values, dict) else {})
+            totals |= {name: value for name, value in asdict(usage).items() if value is not None}
+        return Usage(**totals)
 
 
 def usage_of_rollout(rollout: Rollout) -> Usage:
@@ -108,45 +108,27 @@ def usage_of_rollout(rollout: Rollout) -> Usage:
 
 def usage_in(values: Mapping[str, Any]) -> Usage:
     """Return the usage that metadata contains."""
-    usage = next(
-        (
-            values[name]
-            for name in ("usage", "usage_metadata")
-            if isinstance(values.get(name), dict)
-        ),
-        values,
-    )
+    usage = values
+    for name in ("usage_metadata", "usage"):
+        if isinstance(values.get(name), dict):
+            usage = values[name]
     details = [usage, *(usage[name] for name in _DETAILS if isinstance(usage.get(name), dict))]
-    read, written = (
-        _count(usage, "cache_read_input_tokens"),
-        _count(usage, "cache_creation_input_tokens"),
+    read = _count(usage, "cache_read_input_tokens")
+    written = _count(usage, "cache_creation_input_tokens")
+    thoughts = _count(usage, "thoughts_token_count")
+    answer = _count(usage, "candidates_token_count")
+    cached_tokens = (
+        _first(details, "cached_tokens"),
+        read,
+        _count(usage, "cached_content_token_count"),
     )
-    thoughts, answer = (
-        _count(usage, "thoughts_token_count"),
-        _count(usage, "candidates_token_count"),
-    )
-    cached = _first(details, "cached_tokens")
+    costs = (_cost(place.get(name)) for place in (usage, values) for name in _COST)
     return Usage(
         input_tokens=_sum(_first([usage], *_INPUT), read, written),
         output_tokens=_first([usage], *_OUTPUT) if answer is None else _sum(answer, thoughts),
         reasoning_tokens=_first(details, "reasoning_tokens") if thoughts is None else thoughts,
-        cached_tokens=next(
-            (
-                n
-                for n in (cached, read, _count(usage, "cached_content_token_count"))
-                if n is not None
-            ),
-            None,
-        ),
-        cost=next(
-            (
-                cost
-                for place in (usage, values)
-                for name in _COST
-                if (cost := _cost(place.get(name))) is not None
-            ),
-            None,
-        ),
+        cached_tokens=next((count for count in cached_tokens if count is not None), None),
+        cost=next((cost for cost in costs if cost is not None), None),
     )
 
 
@@ -159,19 +141,9 @@ def metadata_in(extra: str) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, dict) else values
 
 
-def _preferred(first: Usage, second: Usage) -> Usage:
-    values = {name: getattr(first, name) for name in USAGE_FIELDS}
-    return Usage(
-        **{
-            name: getattr(second, name) if value is None else value
-            for name, value in values.items()
-        }
-    )
-
-
 def _first(places: Iterable[Mapping[str, Any]], *names: str) -> int | None:
-    found = (_count(place, name) for place in places for name in names)
-    return next((count for count in found if count is not None), None)
+    counts = (_count(place, name) for place in places for name in names)
+    return next((count for count in counts if count is not None), None)
 
 
 def _count(values: Mapping[str, Any], name: str) -> int | None:
@@ -198,10 +170,6 @@ class ReportedUsage(Usage):
     of: int = 0
     """Number of the rollouts whose client reported tokens or cost."""
 
-    @property
-    def has_usage(self) -> bool:
-        return self.of > 0
-
 
 def reported_usage(run: Run) -> ReportedUsage | None:
     """Return the sums of what clients reported about the newest rollouts of a run; None if there
@@ -215,5 +183,5 @@ def reported_usage(run: Run) -> ReportedUsage | None:
         name: sum(values) if values else None
         for name, values in zip(USAGE_FIELDS, sums, strict=True)
     }
-    told = sum(any(value is not None for value in row) for row in rows)
-    return ReportedUsage(**totals, rollouts=len(rows), of=told)
+    count = sum(any(value is not None for value in row) for row in rows)
+    return ReportedUsage(**totals, rollouts=len(rows), of=count)
