@@ -20,9 +20,6 @@ from dataclasses import replace
 from environments.curation.leaks import (
     MAX_READ_ON_REQUEST,
     Contents,
-    InvisibleCopies,
-    copies_within,
-    near_contents,
     opposite_splits,
     same_warning,
     unread_sentence,
@@ -87,7 +84,6 @@ class _ImportLeaks:
         self._same, self._count, self._contents = Counter[int](), 0, Contents()
         self._compared = [*self._others, *([target.split] if target.split else [])]
         self._leaving = set[int]()
-        self._invisible = InvisibleCopies(self._others, target.split)
         self._room = MAX_READ_ON_REQUEST - sum(split.size for split in self._compared)
 
     def add(self, decision: Decision) -> None:
@@ -97,10 +93,8 @@ class _ImportLeaks:
         self._leaving.update([decision.origin.id] if decision.origin else ())
         for split in {place.split for place in decision.places if not place.is_hidden}:
             self._same[split] += 1
-        row, task = decision.candidate, decision.task
-        number = task.id if task else -row.number
-        self._invisible.add(number, task.hash if task else row.hash, decision.text)
         if self._count <= self._room:
+            number = decision.task.id if decision.task else -decision.candidate.number
             is_short = len(decision.text) <= MAX_READ_CHARACTERS
             self._contents.add(number, json.loads(decision.text) if is_short else None)
 
@@ -110,14 +104,11 @@ class _ImportLeaks:
             for other in self._others
             if self._same[other.pk]
         ]
-        warnings += self._invisible.warnings(
-            {split: self._leaving for split in self._compared if not split.frozen}
-        )
         unread = unread_sentence(self._count, self._compared, MAX_READ_ON_REQUEST)
         if not unread:
-            warnings += near_contents(self._contents, self._others, self._leaving)
-            warnings += self._contents.readable()
-            warnings += copies_within(self._contents, self._target.split, self._leaving)
+            warnings += self._contents.warnings(
+                self._others, "of them", self._target.split, self._leaving
+            )
         return [*(warning.sentence for warning in warnings), *([unread] if unread else [])]
 
 

@@ -198,53 +198,6 @@ def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_
     assert "1 task says the same as another in the train split" in page and "were not" not in page
 
 
-@pytest.mark.parametrize("invisible", ["\u200b", "\ufeff", "\U000e0041"])
-def test_copies_apart_from_invisible_characters_are_found_however_many_tasks_there_are(
-    client: Client, monkeypatch: pytest.MonkeyPatch, invisible: str
-) -> None:
-    """Also where the words do not tell tasks apart, as in mazes that differ in a seed."""
-    plain, hidden = (
-        {"answer": 3, "question": text} for text in ("How many?", f"How{invisible} many?")
-    )
-    make_split(make_task(plain), *(make_task({**plain, "seed": n}) for n in range(9)))
-    test = typed(
-        make_split(make_task(hidden), make_task({**hidden, "seed": 3}), name="test"), "test"
-    )
-    monkeypatch.setattr(leaks, "MAX_READ", 3)
-    monkeypatch.setattr("environments.curation.admin.split.MAX_READ_BY_PAGE", 3)
-    for address in ("freeze", "change"):
-        page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
-        assert (
-            "2 tasks are copies of another in the train split &#x27;train&#x27;, apart from invisible"
-            in page
-        )
-    for sentences in (
-        leaks_of_list(test),
-        leaks_of_list(test, frozenset(served(test).values_list("task", flat=True))),
-    ):
-        assert "2 tasks are copies of another in the train split 'train'" in sentences[0]
-    other_way = leaks.leaks_of_split(Split.objects.get(name="train"))
-    assert "2 tasks are copies of another in the test split" in other_way.sentences[0]
-
-
-def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_it_stays_behind() -> (
-    None
-):
-    train = make_split(*(make_task({"question": text}) for text in ("Who?", "Wh\u200bo?", "Why?")))
-    assert leaks.leaks_of_split(train).sentences[0] == (
-        "2 tasks are copies of another in the same split, apart from invisible characters."
-    )
-    test = typed(make_split(name="test"), "test")
-    first = select(ids=(train.entries.get(position=0).task_id,))
-    copy = (
-        "1 task is a copy of another in the train split 'train', apart from invisible characters."
-    )
-    assert copy in sentences(MoveToSplit(first, train.pk, test.pk).plan())
-    both = select(ids=tuple(train.entries.filter(position__lt=2).values_list("task", flat=True)))
-    plan = sentences(MoveToSplit(both, train.pk, test.pk).plan())
-    assert copy not in plan and "2 tasks are copies of another of them, apart from" in plan
-
-
 def test_whole_numbers_written_with_a_point_are_the_same_words() -> None:
     assert normalized({"q": "How many?", "n": [1.0, {"m": 2}]}) == normalized(
         {"q": "How many?", "n": [1, {"m": 2.0}]}

@@ -502,25 +502,6 @@ def test_a_dry_run_beside_a_large_split_names_what_it_shares_and_what_is_near(
     )
 
 
-def test_a_dry_run_names_copies_apart_from_invisible_characters_however_many_tasks_there_are(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train = shelf.lines({"question": "Who?"}, {"question": "Wh\ufeffy?"}, {"question": "When?"})
-    importing.apply(*shelf.order(train, "train"), author="ada")
-    rows = [{"question": text} for text in ("W\u200bho?", "Why?", "When?\u2060", "Where?")]
-    target = ImportTarget.of(shelf.environment, "test", "test")
-    monkeypatch.setattr(importing, "MAX_READ_ON_REQUEST", 1)
-    copies, _ = importing.dry_run(
-        FileSource.of(shelf.lines(*rows, name="new.jsonl")), target
-    ).warnings
-    assert (
-        copies
-        == "3 tasks are copies of another in the train split 'train', apart from invisible characters."
-    )
-    again = shelf.dry_run(shelf.lines(*rows[:1], name="new.jsonl")).warnings
-    assert again[0].startswith("1 task is a copy of another in split 'train' itself")
-
-
 def test_a_dry_run_names_near_duplicates_in_the_file_and_in_its_split(shelf: Shelf) -> None:
     shelf.apply(
         shelf.lines(
