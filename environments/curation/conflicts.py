@@ -10,9 +10,9 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from environments.curation.action import Action, ActionOutcome, ActionRefused, Plan
+from environments.curation.actions.membership import CopyToSplit, RemoveFromSplit
+from environments.curation.actions.quarantine import Release
 from environments.curation.edit import Edit, last_revision
-from environments.curation.membership import CopyToSplit, RemoveFromSplit
-from environments.curation.quarantine import Release
 from environments.curation.selection import Selection
 from environments.database.jobs import Progress, silent
 from environments.models import UNRESTRICTED, SplitEntry, SplitRemoval, SyncConflict, seen_at

@@ -3,6 +3,7 @@ one's places."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -12,11 +13,12 @@ from environments.curation.action import ActionOutcome, ActionRefused, Plan, Rep
 from environments.curation.edited_spec import checked_spec
 from environments.curation.labels import mark_replaced
 from environments.curation.split_counts import in_splits, shares_of, still_served
-from environments.curation.work import RecordedAction, claimed, recorded, staged
+from environments.curation.work import RecordedAction, change_of, recorded, staged
 from environments.database.jobs import Progress, silent
 from environments.models import SplitEntry, Task, TaskFlag, TaskRevision, TaskTag
 from environments.tasks.split_change import commit
 from environments.tasks.task_hash import content_hash
+from environments.tasks.task_places import splits_of
 
 
 def last_revision(task: Task) -> int:
@@ -133,7 +135,9 @@ def succeed(old: Task, spec: str, action: RecordedAction, *, revision: int | Non
     Raises: Replaced when `old` got another successor since revision `revision` (None: that does not
     matter), SplitBusy.
     """
-    with claimed([old.pk]) as changes, transaction.atomic():
+    with ExitStack() as stack:
+        changes = [stack.enter_context(change_of(split)) for split in splits_of([old.pk])]
+        stack.enter_context(transaction.atomic())
         # the second of two editors waits here, and then sees the first
         Task.objects.select_for_update().get(pk=old.pk)
         if revision is not None:

@@ -4,9 +4,9 @@ its admin page."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 from django.db import transaction
 
@@ -16,50 +16,92 @@ from environments.database.jobs import Progress, silent
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 
-T = TypeVar("T")
-SCORING = ("default_return", "reward_low", "reward_high", "success_threshold")
-ENABLED = ("is_enabled", "disabled_reason")
+
+@dataclass(frozen=True)
+class EnvironmentSetting:
+    """The base class of the actions. Their other fields have the names of the columns that they
+    set."""
+
+    kind: ClassVar[str]
+    environment: int
+
+    def plan(self) -> Plan:
+        title, *sentences = self.preview(self._row())
+        return Plan(title, 0, 0, sentences=tuple(sentences))
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        row = self._row()
+        reason = getattr(self, "disabled_reason", "")
+        with recorded(self.kind, author, reason, environment=row.pk) as action:
+            before = self.values_of(row)
+            with transaction.atomic():
+                self.change(row)
+            action.settings(before, self.values_of(row))
+            return action.done(self.sentence(row), 0)
+
+    @classmethod
+    def values_of(cls, row: Environment) -> dict[str, Any]:
+        """Return the settings in force, by the names of the fields."""
+        return {field.name: getattr(row, field.name) for field in fields(cls)[1:]}
+
+    def preview(self, row: Environment) -> tuple[str, ...]:
+        """Return a title of what `change` does, and sentences about it. Raises: ActionRefused."""
+        raise NotImplementedError
+
+    def change(self, row: Environment) -> None:
+        """Set the columns and save them. Raises: ActionRefused."""
+        names = [field.name for field in fields(self)[1:]]
+        for name in names:
+            setattr(row, name, getattr(self, name))
+        row.save(update_fields=names)
+
+    def sentence(self, row: Environment) -> str:
+        """Return what was done."""
+        raise NotImplementedError
+
+    def _row(self) -> Environment:
+        row = Environment.objects.filter(pk=self.environment).first()
+        if row is None:
+            raise ActionRefused("This environment does not exist. Choose another one.")
+        return row
 
 
-@dataclass(frozen=True, slots=True)
-class SetScoring:
+@dataclass(frozen=True)
+class SetScoring(EnvironmentSetting):
     """Set how an environment's returns are computed and judged. None: as the class declares."""
 
-    environment: int
+    kind = "scoring"
     default_return: str | None = None
     reward_low: float | None = None
     reward_high: float | None = None
     success_threshold: float | None = None
 
-    def plan(self) -> Plan:
-        row = _find(self.environment)
+    def preview(self, row: Environment) -> tuple[str, ...]:
         self._set(row)
-        sentences = (
+        return (
+            f"Change how {row.name!r} is scored",
             f"Returns are the {row.default_return} of the rewards, from {row.reward_low:,.15g} to "
             f"{row.reward_high:,.15g}; more than {row.success_threshold:,.15g} is a success.",
             "Figures are computed again from the recorded episodes; rewards and episodes stay as "
             "they are.",
         )
-        return Plan(f"Change how {row.name!r} is scored", 0, 0, sentences=sentences)
 
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        row = _find(self.environment)
-        definition, before = row.definition, _values(row, SCORING)
-        with recorded("scoring", author, environment=row.pk) as action:
-            self._set(row)
-            # so that the record counts again
-            row.counted = row.counted if row.definition == definition else ""
-            row.save(update_fields=[*SCORING, "counted"])
-            action.settings(before, _values(row, SCORING))
-            how = "by its own definition" if is_overridden(row) else "as its class declares"
-            return action.done(f"{row.name!r} is scored {how}.", 0)
+    def change(self, row: Environment) -> None:
+        definition = row.definition
+        self._set(row)
+        # so that the record counts again
+        row.counted = row.counted if row.definition == definition else ""
+        row.save(update_fields=[*self.values_of(row), "counted"])
+
+    def sentence(self, row: Environment) -> str:
+        how = "by its own definition" if is_overridden(row) else "as its class declares"
+        return f"{row.name!r} is scored {how}."
 
     def _set(self, row: Environment) -> None:
         """Set the columns in force of `row`. Raises: ActionRefused."""
-        row.default_return = _or(self.default_return, row.declared_return)
-        row.reward_low = _or(self.reward_low, row.declared_low)
-        row.reward_high = _or(self.reward_high, row.declared_high)
-        row.success_threshold = _or(self.success_threshold, row.declared_threshold)
+        for name, declared in _declared(row).items():
+            value = getattr(self, name)
+            setattr(row, name, declared if value is None else value)
         if row.default_return not in RETURNS:
             raise ActionRefused(
                 f"Return {row.default_return!r} is unknown. Use {', '.join(RETURNS)}."
@@ -75,159 +117,108 @@ class SetScoring:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class SetEnabled:
+@dataclass(frozen=True)
+class SetEnabled(EnvironmentSetting):
     """Set whether agents may open sessions of an environment."""
 
-    environment: int
+    kind = "enabled"
     is_enabled: bool
-    because: str = ""
+    disabled_reason: str = ""
     """Why the server disables it; empty if a person does."""
 
-    def plan(self) -> Plan:
-        row = _find(self.environment)
+    def preview(self, row: Environment) -> tuple[str, ...]:
         if self.is_enabled:
-            return Plan(
-                f"Enable {row.name!r}", 0, 0, sentences=("Agents can open sessions again.",)
-            )
-        sentence = "Agents can't open new sessions. Running sessions continue."
-        return Plan(f"Disable {row.name!r}", 0, 0, sentences=(sentence,))
+            return f"Enable {row.name!r}", "Agents can open sessions again."
+        return (
+            f"Disable {row.name!r}",
+            "Agents can't open new sessions. Running sessions continue.",
+        )
 
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        row = _find(self.environment)
-        before = _values(row, ENABLED)
-        with recorded("enabled", author, self.because, environment=row.pk) as action:
-            row.is_enabled, row.disabled_reason = self.is_enabled, self.because
-            row.save(update_fields=ENABLED)
-            action.settings(before, _values(row, ENABLED))
-            return action.done(
-                f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}.", 0
-            )
+    def sentence(self, row: Environment) -> str:
+        return f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}."
 
 
-@dataclass(frozen=True, slots=True)
-class SetBlind:
+@dataclass(frozen=True)
+class SetBlind(EnvironmentSetting):
     """Set whether people who play an environment see rewards only at the end."""
 
-    environment: int
+    kind = "blind"
     is_blind: bool
 
-    def plan(self) -> Plan:
-        row = _find(self.environment)
-        when = (
-            "only at the end of an episode"
+    def preview(self, row: Environment) -> tuple[str, ...]:
+        how, when = (
+            ("blind", "only at the end of an episode")
             if self.is_blind
-            else "as they come, unless they choose to play blind"
+            else ("seeing rewards", "as they come, unless they choose to play blind")
         )
-        sentence = (
-            f"People who play it see rewards {when}. Running episodes continue as they started."
-        )
-        return Plan(
-            f"Let people play {row.name!r} {'blind' if self.is_blind else 'seeing rewards'}",
-            0,
-            0,
-            sentences=(sentence,),
+        return (
+            f"Let people play {row.name!r} {how}",
+            f"People who play it see rewards {when}. Running episodes continue as they started.",
         )
 
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        row = _find(self.environment)
+    def sentence(self, row: Environment) -> str:
         how = (
             "blind: rewards are shown at the end" if self.is_blind else "with rewards as they come"
         )
-        with recorded("blind", author, environment=row.pk) as action:
-            action.settings({"is_blind": row.is_blind}, {"is_blind": self.is_blind})
-            row.is_blind = self.is_blind
-            row.save(update_fields=["is_blind"])
-            return action.done(f"People play {row.name!r} {how}.", 0)
+        return f"People play {row.name!r} {how}."
 
 
-@dataclass(frozen=True, slots=True)
-class SetPrivacy:
+@dataclass(frozen=True)
+class SetPrivacy(EnvironmentSetting):
     """Set whether an environment is private, and its members: ids of accounts and of groups."""
 
-    environment: int
+    kind = "privacy"
     is_private: bool
-    members: frozenset[int] = frozenset()
-    groups: frozenset[int] = frozenset()
+    members: Collection[int] = ()
+    groups: Collection[int] = ()
 
-    def plan(self) -> Plan:
-        row = _find(self.environment)
-        if self.is_private:
-            sentence = (
-                "Only members, operators and API keys that name it can see it. Running sessions "
-                "continue."
-            )
-            return Plan(f"Make {row.name!r} private", 0, 0, sentences=(sentence,))
-        return Plan(
-            f"Make {row.name!r} public",
-            0,
-            0,
-            sentences=("Everybody who may see the pages can see it.",),
+    @classmethod
+    def values_of(cls, row: Environment) -> dict[str, Any]:
+        members, groups = (
+            sorted(rows.values_list("pk", flat=True)) for rows in (row.members, row.member_groups)
         )
+        return {"is_private": row.is_private, "members": members, "groups": groups}
 
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        row = _find(self.environment)
-        with recorded("privacy", author, environment=row.pk) as action:
-            before = privacy_of(row)
-            self._set(row)
-            action.settings(before, privacy_of(row))
-            return action.done(self._sentence(row), 0)
+    def preview(self, row: Environment) -> tuple[str, ...]:
+        if self.is_private:
+            return (
+                f"Make {row.name!r} private",
+                "Only members, operators and API keys that name it can see it. Running sessions "
+                "continue.",
+            )
+        return f"Make {row.name!r} public", "Everybody who may see the pages can see it."
 
-    def _set(self, row: Environment) -> None:
-        with transaction.atomic():
-            row.members.set(self.members)
-            row.member_groups.set(self.groups)
-            row.is_private = self.is_private
-            row.save(update_fields=["is_private"])
+    def change(self, row: Environment) -> None:
+        row.members.set(self.members)
+        row.member_groups.set(self.groups)
+        row.is_private = self.is_private
+        row.save(update_fields=["is_private"])
 
-    def _sentence(self, row: Environment) -> str:
+    def sentence(self, row: Environment) -> str:
         if not self.is_private:
             return f"{row.name!r} is not private."
-        members = (
-            f"{_counted(len(self.members), 'account')} and {_counted(len(self.groups), 'group')}"
+        accounts, groups = len(self.members), len(self.groups)
+        return (
+            f"{row.name!r} is private. Members: {accounts} account{'' if accounts == 1 else 's'} "
+            f"and {groups} group{'' if groups == 1 else 's'}."
         )
-        return f"{row.name!r} is private. Members: {members}."
+
+
+SETTINGS: dict[str, type[EnvironmentSetting]] = {
+    setting.kind: setting for setting in (SetScoring, SetEnabled, SetBlind, SetPrivacy)
+}
 
 
 def is_overridden(environment: Environment) -> bool:
     """Return whether people changed how its returns are computed and judged."""
-    in_force = (
-        environment.default_return,
-        environment.reward_low,
-        environment.reward_high,
-        environment.success_threshold,
-    )
-    of_the_class = (
-        environment.declared_return,
-        environment.declared_low,
-        environment.declared_high,
-        environment.declared_threshold,
-    )
-    return in_force != of_the_class
+    return SetScoring.values_of(environment) != _declared(environment)
 
 
-def privacy_of(row: Environment) -> dict[str, Any]:
-    """Return whether the environment is private, and the ids of its members and groups."""
-    members, groups = (
-        sorted(some.values_list("pk", flat=True)) for some in (row.members, row.member_groups)
-    )
-    return {"is_private": row.is_private, "members": members, "groups": groups}
-
-
-def _values(row: Environment, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in names}
-
-
-def _find(environment: int) -> Environment:
-    row = Environment.objects.filter(pk=environment).first()
-    if row is None:
-        raise ActionRefused("This environment does not exist. Choose another one.")
-    return row
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _or(value: T | None, default: T) -> T:
-    return default if value is None else value
+def _declared(row: Environment) -> dict[str, Any]:
+    """Return what the class declares, by the columns in force."""
+    return {
+        "default_return": row.declared_return,
+        "reward_low": row.declared_low,
+        "reward_high": row.declared_high,
+        "success_threshold": row.declared_threshold,
+    }

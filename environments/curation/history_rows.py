@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from django.utils import timezone
 from environments.database.json_rows import among, execute
 from environments.database.write_pauses import give_way
 from environments.models import TaskRevision
-from environments.tasks.task_places import places_of_tasks
+from environments.tasks.task_places import FormerPlace, places_of_tasks
 
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)
@@ -91,3 +91,30 @@ def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:
     for place in places_of_tasks(tasks):
         names[place.task].add(place.split.name)
     return names
+
+
+def splits_before(
+    names: Collection[str], places: Mapping[str, Sequence[FormerPlace]]
+) -> dict[str, Any]:
+    """Return the `before` of a revision: the names of splits, and the places in those that the task
+    leaves."""
+    positions = {
+        name: [[place.position, place.source_hash] for place in some]
+        for name, some in places.items()
+    }
+    return {"splits": sorted(names)} | ({"places": positions} if positions else {})
+
+
+def splits_after(names: Collection[str], class_splits: Collection[str]) -> dict[str, Any]:
+    """Return the `after` of a revision: the names of splits, and those where the task is at a place
+    of its class."""
+    return {"splits": sorted(names)} | ({"listed": sorted(class_splits)} if class_splits else {})
+
+
+def former_places(task: int, before: Mapping[str, Any]) -> dict[str, list[FormerPlace]]:
+    """Return the places in the `before` of a revision, by the name of the split."""
+    places = before.get("places", {})
+    return {
+        name: [FormerPlace(at, task, content) for at, content in some]
+        for name, some in places.items()
+    }

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from django.db.models import F
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
-from environments.curation.history_rows import Revisions, object_of, split_names
-from environments.curation.membership import former_places
+from environments.curation.history_rows import former_places, object_of, split_names
 from environments.curation.split_counts import tasks
 from environments.curation.splits import find_split
 from environments.curation.undo_of_tasks import Labels, UndoWork
 from environments.curation.work import carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Split, SplitRemoval, Task, TaskRevision
-from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit
 from environments.tasks.task_places import batched, places_of
 
@@ -90,9 +88,10 @@ class UndoPeoplesChanges:
             change_of(split) as change,
         ):
             changes = self._changes(split)
+            undo = UndoWork(action.revisions, [change])
             ids = sorted(changes.added | changes.edited.keys() | changes.removed.keys())
             count = carry_out(
-                action, _Work(action.revisions, change, changes), ids, [change], progress
+                action, lambda tasks: _stage(undo, split, changes, tasks), ids, [change], progress
             )
             return action.done(f"Undid people's changes to split {split.name!r}.", count)
 
@@ -113,37 +112,26 @@ class UndoPeoplesChanges:
         return changes
 
 
-class _Work:
-    """Takes back what people did, as an undo does."""
-
-    def __init__(self, revisions: Revisions, change: SplitChange, changes: PeoplesChanges) -> None:
-        self._undo = UndoWork(revisions, [change])
-        self._split, self._found = change.split, changes
-
-    def stage(self, tasks: Sequence[int]) -> int:
-        name, names = self._split.name, split_names(tasks)
-        places = self._places([task for task in tasks if task in self._found.removed])
-        labels = list[Labels]()
-        for task in tasks:
-            inside, outside = sorted(names[task] | {name}), sorted(names[task] - {name})
-            if task in self._found.added:
-                labels.append((task, {"splits": outside}, {"splits": inside, "listed": [name]}))
-            if task in self._found.removed:
-                back = {"splits": inside, "places": {name: [places[task]]}}
-                labels.append((task, back, {"splits": outside}))
-        edits = {task: self._found.edited[task] for task in tasks if task in self._found.edited}
-        return self._undo.splits(labels) + self._undo.contents(edits)
-
-    def _places(self, tasks: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return the last position of each task in the split, with its hash; -1 for the end where
-        no revision knows it."""
-        positions = {task: (-1, self._found.removed[task]) for task in tasks}
-        rows = TaskRevision.objects.filter(task__in=tasks, before__contains='"places"')
-        for task, before in rows.order_by("pk").values_list("task_id", "before"):
-            for place in former_places(task, object_of(before)).get(self._split.name, ()):
-                if place.source_hash == self._found.removed[task]:
-                    positions[task] = (place.position, place.source_hash)
-        return positions
+def _stage(undo: UndoWork, split: Split, changes: PeoplesChanges, tasks: Sequence[int]) -> int:
+    """Take back what people did to the tasks, as an undo does."""
+    name, names = split.name, split_names(tasks)
+    # the last position of each task in the split; -1 for the end where no revision knows it
+    places = {task: (-1, changes.removed[task]) for task in tasks if task in changes.removed}
+    rows = TaskRevision.objects.filter(task__in=list(places), before__contains='"places"')
+    for task, before in rows.order_by("pk").values_list("task_id", "before"):
+        for place in former_places(task, object_of(before)).get(name, ()):
+            if place.source_hash == changes.removed[task]:
+                places[task] = (place.position, place.source_hash)
+    labels = list[Labels]()
+    for task in tasks:
+        inside, outside = sorted(names[task] | {name}), sorted(names[task] - {name})
+        if task in changes.added:
+            labels.append((task, {"splits": outside}, {"splits": inside, "listed": [name]}))
+        if task in changes.removed:
+            back = {"splits": inside, "places": {name: [places[task]]}}
+            labels.append((task, back, {"splits": outside}))
+    edits = {task: changes.edited[task] for task in tasks if task in changes.edited}
+    return undo.splits(labels) + undo.contents(edits)
 
 
 def _listed(split: Split, hashes: Sequence[str]) -> dict[str, int]:

@@ -302,92 +302,68 @@ LEVELS: Sequence[Seal] = ("nobody", "keys", "people")
 
 @dataclass(frozen=True, slots=True)
 class SealSplit:
-    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split. Keys
-    go on playing them.
+    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split, who
+    go on playing them; or with `is_opening` let them read again.
 
-    It never opens a split: what is sealed for people stays so.
+    Neither does the other, so that a page that is out of date opens nothing.
     """
 
     split: int
     seal: Seal = "keys"
+    """For whom it is sealed then."""
+    is_opening: bool = False
 
     def plan(self) -> Plan:
         split = find_split(self.split)
-        if LEVELS.index(before := seal_of(split)) >= LEVELS.index(self.seal):
-            more = (
-                ""
-                if before == self.seal
-                else " Unseal it for people if only keys should not read it."
-            )
-            raise ActionRefused(f"Split {split.name!r} is already sealed for {before}.{more}")
-        sentences = [
-            *SEALS[self.seal],
-            _open_elsewhere(split, self.seal),
-            *([] if conf.has_keys() else [WITHOUT_KEYS]),
-        ]
-        return Plan(
-            f"Seal split {split.name!r} for {self.seal}", split.size, 0, sentences=tuple(sentences)
-        )
+        before, name = seal_of(split), repr(split.name)
+        step = LEVELS.index(self.seal) - LEVELS.index(before)
+        if self.is_opening:
+            if step >= 0:
+                raise ActionRefused(f"Split {name} is not sealed{self._whom}.")
+            sentences = list(UNSEALS[self.seal])
+            if before == "people":
+                sentences.append(
+                    "Everybody who may see pages can then read its tasks and what was played there."
+                )
+        else:
+            if step <= 0:
+                more = " Unseal it for people if only keys should not read it." if step else ""
+                raise ActionRefused(f"Split {name} is already sealed for {before}.{more}")
+            sentences = [*SEALS[self.seal], _open_elsewhere(split, self.seal)]
+            if not conf.has_keys():
+                sentences.append(WITHOUT_KEYS)
+        verb = "Unseal" if self.is_opening else "Seal"
+        return Plan(f"{verb} split {name}{self._whom}", split.size, 0, sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         """Save the row, for the security log. Raises: ActionRefused."""
-        return _set_seal(self, "seal", f"Sealed split {{name!r}} for {self.seal}.", author)
-
-
-@dataclass(frozen=True, slots=True)
-class UnsealSplit:
-    """Let people read the tasks of a split that is sealed for them, or keys without the scope
-    `curate`, too."""
-
-    split: int
-    seal: Seal = "nobody"
-    """For whom it is sealed then; not "people"."""
-
-    def plan(self) -> Plan:
-        split = find_split(self.split)
-        if LEVELS.index(before := seal_of(split)) <= LEVELS.index(self.seal):
-            raise ActionRefused(f"Split {split.name!r} is not sealed{self._whom}.")
-        sentences = list(UNSEALS[self.seal])
-        if before == "people":
-            sentences.append(
-                "Everybody who may see pages can then read its tasks and what was played there."
-            )
-        return Plan(
-            f"Unseal split {split.name!r}{self._whom}", split.size, 0, sentences=tuple(sentences)
-        )
-
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        """Save the row, for the security log. Raises: ActionRefused."""
-        return _set_seal(self, "unseal", f"Unsealed split {{name!r}}{self._whom}.", author)
+        kind, verb = ("unseal", "Unsealed") if self.is_opening else ("seal", "Sealed")
+        with transaction.atomic():
+            # what the plan reads is still so at the end
+            Split.objects.select_for_update().filter(pk=self.split).first()
+            self.plan()
+            split = find_split(self.split)
+            with _recorded(kind, author, split) as action:
+                values = {
+                    "is_sealed": self.seal != "nobody",
+                    "is_sealed_for_people": self.seal == "people",
+                }
+                action.settings({name: getattr(split, name) for name in values}, values)
+                split.is_sealed, split.is_sealed_for_people = values.values()
+                split.save(update_fields=list(values))
+                return action.done(f"{verb} split {split.name!r}{self._whom}.", 0)
 
     @property
     def _whom(self) -> str:
-        return " for people" if self.seal == "keys" else ""
+        """Whom the change is about: an opening to keys is one for people."""
+        if self.is_opening:
+            return " for people" if self.seal == "keys" else ""
+        return f" for {self.seal}"
 
 
-def to_seal(split: Split, seal: Seal) -> SealSplit | UnsealSplit:
+def to_seal(split: Split, seal: Seal) -> SealSplit:
     """Return the action that makes a split sealed for `seal`."""
-    is_tighter = LEVELS.index(seal) > LEVELS.index(seal_of(split))
-    return (SealSplit if is_tighter else UnsealSplit)(split.pk, seal)
-
-
-def _set_seal(
-    change: SealSplit | UnsealSplit, kind: str, sentence: str, author: str
-) -> ActionOutcome:
-    with transaction.atomic():
-        # what the plan reads is still so at the end
-        Split.objects.select_for_update().filter(pk=change.split).first()
-        change.plan()
-        split = find_split(change.split)
-        with _recorded(kind, author, split) as action:
-            values = {
-                "is_sealed": change.seal != "nobody",
-                "is_sealed_for_people": change.seal == "people",
-            }
-            action.settings({name: getattr(split, name) for name in values}, values)
-            split.is_sealed, split.is_sealed_for_people = values.values()
-            split.save(update_fields=list(values))
-            return action.done(sentence.format(name=split.name), 0)
+    return SealSplit(split.pk, seal, LEVELS.index(seal) < LEVELS.index(seal_of(split)))
 
 
 def _open_elsewhere(split: Split, seal: Seal) -> str:

@@ -18,7 +18,7 @@ from environments.curation.labels import Change, changes_of
 from environments.curation.split_counts import shares_of, still_served, tasks
 from environments.curation.splits import existing_splits
 from environments.curation.undo_of_settings import inverse_of
-from environments.curation.undo_of_tasks import UndoWork, left_as_they_are
+from environments.curation.undo_of_tasks import UndoWork
 from environments.curation.work import carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import CurationAction, Split, TaskRevision
@@ -28,20 +28,6 @@ from environments.tasks.task_places import splits_of
 
 MAX_COUNTED = 1000
 """Tasks that were changed since are counted up to this."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedSince:
-    """A task of an action that was changed since."""
-
-    revision: TaskRevision
-    """What the action did to it."""
-    later: TaskRevision
-    """The latest change since."""
-    action: CurationAction | None
-    """The action that `later` belongs to."""
-    is_left_alone: bool
-    """Whether the undo leaves the task as it is, because the same was changed."""
 
 
 NOTHING_UNDONE = (
@@ -99,7 +85,7 @@ class Undo:
                 work = UndoWork(action.revisions, changes.values())
                 splits = list(changes.values())
                 count = carry_out(
-                    action, work, subject.revisions, splits, progress, also=delete_empty
+                    action, work.stage, subject.revisions, splits, progress, also=delete_empty
                 )
             sentence = f"Undone: {row.title} {work.sentence()}".strip()
             outcome = action.done(sentence, count)
@@ -123,8 +109,6 @@ class UndoInTask:
         if revision.successor_id is not None:
             content = plan_succession(find_task(_latest(revision)), revision.before)
             return replace(content, title="Bring back the earlier content")
-        if left_as_they_are([revision]):
-            raise ActionRefused(NOTHING_UNDONE)
         splits, frozen = shares_of(Q(pk=revision.task_id))
         subject = _Revised.read([_change_of(revision)])
         sentences = _frozen(revision.task.environment_id, subject.splits)
@@ -144,7 +128,7 @@ class UndoInTask:
                 task = successors_of([revision.task_id]).get(revision.task_id, revision.task_id)
                 with _claimed(environment, _Revised.read([_change_of(revision)])) as changes:
                     work = UndoWork(action.revisions, changes.values())
-                    if not carry_out(action, work, [revision.pk], list(changes.values())):
+                    if not carry_out(action, work.stage, [revision.pk], list(changes.values())):
                         raise ActionRefused(NOTHING_UNDONE)
             return action.done("Undone.", 1, task=task, title="Undid a change of a task.")
 
@@ -232,41 +216,25 @@ def changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
     )
 
 
-def first_changed_since(row: CurationAction, most: int) -> list[ChangedSince]:
-    """Return the first tasks of an action that were changed since, a few hundred at most."""
-    revisions = list(changed_since(row)[:most])
-    tasks_now = [revision.successor_id or revision.task_id for revision in revisions] + [
-        revision.task_id for revision in revisions
+def changes_since(row: CurationAction, most: int) -> list[TaskRevision]:
+    """Return the last later revision of each of the first tasks of an action that were changed
+    since, a few hundred at most."""
+    tasks = [
+        (revision.successor_id or revision.task_id, revision.task_id, revision.pk)
+        for revision in changed_since(row)[:most]
     ]
-    own = (
-        TaskRevision.objects.filter(task__in=tasks_now)
+    ids = {pk for new, old, _ in tasks for pk in (new, old)}
+    later = {
+        revision.task_id: revision
+        for revision in TaskRevision.objects.filter(
+            task__in=ids, pk__gt=min((pk for *_, pk in tasks), default=0)
+        )
         .exclude(change=row.token)
         .defer("before", "after")
-    )
-    later: dict[int, TaskRevision] = {}
-    for revision in own.filter(
-        pk__gt=min((revision.pk for revision in revisions), default=0)
-    ).order_by("pk"):
-        later[revision.task_id] = revision
-    actions = {
-        revision.token: revision
-        for revision in CurationAction.objects.filter(
-            token__in={revision.change for revision in later.values()}
-        )
+        .order_by("pk")
     }
-    unchanged_ids = left_as_they_are(revisions)
-    pairs = [
-        (
-            revision,
-            later.get(revision.successor_id or revision.task_id) or later.get(revision.task_id),
-        )
-        for revision in revisions
-    ]
-    return [
-        ChangedSince(revision, last, actions.get(last.change), revision.pk in unchanged_ids)
-        for revision, last in pairs
-        if last
-    ]
+    changes = [later.get(new) or later.get(old) for new, old, _ in tasks]
+    return [revision for revision in changes if revision]
 
 
 def left_alone(row: CurationAction, undo: CurationAction) -> QuerySet[TaskRevision]:

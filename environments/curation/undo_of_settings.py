@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.curation.action import Action, ActionOutcome, ActionRefused, Plan, SplitShare
-from environments.curation.environment_settings import (
-    SetBlind,
-    SetEnabled,
-    SetPrivacy,
-    SetScoring,
-    privacy_of,
-)
+from environments.curation.environment_settings import SETTINGS
 from environments.curation.history_rows import object_of
 from environments.curation.splits import (
     DeleteSplit,
@@ -46,8 +40,13 @@ def inverse_of(row: CurationAction) -> Action | None:
             return BringBackSplit(row.split_id or 0, after["version"])
         case "undo" if "brought_back" in after:
             return DeleteSplit(after["brought_back"])
-        case "scoring" | "enabled" | "blind" | "privacy":
-            return _of_environment(row, before, after)
+        case kind if setting := SETTINGS.get(kind):
+            environment = Environment.objects.get(pk=row.environment_id or 0)
+            if setting.values_of(environment) != after:
+                raise ActionRefused(
+                    f"This setting of {environment.name!r} was changed since. Look at its page."
+                )
+            return setting(environment.pk, **before)
     return None
 
 
@@ -67,30 +66,6 @@ def _of_split(row: CurationAction, before: Mapping[str, Any], after: Mapping[str
         case "seal" | "unseal" if seal_of(split) == seal_of(Split(**after)):
             return to_seal(split, seal_of(Split(**before)))
     raise ActionRefused(f"Split {split.name!r} was changed since. Look at its page.")
-
-
-def _of_environment(
-    row: CurationAction, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Action:
-    environment = Environment.objects.get(pk=row.environment_id or 0)
-    now = (
-        privacy_of(environment)
-        if row.kind == "privacy"
-        else {name: getattr(environment, name) for name in after}
-    )
-    if now != after:
-        raise ActionRefused(
-            f"This setting of {environment.name!r} was changed since. Look at its page."
-        )
-    match row.kind:
-        case "scoring":
-            return SetScoring(environment.pk, **before)
-        case "enabled":
-            return SetEnabled(environment.pk, before["is_enabled"], before["disabled_reason"])
-        case "blind":
-            return SetBlind(environment.pk, before["is_blind"])
-    members, groups = frozenset(before["members"]), frozenset(before["groups"])
-    return SetPrivacy(environment.pk, before["is_private"], members, groups)
 
 
 @dataclass(frozen=True, slots=True)

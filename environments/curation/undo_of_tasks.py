@@ -4,14 +4,20 @@ since."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
 
-from environments.curation.history_rows import Revisions, object_of, split_names
+from environments.curation.history_rows import (
+    Revisions,
+    former_places,
+    object_of,
+    split_names,
+    splits_after,
+    splits_before,
+)
 from environments.curation.labels import changes_in
-from environments.curation.membership import former_places, splits_after, splits_before
 from environments.curation.split_counts import tasks as counted
 from environments.database.json_rows import among
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
@@ -46,22 +52,38 @@ class UndoWork:
     def stage(self, tasks: Sequence[int]) -> int:
         """Stage what takes back revisions, whose ids these are. Returns how many are taken back."""
         edits, labels = list[tuple[int, int]](), list[Labels]()
-        for _, task, successor, before, after in changes_in(
-            TaskRevision.objects.filter(among("pk", tasks))
-        ):
+        revisions = TaskRevision.objects.filter(among("pk", tasks))
+        for _, task, successor, before, after in changes_in(revisions):
             if successor is None:
                 labels.append((task, object_of(before), object_of(after)))
             else:
                 edits.append((task, successor))
-        # the new content had places of its own, which are now the same as those of the old one
-        merges = TaskRevision.objects.filter(among("pk", tasks), kind="merge")
-        inseparable = set(merges.values_list("task_id", flat=True)) if edits else set[int]()
-        undone = self.contents(_replaceable([pair for pair in edits if pair[0] not in inseparable]))
+        undone = self._edits(edits, revisions)
         undone += self._states([label for label in labels if "state" in label[2]])
         undone += self._tags([label for label in labels if "tags" in label[2]])
-        undone += self.splits(_of_successors([label for label in labels if "splits" in label[2]]))
+        moves = [label for label in labels if "splits" in label[2]]
+        heirs = successors_of([task for task, *_ in moves])
+        undone += self.splits([(heirs.get(task, task), old, new) for task, old, new in moves])
         self._left_alone += len(edits) + len(labels) - undone
         return undone
+
+    def _edits(self, edits: Sequence[tuple[int, int]], revisions: QuerySet[TaskRevision]) -> int:
+        """Take back edits, (old, new) contents, whose new content has its places and was not edited
+        again."""
+        if not edits:
+            return 0
+        olds = [old for old, _ in edits]
+        still = Task.objects.filter(among("pk", olds), replaced_by__replaced_by=None)
+        there = set(still.exclude(replaced_by=None).values_list("pk", "replaced_by"))
+        places = SplitEntry.objects.filter(
+            among("task_id", olds), until=None, split__frozen=None, split__is_served=True
+        )
+        # a merge: the new content had places of its own, which are now the same as those of the old
+        merges = revisions.filter(kind="merge").values_list("task_id", flat=True)
+        bound = {*places.values_list("task_id", flat=True), *merges}
+        return self.contents(
+            {new: old for old, new in edits if (old, new) in there and old not in bound}
+        )
 
     def contents(self, pairs: Mapping[int, int]) -> int:
         """Put each old content in the places of the new one, which is its key."""
@@ -71,7 +93,19 @@ class UndoWork:
         return len(pairs)
 
     def _states(self, labels: Sequence[Labels]) -> int:
-        states = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
+        """Take back states of tasks that still have the one that they were given."""
+        rows = Task.objects.order_by("pk").select_for_update()
+        now = {
+            task: {"state": state, "reason": reason}
+            for task, state, reason in rows.filter(
+                among("pk", (task for task, *_ in labels))
+            ).values_list("pk", "state", "reason")
+        }
+        states = [
+            (task, now[task], old)
+            for task, old, new in labels
+            if now[task] == {"reason": "", **new}
+        ]
         for change in self._changes if states else ():
             change.set_hidden(
                 (task for task, _, old in states if old["state"] == "quarantined"), is_hidden=True
@@ -82,9 +116,20 @@ class UndoWork:
         return self._revisions.write(states)
 
     def _tags(self, labels: Sequence[Labels]) -> int:
+        """Take off the tags that were added, and put back those that were taken off."""
+        now = defaultdict[int, set[str]](set)
+        tags = TaskTag.objects.filter(among("task_id", (task for task, *_ in labels)))
+        for task, name in tags.values_list("task_id", "name"):
+            now[task].add(name)
+        after = {
+            task: (now[task] - (set(new["tags"]) - set(old["tags"])))
+            | (set(old["tags"]) - set(new["tags"]))
+            for task, old, new in labels
+        }
         return self._revisions.write(
-            (task, {"tags": sorted(now)}, {"tags": sorted(names)})
-            for task, now, names in _changing_tags(labels)
+            (task, {"tags": sorted(now[task])}, {"tags": sorted(names)})
+            for task, names in after.items()
+            if names != now[task]
         )
 
     def splits(self, labels: Sequence[Labels]) -> int:
@@ -96,7 +141,10 @@ class UndoWork:
         if not labels:
             return 0
         ids = list(dict.fromkeys(task for task, *_ in labels))
-        before, places = split_names(ids), self._places(ids)
+        before, places = split_names(ids), defaultdict[tuple[str, int], list[FormerPlace]](list)
+        for change in self._changes:
+            for place in change.places(ids):
+                places[change.split.name, place.task].append(place)
         now = {task: set(before[task]) for task in ids}
         leaves, joins = (
             defaultdict[str, list[int]](list),
@@ -134,112 +182,3 @@ class UndoWork:
             for task in ids
             if task in movers
         )
-
-    def _places(self, ids: Collection[int]) -> dict[tuple[str, int], list[FormerPlace]]:
-        """Return the places of tasks in splits that can change, by the split's name and the
-        task."""
-        places = defaultdict[tuple[str, int], list[FormerPlace]](list)
-        for change in self._changes:
-            for place in change.places(ids):
-                places[change.split.name, place.task].append(place)
-        return places
-
-
-def _of_successors(labels: Sequence[Labels]) -> list[Labels]:
-    """Return what is the same of the tasks that edits put in the places of these."""
-    heirs = successors_of([task for task, *_ in labels])
-    return [(heirs.get(task, task), old, new) for task, old, new in labels]
-
-
-def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
-    """Return the ids of those revisions of an action that its undo would leave alone, by what their
-    tasks are now.
-
-    A few hundred at most. Where a task is in a split for several reasons, the undo itself decides.
-    """
-    edits = {
-        (revision.task_id, revision.successor_id): revision.pk
-        for revision in revisions
-        if revision.successor_id is not None
-    }
-    merges = {
-        (revision.task_id, revision.successor_id)
-        for revision in revisions
-        if revision.kind == "merge"
-    }
-    rows = {
-        revision.task_id: revision.pk for revision in revisions if revision.successor_id is None
-    }
-    labels = [
-        (revision.task_id, object_of(revision.before), object_of(revision.after))
-        for revision in revisions
-        if revision.successor_id is None
-    ]
-    taken_back = {
-        edits[old, new]
-        for new, old in _replaceable([pair for pair in edits if pair not in merges]).items()
-    }
-    states = _unchanged_states(
-        [label for label in labels if "state" in label[2]], Task.objects.all()
-    )
-    tags = _changing_tags([label for label in labels if "tags" in label[2]])
-    taken_back |= {rows[task] for task, *_ in (*states, *tags)}
-    moves = [label for label in labels if "splits" in label[2]]
-    names = split_names([task for task, *_ in _of_successors(moves)])
-    for (task, old, new), (heir, *_) in zip(moves, _of_successors(moves), strict=True):
-        before, after = set(old["splits"]), set(new["splits"])
-        if (after - before) & names[heir] or before - after - names[heir]:
-            taken_back.add(rows[task])
-    return {revision.pk for revision in revisions} - taken_back
-
-
-def _replaceable(edits: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Return new -> old content of edits that can be taken back: the new one has its places and was
-    not edited."""
-    pairs = list(edits)
-    olds = [old for old, _ in pairs]
-    still = Task.objects.filter(among("pk", olds), replaced_by__replaced_by=None).exclude(
-        replaced_by=None
-    )
-    there = set(still.values_list("pk", "replaced_by"))
-    in_splits = set(_placed(olds))
-    return {new: old for old, new in pairs if (old, new) in there and old not in in_splits}
-
-
-def _unchanged_states(labels: Sequence[Labels], rows: QuerySet[Task]) -> list[Labels]:
-    """Return (task, state now, state before the action) of tasks that have the state that the
-    action gave them."""
-    states = rows.filter(among("pk", (task for task, *_ in labels))).values_list(
-        "pk", "state", "reason"
-    )
-    now = {task: {"state": state, "reason": why} for task, state, why in states}
-    return [
-        (task, now[task], old) for task, old, new in labels if now[task] == {"reason": "", **new}
-    ]
-
-
-def _changing_tags(labels: Sequence[Labels]) -> list[tuple[int, set[str], set[str]]]:
-    """Return (task, its tags, its tags once the action is taken back) of tasks that would
-    change."""
-    now = defaultdict[int, set[str]](set)
-    tags = TaskTag.objects.filter(among("task_id", (label[0] for label in labels)))
-    for task, name in tags.values_list("task_id", "name"):
-        now[task].add(name)
-    changes = [
-        (task, now[task], _without(now[task], old["tags"], new["tags"]))
-        for task, old, new in labels
-    ]
-    return [change for change in changes if change[1] != change[2]]
-
-
-def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[str]:
-    """Return the tags without those that a change added, and with those that it removed."""
-    return (now - (set(new) - set(old))) | (set(old) - set(new))
-
-
-def _placed(tasks: Collection[int]) -> list[int]:
-    """Return those of the tasks that are in a split that can change."""
-    entries = SplitEntry.objects.filter(
-        among("task_id", tasks), until=None, split__frozen=None, split__is_served=True
-    )
-    return list(entries.values_list("task_id", flat=True))

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Max, Min
@@ -29,7 +29,6 @@ from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_pauses import flush_later, give_way
 from environments.models import CurationAction, Split, TaskRevision
 from environments.tasks.split_change import BATCH, SplitChange, commit
-from environments.tasks.task_places import splits_of
 
 MAX_WAIT_SECONDS = 2.0
 """Longest wait for another change of the same split; changes of one task end sooner."""
@@ -162,28 +161,19 @@ def _may_run(row: CurationAction) -> bool:
     return is_held or row.created > now - JUST_BEGUN
 
 
-class Work(Protocol):
-    """The part of an action that differs from one action to the next."""
-
-    def stage(self, tasks: Sequence[int]) -> int:
-        """Stage the changes of splits and write the revisions of at most BATCH tasks, in a
-        transaction.
-
-        Returns how many tasks change. Labels are left to what the revisions say (`labels.py`).
-        """
-
-
 def carry_out(
     action: RecordedAction,
-    work: Work,
+    stage: Callable[[Sequence[int]], int],
     tasks: Sequence[int],
     changes: Sequence[SplitChange],
     progress: Progress = silent,
     also: Callable[[], object] = lambda: None,
 ) -> int:
-    """Do the work on the tasks and commit the changes of splits, with what `also` writes. Returns
+    """Stage the tasks in batches and commit the changes of splits, with what `also` writes. Returns
     how many changed.
 
+    `stage` stages the changes of splits and writes the revisions of at most BATCH tasks, in a
+    transaction, and returns how many tasks change; labels follow from the revisions (`labels.py`).
     `changes` have to be entered. What `progress` raises is raised before anything changes.
     """
     count = 0
@@ -194,43 +184,28 @@ def carry_out(
 
     if len(tasks) <= MAX_TOGETHER:
         with transaction.atomic():
-            count = work.stage(tasks)
+            count = stage(tasks)
             commit(*staged(changes), also=decide)
             apply_labels(action.row.token)
         return count
-    for end, batch in _batches(tasks, BATCH):
+    for start in range(0, len(tasks), BATCH):
         with transaction.atomic():
             flush_later()
-            count += work.stage(batch)
+            count += stage(tasks[start : start + BATCH])
         give_way()
         for change in changes:
             change.hold()
-        progress(end // 2, len(tasks))
+        progress(min(start + BATCH, len(tasks)) // 2, len(tasks))
     commit(*staged(changes), also=decide)
-    apply_labels(action.row.token, _finishing(progress, len(tasks)))
+
+    def finish(labelled: int, total: int) -> None:
+        # a task counts half when it is staged; the action is decided on, so nothing stops it
+        with suppress(Exception):
+            progress(min(len(tasks), (len(tasks) + labelled) // 2), len(tasks))
+
+    apply_labels(action.row.token, finish)
     refresh_statistics()
     return count
-
-
-def _finishing(progress: Progress, total_staged: int) -> Progress:
-    """Return the progress of the second half, which cannot be stopped, because the action has been
-    decided on.
-
-    A task counts half when it is staged.
-    """
-
-    def finish(count: int, total: int) -> None:
-        with suppress(Exception):
-            progress(min(total_staged, (total_staged + count) // 2), total_staged)
-
-    return finish
-
-
-@contextmanager
-def claimed(tasks: Sequence[int]) -> Iterator[list[SplitChange]]:
-    """Enter a change of every unfrozen split that holds one of the tasks. Raises: SplitBusy."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(change_of(split)) for split in splits_of(tasks)]
 
 
 def change_of(split: Split) -> SplitChange:
@@ -243,10 +218,3 @@ def staged(changes: Sequence[SplitChange]) -> list[SplitChange]:
     """Return the changes that have something to commit: a version that rises in vain makes every
     reader read again."""
     return [change for change in changes if change.has_staged]
-
-
-def _batches(tasks: Sequence[int], size: int) -> Iterator[tuple[int, Sequence[int]]]:
-    """Yield (number of tasks up to the end of the batch, the batch), in order."""
-    for start in range(0, len(tasks), size):
-        batch = tasks[start : start + size]
-        yield start + len(batch), batch

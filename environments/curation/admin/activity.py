@@ -21,9 +21,9 @@ from environments.access.permissions import SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.curation.admin.confirmation import Confirmation, confirmation
-from environments.curation.admin.forms import ReasonForm
 from environments.curation.history_rows import object_of
-from environments.curation.undo import ChangedSince, Undo, first_changed_since, left_alone
+from environments.curation.task_action import ReasonForm
+from environments.curation.undo import Undo, changes_since, left_alone
 from environments.display import formats
 from environments.filtering.addresses import id_asked
 from environments.models import CurationAction, TaskRevision
@@ -207,13 +207,12 @@ def _changes(revisions: Sequence[TaskRevision] | QuerySet[TaskRevision]) -> list
     ]
 
 
-def _since(row: CurationAction) -> list[tuple[ChangedSince, int, str]]:
-    """Return the first tasks that were changed since the action, each with its id now and its
-    name."""
-    changes = first_changed_since(row, MAX_CHANGED_SINCE)
-    ids = [change.revision.successor_id or change.revision.task_id for change in changes]
-    names = task_names(ids)
-    return [(change, task, names[task]) for change, task in zip(changes, ids, strict=True)]
+def _since(row: CurationAction) -> list[tuple[TaskRevision, str]]:
+    """Return the last changes of the first tasks that were changed since the action, with the names
+    of the tasks."""
+    changes = changes_since(row, MAX_CHANGED_SINCE)
+    names = task_names([change.task_id for change in changes])
+    return [(change, names[change.task_id]) for change in changes]
 
 
 def _words(values: dict[str, Any]) -> str:

@@ -7,8 +7,10 @@ Used by `environments.curation.admin.task`, which checks permissions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,13 +20,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.urls import reverse
 
 from environments.access.privacy import viewer_of
+from environments.curation import actions
 from environments.curation.action import Action
-from environments.curation.admin import forms as action_forms
+from environments.curation.actions.membership import SplitForm
 from environments.curation.admin.confirmation import Confirmation, confirmation
-from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
-from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
-from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.task_action import TASK_ACTIONS, TaskAction
 from environments.database.storable import id_in
 from environments.filtering.addresses import refuse_doubles
 from environments.filtering.parameters import BadFilter, refuse_blanks
@@ -42,104 +43,22 @@ SCOPES = ("checked", "all")
 _OF_FORMS = ("csrfmiddlewaretoken", "confirm", "inputs", "ask", "back", "scope", "task")
 _POST_ONLY = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
 
-Make = Callable[[Selection, Mapping[str, Any]], Action]
+for module in iter_modules(actions.__path__):
+    import_module(f"{actions.__name__}.{module.name}")
+BULKS = dict(sorted(TASK_ACTIONS.items(), key=lambda item: item[1].order))
+"""The actions by name, in the order of their buttons."""
+FIELDS = {name for action in BULKS.values() for name in action.form.base_fields}
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
-    """A bulk action as the list offers it."""
-
-    name: str
-    label: str
-    """Text of its button and title of its page."""
-    form: type[forms.Form]
-    make: Make
-    """Returns the action for the selection and the form's cleaned values."""
-    permission: str = "environments.change_task"
-    needs_split: bool = False
-    """Whether it is offered only where a split is listed."""
-    one_environment: bool = False
-    """Whether all tasks have to belong to one environment."""
-
-
-def _remove(selection: Selection, values: Mapping[str, Any]) -> Action:
-    return RemoveFromSplit(selection, selection.split or 0, values["reason"])
-
-
-BULKS: dict[str, Bulk] = {
-    bulk.name: bulk
-    for bulk in (
-        Bulk(
-            "quarantine",
-            "Quarantine",
-            action_forms.QuarantineForm,
-            lambda chosen, values: Quarantine(chosen, values["reason"]),
-        ),
-        Bulk(
-            "release",
-            "Release",
-            action_forms.ReasonForm,
-            lambda chosen, values: Release(chosen, values["reason"]),
-        ),
-        Bulk(
-            "tag",
-            "Add tags",
-            action_forms.TagsForm,
-            lambda chosen, values: AddTags(chosen, values["tags"], values["reason"]),
-        ),
-        Bulk(
-            "untag",
-            "Remove tags",
-            action_forms.TagsForm,
-            lambda chosen, values: RemoveTags(chosen, values["tags"], values["reason"]),
-        ),
-        Bulk(
-            "copy",
-            "Copy to split",
-            action_forms.SplitForm,
-            lambda chosen, values: CopyToSplit(chosen, values["into"].pk, values["reason"]),
-            "environments.change_split",
-            one_environment=True,
-        ),
-        Bulk(
-            "move",
-            "Move to split",
-            action_forms.MoveForm,
-            lambda chosen, values: MoveToSplit(
-                chosen, values["out_of"].pk, values["into"].pk, values["reason"]
-            ),
-            "environments.change_split",
-            one_environment=True,
-        ),
-        Bulk(
-            "remove",
-            "Remove from this split",
-            action_forms.ReasonForm,
-            _remove,
-            "environments.change_split",
-            needs_split=True,
-        ),
-        Bulk(
-            "save",
-            "Save as new split",
-            action_forms.NewSplitForm,
-            lambda chosen, values: SaveAsSplit(
-                chosen, values["name"], values["type"], values["reason"]
-            ),
-            "environments.add_split",
-            one_environment=True,
-        ),
-    )
-}
-
-
-def offered(request: HttpRequest, selection: Selection) -> list[Bulk]:
+def offered(request: HttpRequest, selection: Selection) -> list[type[TaskAction]]:
     """Bulk actions that this person may apply to tasks of this list."""
     bulks = [bulk for bulk in BULKS.values() if request.user.has_perm(bulk.permission)]
     return [bulk for bulk in bulks if selection.split is not None or not bulk.needs_split]
 
 
-def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> HttpResponse:
+def bulk_view(
+    request: HttpRequest, bulk: type[TaskAction], context: dict[str, Any]
+) -> HttpResponse:
     """Return the page of a bulk action; once it is confirmed, a redirect to the outcome.
 
     `context` is that of every admin page. A POST that is not confirmed yet is redirected to an
@@ -205,8 +124,7 @@ def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
 
     Raises: BadRequest.
     """
-    fields = {name for bulk in BULKS.values() for name in bulk.form.base_fields}
-    selection = selection_of(request, values, also={*_OF_FORMS, *fields}, may_be_blank=False)
+    selection = selection_of(request, values, also={*_OF_FORMS, *FIELDS}, may_be_blank=False)
     if (scope := values.get("scope", SCOPES[0])) not in SCOPES:
         raise BadFilter("scope", scope, f"allowed are {', '.join(SCOPES)}")
     if selection.ids or scope == "all":
@@ -217,7 +135,7 @@ def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
     return Selection(*places, ids=ids or (0,), viewer=selection.viewer)
 
 
-def _trouble(bulk: Bulk, selection: Selection) -> str:
+def _trouble(bulk: type[TaskAction], selection: Selection) -> str:
     """Return why the action cannot be applied to these tasks; empty if it can."""
     if selection.ids == (0,):
         return "No task is chosen. Check some in the list, or choose all that match."
@@ -247,35 +165,32 @@ def _environment(selection: Selection) -> int | None:
     return environments[0] if len(environments) == 1 else None
 
 
-def _form(bulk: Bulk, selection: Selection, values: Mapping[str, str] | None) -> forms.Form:
-    if not issubclass(bulk.form, action_forms.SplitForm):
+def _form(
+    bulk: type[TaskAction], selection: Selection, values: Mapping[str, str] | None
+) -> forms.Form:
+    if not issubclass(bulk.form, SplitForm):
         return bulk.form(values)
-    initial = {"out_of": selection.split} if bulk.form is action_forms.MoveForm else {}
     return bulk.form(
-        values, environment=_environment(selection), viewer=selection.viewer, initial=initial
+        values,
+        environment=_environment(selection),
+        viewer=selection.viewer,
+        initial={"out_of": selection.split},
     )
 
 
-def _action(bulk: Bulk, selection: Selection, form: forms.Form) -> Action | None:
+def _action(bulk: type[TaskAction], selection: Selection, form: forms.Form) -> Action | None:
     """Return the action, or None if it cannot be made before the form is filled in."""
     if bulk.one_environment:
         selection = replace(selection, environment=_environment(selection))
     if form.is_bound:
-        return bulk.make(selection, form.cleaned_data)
-    if bulk.form is action_forms.ReasonForm:
-        return bulk.make(selection, {"reason": ""})
-    return (
-        bulk.make(selection, {"reason": "to be given"})
-        if bulk.form is action_forms.QuarantineForm
-        else None
-    )
+        return bulk.of(selection, form.cleaned_data)
+    return bulk.of(selection, {"reason": ""}) if form.fields.keys() == {"reason"} else None
 
 
 def _inputs(values: Mapping[str, str]) -> str:
     """Return the form's values that change a plan, to detect that they differ from those whose plan
     was shown."""
-    names = ("tags", "into", "out_of", "name", "type")
-    return "|".join(values.get(name, "").strip() for name in names)
+    return "|".join(values.get(name, "").strip() for name in sorted(FIELDS - {"reason"}))
 
 
 def _is_confirmed(values: Mapping[str, str]) -> bool:

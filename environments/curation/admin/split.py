@@ -43,7 +43,6 @@ from environments.curation.splits import (
     FreezeSplit,
     SealSplit,
     UnfreezeSplit,
-    UnsealSplit,
     existing_splits,
     seal_of,
 )
@@ -66,9 +65,9 @@ ACTIONS: dict[str, tuple[str, str, Callable[[int], Action]]] = {
     "unseal_for_people": (
         "Unseal for people",
         "Unseal {} for people",
-        partial(UnsealSplit, seal="keys"),
+        partial(SealSplit, is_opening=True),
     ),
-    "unseal": ("Unseal", "Unseal {}", UnsealSplit),
+    "unseal": ("Unseal", "Unseal {}", partial(SealSplit, seal="nobody", is_opening=True)),
     "set_back": ("Undo changes", "Undo people's changes to {}", UndoPeoplesChanges),
     "delete": ("Delete", "Delete {}", DeleteSplit),
 }

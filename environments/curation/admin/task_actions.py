@@ -13,13 +13,13 @@ from django.shortcuts import get_object_or_404
 from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
 from environments.curation.action import Action, ActionOutcome
+from environments.curation.actions.quarantine import Quarantine, Release
+from environments.curation.actions.tags import AddTags, RemoveTags
 from environments.curation.admin.confirmation import Confirmation, confirmation
-from environments.curation.admin.forms import ReasonForm
 from environments.curation.admin.review_walk import review_of, task_url
 from environments.curation.flags import settle
-from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
-from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.task_action import ReasonForm
 from environments.curation.undo import UndoInTask
 from environments.database.storable import id_in
 from environments.display.json_diff import diff

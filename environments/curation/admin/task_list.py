@@ -18,10 +18,10 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Left
 
 from environments import conf
+from environments.curation.actions.tags import tag_names
 from environments.curation.admin.sorted_selection import batch_of
 from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
-from environments.curation.tags import tag_names
 from environments.curation.task_filter import ANY_STATE, SERVED
 from environments.curation.task_states import LABELS, with_states
 from environments.display.task_line import MAX_READ_CHARACTERS

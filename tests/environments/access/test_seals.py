@@ -13,9 +13,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from environments.access.privacy import viewer_of
+from environments.curation.actions.membership import CopyToSplit, MoveToSplit, RemoveFromSplit
 from environments.curation.edit import Edit, last_revision
-from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit
-from environments.curation.splits import DeleteSplit, SealSplit, UnsealSplit
+from environments.curation.splits import DeleteSplit, SealSplit
 from environments.models import Split, Task
 from environments.models.viewer import visible_splits, visible_tasks
 from episodes.models import Episode, Rollout
@@ -140,7 +140,7 @@ def in_no_split() -> list[Task]:
 def unsealed_again() -> list[Task]:
     tasks = taken_out_since()
     for split in Split.objects.filter(entries__task__in=tasks):
-        UnsealSplit(split.pk).apply("ada")
+        SealSplit(split.pk, "nobody", is_opening=True).apply("ada")
     return tasks
 
 

@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 
 from environments.curation.action import ActionRefused, InvalidSpec, OrsError, Replaced, SplitShare
+from environments.curation.actions.quarantine import Quarantine, Release
+from environments.curation.actions.tags import AddTags
 from environments.curation.edit import Edit, last_revision
 from environments.curation.flags import flag
-from environments.curation.quarantine import Quarantine, Release
 from environments.curation.splits import freeze
-from environments.curation.tags import AddTags
 from environments.models import Environment, Task, TaskFlag, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy

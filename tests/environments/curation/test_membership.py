@@ -7,8 +7,13 @@ import json
 import pytest
 
 from environments.curation.action import ActionRefused, SplitShare
-from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
-from environments.curation.quarantine import Quarantine
+from environments.curation.actions.membership import (
+    CopyToSplit,
+    MoveToSplit,
+    RemoveFromSplit,
+    SaveAsSplit,
+)
+from environments.curation.actions.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, Task, TaskRevision

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from environments.curation.action import ActionRefused, SplitShare
-from environments.curation.quarantine import Quarantine, Release
+from environments.curation.actions.quarantine import Quarantine, Release
 from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
 from environments.tasks.split_change import SplitChange

@@ -10,8 +10,13 @@ from django.core.management import call_command
 from django.test import Client
 
 from environments.curation import leaks, split_warnings
-from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
-from environments.curation.quarantine import Quarantine
+from environments.curation.actions.membership import (
+    CopyToSplit,
+    MoveToSplit,
+    RemoveFromSplit,
+    SaveAsSplit,
+)
+from environments.curation.actions.quarantine import Quarantine
 from environments.curation.splits import FreezeSplit, UnfreezeSplit
 from environments.display.text_comparison import normalized
 from environments.models import SecurityEvent, Split, Task

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from environments.curation.action import ActionRefused
-from environments.curation.membership import SaveAsSplit
-from environments.curation.quarantine import Quarantine, Release
+from environments.curation.actions.membership import SaveAsSplit
+from environments.curation.actions.quarantine import Quarantine, Release
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,

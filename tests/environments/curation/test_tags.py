@@ -7,7 +7,7 @@ import json
 import pytest
 
 from environments.curation.action import ActionRefused
-from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.actions.tags import AddTags, RemoveTags
 from environments.models import Split, TaskRevision, TaskTag
 from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, make_tasks, split_of
 from tests.filters import select

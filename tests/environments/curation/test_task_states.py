@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from environments.curation.actions.membership import CopyToSplit, SaveAsSplit
+from environments.curation.actions.quarantine import Quarantine
 from environments.curation.edit import Edit
-from environments.curation.membership import CopyToSplit, SaveAsSplit
-from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.task_states import STATES, with_states

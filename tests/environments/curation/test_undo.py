@@ -10,11 +10,17 @@ import pytest
 from django.utils import timezone
 
 from environments.curation.action import ActionRefused
+from environments.curation.actions.membership import (
+    CopyToSplit,
+    MoveToSplit,
+    RemoveFromSplit,
+    SaveAsSplit,
+)
+from environments.curation.actions.quarantine import Quarantine, Release
+from environments.curation.actions.tags import AddTags, RemoveTags
 from environments.curation.edit import Edit, last_revision
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring
-from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.peoples_changes import UndoPeoplesChanges
-from environments.curation.quarantine import Quarantine, Release
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -27,8 +33,7 @@ from environments.curation.splits import (
     seal_of,
     to_seal,
 )
-from environments.curation.tags import AddTags, RemoveTags
-from environments.curation.undo import Undo, UndoInTask, first_changed_since, left_alone
+from environments.curation.undo import Undo, UndoInTask, changes_since, left_alone
 from environments.curation.work import finish_interrupted
 from environments.models import (
     CurationAction,
@@ -101,24 +106,21 @@ def test_what_was_changed_since_is_left_alone_and_listed() -> None:
         "1 of them has changed since; the undo keeps these changes."
         in Undo(action.pk).plan().sentences
     )
-    [since] = first_changed_since(action, 10)
-    assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
+    [since] = changes_since(action, 10)
+    assert (since.task_id, since.change) == (one, latest().token)
     assert undo(action).endswith("1 task has changed again since, so the undo left it alone.")
     assert dict(Task.objects.values_list("pk", "state")) == {one: "quarantined", two: "active"}
     assert [revision.task_id for revision in left_alone(action, latest())] == [one]
 
 
-def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None:
+def test_what_was_changed_in_another_respect_is_taken_back() -> None:
     one, two, three, four = make_tasks(4)
     split = split_of(one, two, three, four)
     AddTags(select(), ("a",)).apply(AUTHOR)
     action = latest()
     RemoveTags(select(ids=(one,)), ("a",)).apply(AUTHOR)
     AddTags(select(ids=(two,)), ("b",)).apply(AUTHOR)
-    since = {
-        found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)
-    }
-    assert since == {one: True, two: False}
+    assert [since.task_id for since in changes_since(action, 10)] == [one, two]
     assert undo(action) == (
         "Undone: Tagged 4 tasks “a”. 1 task has changed again since, so the undo left it alone."
     )
@@ -127,10 +129,8 @@ def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None
     action = latest()
     CopyToSplit(select(ids=(three,), state=""), split.pk).apply(AUTHOR)
     Quarantine(select(ids=(four,), state=""), "wrong").apply(AUTHOR)
-    since = {
-        found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)
-    }
-    assert since == {three: True, four: False}
+    undo(action)
+    assert {revision.task_id for revision in left_alone(action, latest())} == {three}
 
 
 def test_the_plan_names_an_edit_that_was_edited_again() -> None:
@@ -139,8 +139,8 @@ def test_the_plan_names_an_edit_that_was_edited_again() -> None:
     task = Edit(one, '{"n": 10}', 0).apply(AUTHOR).task or 0
     first = latest()
     Edit(task, '{"n": 11}', last_revision(Task.objects.get(pk=task))).apply(AUTHOR)
-    [since] = first_changed_since(first, 10)
-    assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
+    [since] = changes_since(first, 10)
+    assert (since.task_id, since.change) == (task, latest().token)
 
 
 def test_it_takes_off_only_the_tags_that_the_action_added() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from environments.curation.actions.membership import RemoveFromSplit
+from environments.curation.actions.quarantine import Quarantine
 from environments.curation.conflicts import open_conflicts
 from environments.curation.edit import Edit, last_revision
-from environments.curation.membership import RemoveFromSplit
-from environments.curation.quarantine import Quarantine
 from environments.models import Environment, Split, SplitEntry, SyncConflict, Task
 from environments.tasks.new_versions import new_versions
 from environments.tasks.sync_report import SplitSync

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from environments.curation.membership import MoveToSplit
+from environments.curation.actions.membership import MoveToSplit
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
 from environments.runtime.records import Row, RunInfo

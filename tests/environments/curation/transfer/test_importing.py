@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from environments.curation import leaks
 from environments.curation.action import ActionRefused
+from environments.curation.actions.membership import SaveAsSplit
+from environments.curation.actions.quarantine import Quarantine
 from environments.curation.edit import Edit, last_revision
-from environments.curation.membership import SaveAsSplit
-from environments.curation.quarantine import Quarantine
 from environments.curation.splits import DeleteSplit, existing_splits
 from environments.curation.transfer import importing
 from environments.curation.transfer.importing import RefusedRows
