@@ -104,15 +104,15 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
             raise PermissionDenied
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[no-any-return]
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": str(row),
-            "original": row,
-            "is_fullwidth": "1",
-            **self.page(request, row),
-        }
+        context = self.page_context(
+            request, **{"title": str(row), "original": row, **self.page(request, row)}
+        )
         return TemplateResponse(request, self.page_template, context)
+
+    def page_context(self, request: HttpRequest, **variables: Any) -> dict[str, Any]:
+        """Return the context of a page of this admin, with further variables."""
+        context: dict[str, Any] = self.admin_site.each_context(request)
+        return {**context, "opts": self.opts, "is_fullwidth": "1", **variables}
 
     def page(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the template variables that the page of `row` adds."""

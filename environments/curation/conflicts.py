@@ -66,9 +66,19 @@ class TakeFromClass:
         return CopyToSplit(tasks, row.split_id, reason)
 
 
-def keep_decision(conflict: int, author: str) -> None:
-    """Settle a conflict by what people did, which stays in force. Raises: ActionRefused."""
-    _settle(_open(conflict), author)
+@dataclass(frozen=True, slots=True)
+class KeepDecision:
+    """Settle a conflict by what people did, which stays in force."""
+
+    conflict: int
+
+    def plan(self) -> Plan:
+        _open(self.conflict)
+        return Plan("Keep what people did", 1, 0)
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        _settle(_open(self.conflict), author)
+        return ActionOutcome("Kept what people did.", 0)
 
 
 def _open(conflict: int) -> SyncConflict:

@@ -61,22 +61,19 @@ class Edit:
         spec = self._checked(old)
         with recorded("edit", author, self.reason, environment=old.environment_id) as action:
             new = succeed(old, spec, action, revision=self.seen)
-            return action.done(self._sentence(new), 1, task=new.pk, title="Edited a task.")
-
-    def _sentence(self, new: Task) -> str:
-        splits, _ = shares_of(Q(pk=new.pk))
-        sentence = "Agents get the new content from now on"
-        if new.state == "quarantined":
-            sentence = "The new content is quarantined, so agents don't get it until you release it"
-        elif not splits:
-            sentence = "The task is in no split, so agents don't get it"
-        flags = TaskFlag.objects.filter(task=new, settled=None).count()
-        reminder = (
-            f" {flags} open flag{'' if flags == 1 else 's'}: resolve what the edit mends."
-            if flags
-            else ""
-        )
-        return f"Saved. {sentence}.{reminder}"
+            splits, _ = shares_of(Q(pk=new.pk))
+            sentence = "Agents get the new content from now on"
+            if new.state == "quarantined":
+                sentence = (
+                    "The new content is quarantined, so agents don't get it until you release it"
+                )
+            elif not splits:
+                sentence = "The task is in no split, so agents don't get it"
+            sentence = f"Saved. {sentence}."
+            if flags := TaskFlag.objects.filter(task=new, settled=None).count():
+                plural = "" if flags == 1 else "s"
+                sentence += f" {flags} open flag{plural}: resolve what the edit mends."
+            return action.done(sentence, 1, task=new.pk, title="Edited a task.")
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)
@@ -109,23 +106,19 @@ def plan_succession(old: Task, spec: str) -> Plan:
     if new is None and old.state == "quarantined":
         sentences.append("The new content stays quarantined until you release it.")
     if new is not None:
-        sentences += _about_existing(new)
-    return Plan("Save the new content", 1, 1, splits, frozen, tuple(sentences))
-
-
-def _about_existing(new: Task) -> list[str]:
-    sentences = [
-        f"There is a task with this content already, {new}: that task, with its results, "
-        "takes the place."
-    ]
-    if new.state == "quarantined":
         sentences.append(
-            f"It is quarantined ({new.reason}), so agents won't get it until you release it."
+            f"There is a task with this content already, {new}: that task, with its results, "
+            "takes the place."
         )
-    there, _ = shares_of(Q(pk=new.pk))
-    return sentences + [
-        f"Split {share.name!r} has it already and will have it once." for share in there
-    ]
+        if new.state == "quarantined":
+            sentences.append(
+                f"It is quarantined ({new.reason}), so agents won't get it until you release it."
+            )
+        there, _ = shares_of(Q(pk=new.pk))
+        sentences += [
+            f"Split {share.name!r} has it already and will have it once." for share in there
+        ]
+    return Plan("Save the new content", 1, 1, splits, frozen, tuple(sentences))
 
 
 def succeed(old: Task, spec: str, action: RecordedAction, *, revision: int | None) -> Task:

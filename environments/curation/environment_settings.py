@@ -99,9 +99,9 @@ class SetScoring(EnvironmentSetting):
 
     def _set(self, row: Environment) -> None:
         """Set the columns in force of `row`. Raises: ActionRefused."""
-        for name, declared in _declared(row).items():
+        for name, default in _declared(row).items():
             value = getattr(self, name)
-            setattr(row, name, declared if value is None else value)
+            setattr(row, name, default if value is None else value)
         if row.default_return not in RETURNS:
             raise ActionRefused(
                 f"Return {row.default_return!r} is unknown. Use {', '.join(RETURNS)}."

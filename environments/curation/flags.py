@@ -48,7 +48,18 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
         row = TaskFlag.objects.filter(task=task, author=author, settled=None).first()
         if row is None:
             return TaskFlag.objects.create(task=task, author=author, note=text, episode=episode)
-        return _appended(row, text, episode)
+        if text in row.note.split("\n\n"):  # the same form, sent twice
+            return row
+        addition = text if episode in (None, row.episode) else f"Episode {episode}: {text}"
+        if len(row.note) + len(addition) > MAX_TOGETHER:
+            raise ActionRefused(
+                f"Your text about this task has {len(row.note):,} characters, and at most "
+                f"{MAX_TOGETHER:,} fit. Write again once somebody has settled it."
+            )
+        row.note = f"{row.note}\n\n{addition}"
+        row.episode = row.episode or episode
+        row.save(update_fields=["note", "episode"])
+        return row
 
 
 def settle(task: Task, author: str, number: int | None = None) -> int:
@@ -71,19 +82,3 @@ def flags_of(task: Task) -> Flags:
 def flagged() -> QuerySet[Task]:
     """Return the tasks with an open flag."""
     return Task.objects.filter(pk__in=TaskFlag.objects.filter(settled=None).values("task"))
-
-
-def _appended(row: TaskFlag, text: str, episode: int | None) -> TaskFlag:
-    if text in row.note.split("\n\n"):  # the same form, sent twice
-        return row
-    addition = text if episode in (None, row.episode) else f"Episode {episode}: {text}"
-    if len(row.note) + len(addition) > MAX_TOGETHER:
-        raise ActionRefused(
-            f"Your text about this task has {len(row.note):,} characters, and at most "
-            f"{MAX_TOGETHER:,} fit. "
-            "Write again once somebody has settled it."
-        )
-    row.note = f"{row.note}\n\n{addition}"
-    row.episode = row.episode or episode
-    row.save(update_fields=["note", "episode"])
-    return row

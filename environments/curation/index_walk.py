@@ -85,13 +85,13 @@ class Candidates:
         if count <= MAX_ONE_QUERY_SPAN:
             return self._small_span(fits, after, count, most, backward=backward)
         keys = self._beyond(after, None, backward).values(at=F(self.key))[:count]
-        found = keys.aggregate(
+        facts = keys.aggregate(
             end=(Max if self._is_rising(backward) else Min)("at"), count=Count("at")
         )
-        if found["end"] is None:
+        if facts["end"] is None:
             return Span(None, 0, [])
-        hits = self.first(after, most, fits, found["end"], backward=backward)
-        return Span(found["end"], found["count"], hits)
+        hits = self.first(after, most, fits, facts["end"], backward=backward)
+        return Span(facts["end"], facts["count"], hits)
 
     def first(
         self,
@@ -114,20 +114,20 @@ class Candidates:
         """Return a span that is read and tested in one query, because most walks end within their
         first span."""
         rows = self._beyond(after, None, backward).annotate(fits=fits)
-        tested = list(rows.values_list(self.key, self.task, "fits")[:count])
-        hits = [TaskCandidate(key, task) for key, task, is_hit in tested if is_hit]
-        return Span(tested[-1][0] if tested else None, len(tested), hits[:most])
+        candidates = list(rows.values_list(self.key, self.task, "fits")[:count])
+        hits = [TaskCandidate(key, task) for key, task, is_hit in candidates if is_hit]
+        return Span(candidates[-1][0] if candidates else None, len(candidates), hits[:most])
 
     def nearest(self, task: int, *, rising: bool) -> int | None:
         """Return the id of the first task after `task`, for candidates whose key is the task's
         id."""
         rows = self.rows.filter(**{f"{self.task}__{'gt' if rising else 'lt'}": task})
-        found: int | None = (
+        task_id: int | None = (
             rows.order_by(self.task if rising else f"-{self.task}")
             .values_list(self.task, flat=True)
             .first()
         )
-        return found
+        return task_id
 
     def size(self, most: int) -> int:
         """Return the number of candidates, counted up to `most`."""
@@ -239,9 +239,9 @@ class Walk:
         `most` were tested."""
         self.at, sizes = start, 0
         while not self.is_last and len(self.found) < limit:
-            started, before, count = clock(), self.at, len(self.found)
+            start_time, before, count = clock(), self.at, len(self.found)
             self._take(SPANS[sizes], limit, backward)
-            is_quick = until is None or clock() - started < MAX_QUICK_SECONDS
+            is_quick = until is None or clock() - start_time < MAX_QUICK_SECONDS
             if len(self.found) == count and self._skip(before, backward):
                 sizes = 0
             elif is_quick:
@@ -252,20 +252,20 @@ class Walk:
     def _take(self, size: int, limit: int, backward: bool) -> None:
         """Test one span; where there are few candidates or no condition, read all matches at
         once."""
-        wanted, end = limit - len(self.found), None
+        room, end = limit - len(self.found), None
         if self._fits is None or self._is_few:
-            hits = self._candidates.first(self.at, wanted + 1, self._fits, backward=backward)
-            self.seen, self.is_last = self.seen + len(hits[:wanted]), True
+            hits = self._candidates.first(self.at, room + 1, self._fits, backward=backward)
+            self.seen, self.is_last = self.seen + len(hits[:room]), True
         else:
-            span = self._candidates.span(self._fits, self.at, size, wanted + 1, backward=backward)
+            span = self._candidates.span(self._fits, self.at, size, room + 1, backward=backward)
             hits, end, self.seen, self.is_last = (
                 span.hits,
                 span.end,
                 self.seen + span.count,
                 span.count < size,
             )
-        has_more = len(hits) > wanted
-        self.found += hits[:wanted]
+        has_more = len(hits) > room
+        self.found += hits[:room]
         self.is_last &= not has_more
         if not has_more and end is not None:
             self.at = end
@@ -284,6 +284,6 @@ class Walk:
                 self.is_last = True
                 return False
             at = nearest - step if (nearest - step - at) * step > 0 else at
-        walked, skipped = 0 if before is None else abs(self.at - before), abs(at - self.at)
+        walk_length, skip_length = 0 if before is None else abs(self.at - before), abs(at - self.at)
         self.at = at
-        return skipped > walked
+        return skip_length > walk_length

@@ -58,7 +58,13 @@ def apply_labels(change: str, progress: Progress = silent) -> None:
     changes nothing."""
     count = 0
     for batch in changes_of(change):
-        if changes := [one for one in batch if _has_labels(one)]:
+        # the others say only which splits have the task
+        if changes := [
+            change
+            for change in batch
+            if change[2] is not None
+            or not object_of(change[4]).keys().isdisjoint(("state", "tags"))
+        ]:
             with transaction.atomic():
                 flush_later()
                 write_labels(changes)
@@ -89,12 +95,6 @@ def changes_in(revisions: QuerySet[TaskRevision]) -> Any:
     return revisions.annotate(old=old, new=new).values_list(
         "pk", "task_id", "successor_id", "old", "new"
     )
-
-
-def _has_labels(change: Change) -> bool:
-    """Return whether a revision says more than which splits have the task."""
-    _, _, successor, _, after = change
-    return successor is not None or not object_of(after).keys().isdisjoint(("state", "tags"))
 
 
 def write_labels(changes: Sequence[Change]) -> None:

@@ -188,9 +188,9 @@ def leaks_of_split(
     others = list(opposite_splits(split.environment_id, split.type).exclude(pk=split.pk))
     warnings = list[SplitWarning]()
     rows = places.order_by("task").values("task").annotate(places=Count("pk"))
-    repeated = rows.filter(places__gt=1)
-    if count := repeated.count():
-        examples = tuple(row["task"] for row in repeated[:MAX_EXAMPLES])
+    copies = rows.filter(places__gt=1)
+    if count := copies.count():
+        examples = tuple(row["task"] for row in copies[:MAX_EXAMPLES])
         warnings.append(
             SplitWarning(f"{counted(count, 'is', 'are')} in it more than once.", examples)
         )

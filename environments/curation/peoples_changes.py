@@ -40,14 +40,16 @@ class PeoplesChanges:
 def peoples_changes(split: Split) -> PeoplesChanges:
     """Return what people did to the split. Reads all its places."""
     changes = PeoplesChanges()
-    rows = (
-        places_of(split)
-        .exclude(source_hash=F("task__content_hash"))
-        .values_list("task_id", "source_hash")
-    )
-    others = list(rows.iterator(2000))
+    places = places_of(split).exclude(source_hash=F("task__content_hash"))
+    others = list(places.values_list("task_id", "source_hash").iterator(2000))
     removals = list(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
-    ids = _listed(split, [content for _, content in others if content] + removals)
+    hashes = [content for _, content in others if content] + removals
+    ids = dict[str, int]()  # of the tasks with these hashes that the class lists now
+    for batch in batched(hashes, BATCH_HASHES):
+        rows = Task.objects.filter(
+            environment=split.environment_id, content_hash__in=batch, dropped=None
+        )
+        ids.update(rows.values_list("content_hash", "pk"))
     for task, content in others:
         if content in ids:
             changes.edited[task] = ids[content]
@@ -132,14 +134,3 @@ def _stage(undo: UndoWork, split: Split, changes: PeoplesChanges, tasks: Sequenc
             labels.append((task, back, {"splits": outside}))
     edits = {task: changes.edited[task] for task in tasks if task in changes.edited}
     return undo.splits(labels) + undo.contents(edits)
-
-
-def _listed(split: Split, hashes: Sequence[str]) -> dict[str, int]:
-    """Return the ids of the tasks with these hashes that the class lists now, by hash."""
-    ids = dict[str, int]()
-    for batch in batched(hashes, BATCH_HASHES):
-        rows = Task.objects.filter(
-            environment=split.environment_id, content_hash__in=batch, dropped=None
-        )
-        ids.update(rows.values_list("content_hash", "pk"))
-    return ids

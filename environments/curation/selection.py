@@ -9,7 +9,7 @@ docs/decisions/0018-selections-walk-along-indexes.md.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
@@ -50,86 +50,72 @@ class Route:
         return self.candidates.size(most) if self.known_size is None else min(self.known_size, most)
 
 
-def routes_of(chosen: TaskFilter, split: Split | None) -> list[Route]:
+def routes_of(filters: TaskFilter, split: Split | None) -> list[Route]:
     """Return a route for each filter that is given except the search; those that mostly lead to few
     tasks come first.
 
     `split`: the chosen one, if the environment has it.
     """
-    found = list(_routes_of(chosen, split)) or [
-        Route("", _by_id(Task.objects.all()), known_size=MAX_COUNTED)
-    ]
-    if chosen.state == "served" and not chosen.is_served_by_split and not _has_procedural():
-        # leads past stretches of tasks without a place, such as those that clients pasted
-        visible = SplitEntry.objects.filter(is_hidden=False)
-        found.append(
-            Route("state", _by_task(visible.distinct()), is_exact=False, known_size=MAX_COUNTED)
-        )
-    return found
-
-
-def _has_procedural() -> bool:
-    """Return whether tasks may be served without a place."""
-    return Environment.objects.filter(is_procedural=True).exists()
-
-
-def _routes_of(chosen: TaskFilter, split: Split | None) -> Iterator[Route]:
-    if chosen.tag:
-        tagged = (
-            TaskTag.objects.filter(name=chosen.tag)
-            if is_storable(chosen.tag)
-            else TaskTag.objects.none()
-        )
-        yield Route("tag", _by_task(tagged))
-    if chosen.flags:
+    routes = list[Route]()
+    if filters.tag:
+        tags = TaskTag.objects.filter(name=filters.tag)
+        routes.append(Route("tag", _by_task(tags if is_storable(filters.tag) else tags.none())))
+    if filters.flags:
         # distinct: a task may have several flags, and several places in a split
-        yield Route("flags", _by_task(TaskFlag.objects.filter(settled=None).distinct()))
-    if chosen.source == "dropped":
-        yield Route("source", _by_id(Task.objects.filter(dropped__isnull=False)))
-    elif chosen.source:
-        yield Route("source", _by_id(Task.objects.filter(source=chosen.source)))
-    if chosen.bucket == "unseen":
-        yield Route("bucket", _by_id(Task.objects.filter(is_unseen=True)), is_exact=False)
-    elif chosen.bucket:
-        yield Route(
-            "bucket",
-            _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)),
-            is_exact=False,
-        )
-    if chosen.state in ("active", "quarantined"):
-        yield Route(
-            "state",
-            _by_id(Task.objects.filter(state=chosen.state)),
-            is_exact=chosen.state == "active",
-        )
-    elif chosen.state == "superseded":
-        yield Route("state", _by_id(Task.objects.filter(replaced_by__isnull=False)), is_exact=False)
-    elif chosen.state == "pasted":
-        yield Route("state", _by_id(Task.objects.filter(source="played")), is_exact=False)
-    if chosen.split is not None:  # a split belongs to one environment
+        routes.append(Route("flags", _by_task(TaskFlag.objects.filter(settled=None).distinct())))
+    if filters.source == "dropped":
+        routes.append(Route("source", _by_id(dropped__isnull=False)))
+    elif filters.source:
+        routes.append(Route("source", _by_id(source=filters.source)))
+    if filters.bucket == "unseen":
+        routes.append(Route("bucket", _by_id(is_unseen=True), is_exact=False))
+    elif filters.bucket:
+        rows = TaskStatistics.objects.filter(by="all", bucket=filters.bucket)
+        routes.append(Route("bucket", _by_task(rows), is_exact=False))
+    if filters.state in ("active", "quarantined"):
+        is_exact = filters.state == "active"
+        routes.append(Route("state", _by_id(state=filters.state), is_exact))
+    elif filters.state == "superseded":
+        routes.append(Route("state", _by_id(replaced_by__isnull=False), is_exact=False))
+    elif filters.state == "pasted":
+        routes.append(Route("state", _by_id(source="played"), is_exact=False))
+    if filters.split is not None:  # a split belongs to one environment
         size = split.size if split else 0  # without the places that it hides
-        yield Route("split", _by_task(_places(chosen, split).distinct()), known_size=size)
-    elif chosen.environment is not None:
-        yield Route("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
+        places = _by_task(_places(filters, split).distinct())
+        routes.append(Route("split", places, known_size=size))
+    elif filters.environment is not None:
+        routes.append(Route("environment", _by_id(environment=filters.environment)))
+    if not routes:
+        routes.append(Route("", _by_id(), known_size=MAX_COUNTED))
+    # tasks of a procedural environment may be served without a place
+    if (
+        filters.state == "served"
+        and not filters.is_served_by_split
+        and not Environment.objects.filter(is_procedural=True).exists()
+    ):
+        # leads past stretches of tasks without a place, such as those that clients pasted
+        visible = _by_task(SplitEntry.objects.filter(is_hidden=False).distinct())
+        routes.append(Route("state", visible, is_exact=False, known_size=MAX_COUNTED))
+    return routes
 
 
 def _places(
-    chosen: TaskFilter, split: Split | None, tasks: Sequence[int] | None = None
+    filters: TaskFilter, split: Split | None, tasks: Sequence[int] | None = None
 ) -> QuerySet[SplitEntry]:
     """Return the split's places that are asked for: all, or those that it serves."""
-    found = places_of(split, tasks)
-    return found.filter(is_hidden=False) if chosen.is_served_by_split else found
+    places = places_of(split, tasks)
+    return places.filter(is_hidden=False) if filters.is_served_by_split else places
 
 
-def _without_split(chosen: Selection) -> Selection:
+def _without_split(selection: Selection) -> Selection:
     """Return what is asked of tasks at the split's places beyond being there; they are all of one
     environment."""
-    state = "" if chosen.is_served_by_split else chosen.state
-    return replace(chosen, split=None, environment=None, state=state, sort="")
+    state = "" if selection.is_served_by_split else selection.state
+    return replace(selection, split=None, environment=None, state=state, sort="")
 
 
-def _by_id(tasks: QuerySet[Any]) -> Candidates:
-    return Candidates(tasks, "pk", "pk")
+def _by_id(**columns: Any) -> Candidates:
+    return Candidates(Task.objects.filter(**columns), "pk", "pk")
 
 
 def _by_task(rows: QuerySet[Any]) -> Candidates:
@@ -207,7 +193,7 @@ class Selection(TaskFilter):
         """
         cursor, until = WalkCursor.parse(after), deadline(seconds)
         routes = _Routes(self)
-        if self._is_by_position and cursor.order != "newest":
+        if self.split is not None and not self.ids and cursor.order != "newest":
             most = MAX_WALKED_PLACES if cursor.key is None and seconds is not None else None
             if most is None or not routes.is_sparse(limit / most):
                 walk = routes.along_places()
@@ -226,26 +212,21 @@ class Selection(TaskFilter):
         Tasks of one import come in the order of its file; tasks that a class lists come in the
         order of their hashes, as they were inserted.
         """
-        if self.ids:
-            return self._given_ids()
-        if self.split is None:
+        place = None if self.split is None else listed(self.split, self.environment)
+        if self.split is None or self.ids:
             tasks = Task.objects.filter(self.condition()).order_by("pk")
-            return array("q", tasks.values_list("pk", flat=True).iterator(2000))
-        found = _places(self, listed(self.split, self.environment)).order_by("position")
+            ids = array("q", tasks.values_list("pk", flat=True).iterator(2000))
+            if self.split is None:
+                return ids
+            # the chosen ids: first those in the split, in its order, then the others
+            rows = places_of(place, ids).order_by("position").values_list("task_id", flat=True)
+            return array("q", dict.fromkeys(chain(rows, ids)))
+        places = _places(self, place).order_by("position")
         rest = _without_split(self)
         if rest != _EVERYTHING:
-            found = found.filter(task__in=Task.objects.filter(rest.condition()))
-        return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
-
-    def _given_ids(self) -> array[int]:
-        """Return the chosen ids: first those in the split, in its order, then the others."""
-        tasks = list(
-            Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True)
-        )
-        if self.split is None:
-            return array("q", tasks)
-        found = places_of(listed(self.split, self.environment), tasks).order_by("position")
-        return array("q", _once(chain(found.values_list("task_id", flat=True), tasks)))
+            places = places.filter(task__in=Task.objects.filter(rest.condition()))
+        rows = places.values_list("task_id", flat=True)
+        return array("q", dict.fromkeys(rows.iterator(2000)))
 
     def count(
         self, limit: int, seconds: float | None = None, *, tested: int | None = None
@@ -259,12 +240,6 @@ class Selection(TaskFilter):
         is_over = len(batch.ids) > limit
         return Count(min(len(batch.ids), limit), batch.is_last and not is_over, is_over)
 
-    # --- inside -----------------------------------------------------------------------------------
-
-    @property
-    def _is_by_position(self) -> bool:
-        return self.split is not None and not self.ids
-
 
 _EVERYTHING = Selection(viewer=UNRESTRICTED)
 
@@ -272,12 +247,12 @@ _EVERYTHING = Selection(viewer=UNRESTRICTED)
 class _Routes:
     """The routes to the tasks of one selection, and which of them to take."""
 
-    def __init__(self, chosen: Selection) -> None:
-        self._chosen = chosen
-        self._split = (
-            None if chosen.split is None or chosen.ids else listed(chosen.split, chosen.environment)
-        )
-        every = [] if chosen.ids else routes_of(chosen, self._split)
+    def __init__(self, selection: Selection) -> None:
+        self._selection, self._split, every = selection, None, list[Route]()
+        if not selection.ids:
+            if selection.split is not None:
+                self._split = listed(selection.split, selection.environment)
+            every = routes_of(selection, self._split)
         self._sized = [
             (route.size(MAX_COUNTED) if len(every) > 1 else MAX_COUNTED, route) for route in every
         ]
@@ -295,16 +270,18 @@ class _Routes:
         least, route = self._narrowest()
         few = route.candidates.tasks(MAX_FEW) if route and least <= MAX_FEW else None
         along = Candidates(
-            _places(self._chosen, self._split, few), "position", "task_id", is_rising=True
+            _places(self._selection, self._split, few), "position", "task_id", is_rising=True
         )
-        rest = _without_split(self._chosen).condition()
+        rest = _without_split(self._selection).condition()
         return Walk(along, rest, is_few=few is not None)
 
     def along_ids(self) -> Walk:
         """Return a walk with the newest task first, along the route that leads to the fewest
         tasks."""
-        if self._chosen.ids:
-            return Walk(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
+        if self._selection.ids:
+            return Walk(
+                Candidates(Task.objects.filter(self._selection.condition()), "pk", "pk"), Q()
+            )
         size, first = min(self._sized, key=itemgetter(0))
         others = [route.candidates for _, route in self._sized if route is not first]
         return Walk(first.candidates, self._beyond(first), others, is_few=size <= MAX_FEW)
@@ -317,31 +294,26 @@ class _Routes:
 
     def _beyond(self, route: Route) -> Q:
         """Return the conditions that the route does not cover, which are tested for each task."""
-        done = (
-            {route.filter: getattr(_EVERYTHING, route.filter)}
-            if route.filter and route.is_exact
-            else {}
-        )
-        is_by_split = self._chosen.is_served_by_split
-        without_split = replace(
-            self._chosen, split=None, state="" if is_by_split else self._chosen.state
-        )
-        rest = replace(without_split, **done).condition()
-        is_covered = self._chosen.split is None or route.filter == "split"
-        if is_covered:
+        filters = replace(self._selection, split=None)
+        if self._selection.is_served_by_split:
+            filters = replace(filters, state="")
+        if route.filter and route.is_exact:
+            filters = replace(filters, **{route.filter: getattr(_EVERYTHING, route.filter)})
+        rest = filters.condition()
+        if self._selection.split is None or route.filter == "split":
             return rest
         # looked up task by task, because the walk goes along tasks
-        return rest & Q(Exists(_places(self._chosen, self._split).filter(task=OuterRef("pk"))))
+        return rest & Q(Exists(_places(self._selection, self._split).filter(task=OuterRef("pk"))))
 
 
 def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> SelectionBatch:
-    found = walk.found[::-1] if backward else walk.found
-    ends: list[int | None] = [found[0].key, found[-1].key] if found else [start, start]
+    rows = walk.found[::-1] if backward else walk.found
+    ends: list[int | None] = [rows[0].key, rows[-1].key] if rows else [start, start]
     ends[0 if backward else 1] = walk.at
     first, last = (str(WalkCursor(key, order)) for key in ends)
-    positions = tuple(candidate.key for candidate in found) if order == "split" else ()
+    positions = tuple(candidate.key for candidate in rows) if order == "split" else ()
     return SelectionBatch(
-        tuple(candidate.task for candidate in found),
+        tuple(candidate.task for candidate in rows),
         order,
         positions,
         first,
@@ -349,8 +321,3 @@ def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> Se
         walk.is_last,
         walk.seen,
     )
-
-
-def _once(ids: Iterable[int]) -> Iterator[int]:
-    """Return the ids in order, each at its first occurrence only."""
-    return iter(dict.fromkeys(ids))

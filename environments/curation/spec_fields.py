@@ -49,7 +49,7 @@ class ScalarField:
 def scalar_fields(environment: Environment) -> dict[str, ScalarField]:
     """Return the fields by name, those of the schema first."""
     schema = _object(environment.task_schema)
-    found = {field.name: field for field in _declared(schema, schema, "", MAX_DEPTH)}
+    fields = {field.name: field for field in _declared(schema, schema, "", MAX_DEPTH)}
     newest = (
         Task.objects.filter(environment=environment)
         .order_by("-pk")
@@ -59,8 +59,8 @@ def scalar_fields(environment: Environment) -> dict[str, ScalarField]:
         for name in (
             _names(_object(head), "", MAX_DEPTH) if len(head) <= MAX_READ_CHARACTERS else ()
         ):
-            found.setdefault(name, ScalarField(name))
-    return found
+            fields.setdefault(name, ScalarField(name))
+    return fields
 
 
 def problem_of(test: FieldTest, environment: Environment) -> str:
@@ -115,9 +115,9 @@ def _declared(
 def _scalar(path: str, schema: dict[str, Any], root: dict[str, Any]) -> ScalarField | None:
     """Return the field if its schema allows a scalar; without any type it may be one."""
     branches = [
-        resolved(one, root)
-        for one in schema.get("anyOf", schema.get("oneOf", [schema]))
-        if isinstance(one, dict)
+        resolved(option, root)
+        for option in schema.get("anyOf", schema.get("oneOf", [schema]))
+        if isinstance(option, dict)
     ]
     types, choices, is_listed = list[str](), list[str](), True
     for branch in branches:
@@ -126,10 +126,12 @@ def _scalar(path: str, schema: dict[str, Any], root: dict[str, Any]) -> ScalarFi
             value if isinstance(value, str) else json.dumps(value) for value in values or ()
         ]
         is_listed &= values is not None
-        named = branch.get("type", [])
-        types += [named] if isinstance(named, str) else named
-        types += [_TYPES.get(type(value), "null") for value in values or ()] if not named else []
-    kinds = dict.fromkeys(_KINDS.get(one, one) for one in types)
+        type_names = branch.get("type", [])
+        types += [type_names] if isinstance(type_names, str) else type_names
+        types += (
+            [_TYPES.get(type(value), "null") for value in values or ()] if not type_names else []
+        )
+    kinds = dict.fromkeys(_KINDS.get(option, option) for option in types)
     scalars = tuple(kind for kind in kinds if kind in _ARTICLES)
     if types and not scalars:
         return None

@@ -23,30 +23,23 @@ Shares = tuple[SplitShare, ...]
 def shares_of(condition: Q) -> tuple[Shares, Shares]:
     """Return the shares of changeable and of frozen splits, in order, of tasks that satisfy the
     condition."""
-    counts = _counts(condition)
-    rows = Split.objects.filter(pk__in=counts).order_by("environment", "position", "name")
+    tasks = Task.objects.filter(condition)
+    few = list(tasks.values_list("pk", flat=True)[: MAX_FEW + 1])
+    if len(few) <= MAX_FEW:
+        counts = Counter(
+            split for _, split in {(place.task, place.split.pk) for place in places_of_tasks(few)}
+        )
+    else:
+        splits = Split.objects.filter(environment__in=tasks.values("environment").distinct())
+        counts = Counter()
+        for split in splits.values_list("pk", flat=True):
+            entries = places(split).filter(task__in=tasks)
+            counts[split] = entries.aggregate(tasks=Count("task", distinct=True))["tasks"]
+    rows = Split.objects.filter(pk__in=+counts).order_by("environment", "position", "name")
     shares = [(SplitShare(split.pk, split.name, counts[split.pk]), split.frozen) for split in rows]
     return tuple(share for share, frozen in shares if not frozen), tuple(
         share for share, frozen in shares if frozen
     )
-
-
-def _counts(condition: Q) -> dict[int, int]:
-    """Return the number of tasks in each split."""
-    chosen = Task.objects.filter(condition)
-    few = list(chosen.values_list("pk", flat=True)[: MAX_FEW + 1])
-    if len(few) <= MAX_FEW:
-        return Counter(
-            split for _, split in {(place.task, place.split.pk) for place in places_of_tasks(few)}
-        )
-    splits = Split.objects.filter(environment__in=chosen.values("environment").distinct())
-    counts = {
-        split: places(split)
-        .filter(task__in=chosen)
-        .aggregate(tasks=Count("task", distinct=True))["tasks"]
-        for split in splits.values_list("pk", flat=True)
-    }
-    return {split: count for split, count in counts.items() if count}
 
 
 def count_of(condition: Q) -> int:
@@ -82,8 +75,8 @@ def left_out(selection: Selection) -> list[str]:
         return []
     everything = replace(selection, state="").condition()
     if selection.is_served_by_split:
-        hidden = count_of(everything) - count_of(selection.condition())
-        counts = {"quarantined": hidden}
+        hidden_count = count_of(everything) - count_of(selection.condition())
+        counts = {"quarantined": hidden_count}
     else:
         counts = {
             state: count_of(everything & is_in_state(state))
@@ -109,9 +102,9 @@ def superseded_of(selection: Selection) -> Q:
 
 def in_order_of(split: int, selection: Selection) -> list[int]:
     """Return the ids of the selected tasks in the split, in its order, each once."""
-    chosen = Task.objects.filter(selection.condition())
-    found = places(split).filter(task__in=chosen).order_by("position")
-    return list(dict.fromkeys(found.values_list("task_id", flat=True).iterator(2000)))
+    tasks = Task.objects.filter(selection.condition())
+    rows = places(split).filter(task__in=tasks).order_by("position")
+    return list(dict.fromkeys(rows.values_list("task_id", flat=True).iterator(2000)))
 
 
 def in_splits(shares: Sequence[SplitShare]) -> list[str]:

@@ -51,6 +51,8 @@ class TaskAction:
     kind: ClassVar[str]
     """Kind of the record: one of CurationAction.KINDS and TaskRevision.KINDS."""
 
+    do_not_call_in_templates: ClassVar[bool] = True
+
     selection: Selection
 
     def __init_subclass__(cls) -> None:

@@ -79,8 +79,8 @@ def _ids(name: str, text: str) -> tuple[int, ...]:
 
 def _sort(name: str, text: str) -> str:
     if text.removeprefix("-") not in SORTS:
-        allowed = f"allowed are {', '.join(SORTS)}, with - before it for the greatest first"
-        raise BadFilter(name, text, allowed)
+        choices = f"allowed are {', '.join(SORTS)}, with - before it for the greatest first"
+        raise BadFilter(name, text, choices)
     return text
 
 

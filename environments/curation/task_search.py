@@ -75,12 +75,14 @@ class FieldTest:
         text = SpecMember(self.name, "text")
         if self.operator == "~":
             return Q(Contains(text, fold(self.value)))
-        found = Q(Exact(text, fold(self.value)))
+        is_same = Q(Exact(text, fold(self.value)))
         if number is not None:
-            return found | Q(SpecNumber(self.name, "=", number))
+            return is_same | Q(SpecNumber(self.name, "=", number))
         is_literal = not self.is_text and self.value in LITERALS
         return (
-            found | Q(Exact(SpecMember(self.name, "literal"), self.value)) if is_literal else found
+            is_same | Q(Exact(SpecMember(self.name, "literal"), self.value))
+            if is_literal
+            else is_same
         )
 
 
@@ -106,29 +108,33 @@ def matches(search: str) -> Q:
     Words in double quotes are looked for as one phrase, and so is a text of more than MAX_WORDS
     terms.
     """
-    terms, found = list(_terms(search)), Q()
+    terms, condition = list(_terms(search)), Q()
     for term in terms if len(terms) <= MAX_WORDS else [search]:
-        found &= term.condition() if isinstance(term, FieldTest) else _contains(term)
-    return found | Q(content_hash__startswith=search) if _HASH.fullmatch(search) else found
+        condition &= term.condition() if isinstance(term, FieldTest) else _contains(term)
+    return condition | Q(content_hash__startswith=search) if _HASH.fullmatch(search) else condition
 
 
 def _terms(search: str) -> Iterator[FieldTest | str]:
-    for found in _TERMS.finditer(search):
-        if name := found["name"]:
-            text, value = found["text"], found["value"]
+    for match in _TERMS.finditer(search):
+        if name := match["name"]:
+            text, value = match["text"], match["value"]
             yield FieldTest(
-                name, found["operator"], value if text is None else text, is_text=text is not None
+                name, match["operator"], value if text is None else text, is_text=text is not None
             )
         else:
-            yield found["phrase"] or found["word"]
+            yield match["phrase"] or match["word"]
 
 
 def _contains(text: str) -> Q:
     """Return the condition for tasks whose spec holds the text, within a string or as JSON writes
     it."""
     term, plain = fold_term(text), fold(storable(text))
-    found = contains(_spec(), term)
-    return found if term == plain else found | contains(_spec(), plain) | contains(F("spec"), plain)
+    condition = contains(_spec(), term)
+    return (
+        condition
+        if term == plain
+        else condition | contains(_spec(), plain) | contains(F("spec"), plain)
+    )
 
 
 _SQLITE = {
@@ -203,16 +209,16 @@ class SpecNumber(Func):
         self, compiler: Any, connection: Any, **context: Any
     ) -> tuple[str, tuple[Any, ...]]:
         spec, _ = compiler.compile(self.source_expressions[0])
-        found = f"WHEN v::text ~ {_DOUBLE} THEN v::text::double precision {self._operator} %s"
+        comparison = f"WHEN v::text ~ {_DOUBLE} THEN v::text::double precision {self._operator} %s"
         values: tuple[Any, ...] = (double_of(self._number),)
         if isinstance(self._number, int):
             is_whole = f"v::text ~ '^-?[0-9]+$' AND length(v::text) < {MAX_DIGITS}"
-            found = (
+            comparison = (
                 f"WHEN {is_whole} THEN v::text::numeric {self._operator} {self._number}::numeric "
-                f"{found}"
+                f"{comparison}"
             )
-        found = f"CASE WHEN json_typeof(v) = 'number' THEN CASE {found} END END"
-        return _postgresql_member(found, spec, self._name), values
+        comparison = f"CASE WHEN json_typeof(v) = 'number' THEN CASE {comparison} END END"
+        return _postgresql_member(comparison, spec, self._name), values
 
 
 def _sqlite_member(template: str, spec: str, name: str) -> str:
@@ -221,8 +227,8 @@ def _sqlite_member(template: str, spec: str, name: str) -> str:
     return f"({template.format(kind=kind, spec=spec, path=path)})"
 
 
-def _postgresql_member(found: str, spec: str, name: str) -> str:
-    return _MEMBER.format(found=found, spec=spec, path="{" + ",".join(name.split(".")) + "}")
+def _postgresql_member(expression: str, spec: str, name: str) -> str:
+    return _MEMBER.format(found=expression, spec=spec, path="{" + ",".join(name.split(".")) + "}")
 
 
 def _digits_compared(text: str, number: int) -> str:

@@ -28,58 +28,42 @@ LABELS = {
 def is_in_state(state: str) -> Q:
     """Return the condition on Task for one of STATES; of `active`: for every task that is not
     quarantined."""
-    return Q(state="active") if state == "active" else _CONDITIONS[state]()
+    match state:
+        case "served":
+            return _is_served()
+        case "quarantined":
+            return Q(state="quarantined") & ~is_superseded()
+        case "superseded":
+            return is_superseded()
+        case "removed":
+            return Q(state="active") & ~Q(source="played") & ~is_superseded() & ~_is_served()
+        case "pasted":
+            return Q(state="active", source="played") & ~is_superseded() & ~_is_served()
+        case _:
+            return Q(state=state)
 
 
 def _is_served() -> Q:
-    """Return the condition for tasks that agents get.
+    """Return the condition for tasks that agents get: those in splits, and those of a class that
+    generates them on demand.
 
     A frozen split still serves what an edit replaced; that alone doesn't count, for it is a record
     and not a choice.
     """
-    visible = _places().filter(split__is_served=True, is_hidden=False)
+    places = SplitEntry.objects.filter(seen_at(F("split__version")), task=OuterRef("pk"))
+    visible = places.filter(split__is_served=True, is_hidden=False)
     current = Q(Exists(visible), replaced_by=None) | Q(
         Exists(visible.filter(split__frozen=None)), replaced_by__isnull=False
     )
-    return Q(state="active") & (current | _is_generated())
-
-
-def _is_quarantined() -> Q:
-    return Q(state="quarantined") & ~is_superseded()
-
-
-def _is_removed() -> Q:
-    return Q(state="active") & ~Q(source="played") & ~is_superseded() & ~_is_served()
-
-
-def _is_pasted() -> Q:
-    return Q(state="active", source="played") & ~is_superseded() & ~_is_served()
-
-
-def _is_generated() -> Q:
-    """Return the condition for tasks that agents get from a class which generates them on
-    demand."""
     procedural = Environment.objects.filter(is_procedural=True).values("pk")
-    return Q(environment__in=procedural, source="played", replaced_by=None)
-
-
-def _places() -> QuerySet[SplitEntry]:
-    return SplitEntry.objects.filter(seen_at(F("split__version")), task=OuterRef("pk"))
-
-
-_CONDITIONS = {
-    "served": _is_served,
-    "quarantined": _is_quarantined,
-    "superseded": is_superseded,
-    "removed": _is_removed,
-    "pasted": _is_pasted,
-}
+    on_demand = Q(environment__in=procedural, source="played", replaced_by=None)
+    return Q(state="active") & (current | on_demand)
 
 
 def with_states(tasks: QuerySet[Task]) -> QuerySet[Any]:
     """Return the tasks with `standing`, the one of STATES that each is in."""
     cases = [
-        When(_CONDITIONS[state](), then=Value(state))
+        When(is_in_state(state), then=Value(state))
         for state in ("superseded", "quarantined", "served")
     ]
     cases.append(When(source="played", then=Value("pasted")))

@@ -80,9 +80,9 @@ class UndoWork:
         )
         # a merge: the new content had places of its own, which are now the same as those of the old
         merges = revisions.filter(kind="merge").values_list("task_id", flat=True)
-        bound = {*places.values_list("task_id", flat=True), *merges}
+        inseparable = {*places.values_list("task_id", flat=True), *merges}
         return self.contents(
-            {new: old for old, new in edits if (old, new) in there and old not in bound}
+            {new: old for old, new in edits if (old, new) in there and old not in inseparable}
         )
 
     def contents(self, pairs: Mapping[int, int]) -> int:

@@ -130,7 +130,7 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
 
     `begun_before`: the start of this server, whose own actions are left alone.
     """
-    ended = running = 0
+    settled_count = running = 0
     rows = (
         CurationAction.objects.filter(created__lt=begun_before)
         .exclude(stage="done")
@@ -144,21 +144,16 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
                 or f"{row.get_kind_display()}, {row.changed:,} tasks. The server stopped meanwhile."
             )
             _finish(row)
-        elif _may_run(row):
+        # a command may still be staging it: it holds the split, or has only just started
+        elif row.created > timezone.now() - JUST_BEGUN or (
+            row.split and row.split.changing_until and row.split.changing_until > timezone.now()
+        ):
             running += 1
             continue
         else:
             _forget(row)
-        ended += 1
-    return Interrupted(ended, running)
-
-
-def _may_run(row: CurationAction) -> bool:
-    """Return whether a command may still be staging the action: it holds the split, or has only
-    just started."""
-    split, now = row.split, timezone.now()
-    is_held = split is not None and split.changing_until is not None and split.changing_until > now
-    return is_held or row.created > now - JUST_BEGUN
+        settled_count += 1
+    return Interrupted(settled_count, running)
 
 
 def carry_out(
@@ -198,10 +193,10 @@ def carry_out(
         progress(min(start + BATCH, len(tasks)) // 2, len(tasks))
     commit(*staged(changes), also=decide)
 
-    def finish(labelled: int, total: int) -> None:
+    def finish(count_of_labels: int, total: int) -> None:
         # a task counts half when it is staged; the action is decided on, so nothing stops it
         with suppress(Exception):
-            progress(min(len(tasks), (len(tasks) + labelled) // 2), len(tasks))
+            progress(min(len(tasks), (len(tasks) + count_of_labels) // 2), len(tasks))
 
     apply_labels(action.row.token, finish)
     refresh_statistics()

@@ -22,6 +22,7 @@ from environments.models import (
     TaskFlag,
     TaskRevision,
     TaskStatistics,
+    TaskTag,
     seen_at,
 )
 from environments.scoring.convention import Convention
@@ -95,6 +96,15 @@ def _places(task: Task) -> list[PlaceOfTask]:
         indexes = served_indexes(split, [row.position for row in rows], rows[0].last)
         places += [PlaceOfTask(split, indexes.get(row.position), row.is_hidden) for row in rows]
     return places
+
+
+def tags_of(tasks: Iterable[int]) -> dict[int, list[str]]:
+    """Return the tags of each task in alphabetical order; a task without any is left out."""
+    names = dict[int, list[str]]()
+    tags = TaskTag.objects.filter(task__in=tasks).order_by("name")
+    for task, name in tags.values_list("task_id", "name"):
+        names.setdefault(task, []).append(name)
+    return names
 
 
 def task_names(tasks: Sequence[int]) -> dict[int, str]:

@@ -89,6 +89,13 @@ def places_of(split: Split | None, tasks: Sequence[int] | None = None) -> QueryS
     return entries.alias(of=F("split") + 0).filter(among("task_id", tasks), of=split.pk)
 
 
+def first_positions(split: Split, tasks: Sequence[int]) -> dict[int, int]:
+    """Return the first position of each of some tasks that are in the split, a few hundred at
+    most."""
+    rows = places_of(split, tasks).order_by("-position")
+    return dict(rows.values_list("task_id", "position"))
+
+
 def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
     """Return all places of some tasks, a few hundred at most.
 

@@ -144,8 +144,9 @@ class ActivityAdmin(ReadOnlyAdmin):
                 "max_since": MAX_CHANGED_SINCE,
             },
         )
-        context = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
-        return confirmation(request, page, context, is_confirmed=request.method == "POST")
+        return confirmation(
+            request, page, self.page_context(request), is_confirmed=request.method == "POST"
+        )
 
     @admin.display(description="when")
     def when(self, row: CurationAction) -> SafeString:

@@ -84,6 +84,18 @@ def confirmation(
     return TemplateResponse(request, page.template, variables, status=400 if trouble else 200)
 
 
+def applied(request: HttpRequest, action: Action) -> ActionOutcome | None:
+    """Apply an action that needs no confirmation and show its outcome. Returns it, or None if the
+    action was refused."""
+    try:
+        outcome = action.apply(author_of(request))
+    except OrsError as refusal:
+        messages.error(request, str(refusal))
+        return None
+    messages.success(request, outcome.sentence)
+    return outcome
+
+
 def _apply(
     request: HttpRequest, page: Confirmation, action: Action, plan: Plan
 ) -> HttpResponseRedirect:

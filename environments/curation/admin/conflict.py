@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Left
@@ -14,11 +14,11 @@ from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 
 from environments.access.privacy import viewer_of
-from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
-from environments.curation.conflicts import TakeFromClass, keep_decision, open_conflicts
+from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, note
+from environments.curation.admin.confirmation import applied
+from environments.curation.conflicts import KeepDecision, TakeFromClass, open_conflicts
 from environments.display.json_diff import diff
 from environments.display.task_line import MAX_READ_CHARACTERS
-from environments.errors import OrsError
 from environments.models import SyncConflict
 from environments.models.viewer import visible_splits
 from environments.service import task_line
@@ -77,16 +77,10 @@ class ConflictAdmin(ReadOnlyAdmin):
         if not request.user.has_perm("environments.change_task"):
             raise PermissionDenied
         if request.method == "POST":
-            try:
-                if "keep" in request.POST:
-                    keep_decision(pk, author_of(request))
-                    sentence = "Kept what people did."
-                    note(request.user.pk, row.split, sentence)
-                else:
-                    sentence = TakeFromClass(pk).apply(author_of(request)).sentence
-                messages.success(request, sentence)
-            except OrsError as refusal:
-                messages.error(request, str(refusal))
+            if "keep" not in request.POST:
+                applied(request, TakeFromClass(pk))
+            elif outcome := applied(request, KeepDecision(pk)):
+                note(request.user.pk, row.split, outcome.sentence)
         return HttpResponseRedirect(reverse("admin:environments_syncconflict_changelist"))
 
     @admin.display(description="task as the class had it")

@@ -21,11 +21,11 @@ from environments.admin.base import MAX_SUMMARY_CHARACTERS, ReadOnlyAdmin
 from environments.curation.admin.environment_counts import overview_of
 from environments.curation.admin.environment_secrets import SecretForm, secrets_of
 from environments.curation.admin.privacy import PrivacyForm
-from environments.curation.admin.success_rule import act, scoring_form
+from environments.curation.admin.success_rule import ScoringForm, act
 from environments.curation.environment_settings import is_overridden
 from environments.curation.splits import existing_splits
 from environments.display.card import plain, rendered
-from environments.display.parts import ToolPart, indented, read_json, tools
+from environments.display.parts import indented, read_json, tools
 from environments.display.schema_fields import fields_of
 from environments.keys.stored_keys import keys_naming
 from environments.models import Environment
@@ -35,14 +35,6 @@ from environments.service import service_or_none
 def summary_of(environment: Environment) -> str:
     """Return the environment's description as plain text, shortened."""
     return Truncator(plain(environment.description)).chars(MAX_SUMMARY_CHARACTERS)
-
-
-def hosted_tools(name: str) -> list[ToolPart] | None:
-    """Return the tools of the class hosted as `name`; None if this process hosts none or has not
-    started yet."""
-    service = service_or_none()
-    environment = service.registry.find(name) if service else None
-    return tools(environment.tools_json) if environment and environment.is_described else None
 
 
 def marks_of(environment: Environment) -> list[str]:
@@ -87,15 +79,19 @@ class EnvironmentAdmin(ReadOnlyAdmin):
 
     def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
         schema = read_json(row.task_schema) if row.task_schema else None
+        service = service_or_none()
+        hosted_class = service.registry.find(row.name) if service else None
         return {
             "splits": list(existing_splits().filter(environment=row)),
-            "tools": hosted_tools(row.name),
+            "tools": tools(hosted_class.tools_json)
+            if hosted_class and hosted_class.is_described
+            else None,
             "card": rendered(row.card or row.description, title=row.name),
             "overview": overview_of(row, viewer_of(request.user)),
             "task_fields": fields_of(schema),
             "task_schema": indented(schema) if schema is not None else "",
             "marks": marks_of(row),
-            "form": scoring_form(row),
+            "form": ScoringForm(row),
             "privacy": PrivacyForm(row),
             "naming_keys": keys_naming(row.name)
             if row.is_private and request.user.has_perm(CHANGE_KEYS)
@@ -122,11 +118,6 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         wrong = act(request, row) if request.method == "POST" else {}
         if not wrong:
             return HttpResponseRedirect(reverse("admin:environments_environment_change", args=[pk]))
-        frame = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": str(row),
-            "original": row,
-        }
-        context = {**frame, "is_fullwidth": "1", **self.page(request, row), **wrong}
+        variables = {"title": str(row), "original": row, **self.page(request, row), **wrong}
+        context = self.page_context(request, **variables)
         return TemplateResponse(request, self.page_template, context, status=400)

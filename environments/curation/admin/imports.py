@@ -156,11 +156,15 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
         return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
-        job = _preview_job(upload, target, request.GET.get("job", ""))
+        job = jobs.get(request.GET.get("job", ""))
+        # an address may name any job
+        job = job if job and job.subject == _subject(upload, target) else None
         if request.method == "POST":
-            return (
-                _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
-            )
+            if "stop" not in request.POST:
+                return _import(request, upload, target)
+            if job is not None:
+                job.cancel()
+            return HttpResponseRedirect(request.get_full_path())
         if job is None:
             return HttpResponseRedirect(
                 _preview_url(upload, target, _preview(request, upload, target))
@@ -199,21 +203,8 @@ def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs
     return job
 
 
-def _preview_job(upload: Upload, target: ImportTarget, job_id: str) -> jobs.Job | None:
-    """Return the job of that id if it is the preview of this upload and target, because an address
-    may name any job."""
-    job = jobs.get(job_id)
-    return job if job is not None and job.subject == _subject(upload, target) else None
-
-
 def _subject(upload: Upload, target: ImportTarget) -> str:
     return f"{upload.token} into {target.environment.pk} {target.name!r} {target.type}"
-
-
-def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
-    if job is not None:
-        job.cancel()
-    return HttpResponseRedirect(request.get_full_path())
 
 
 def _preview_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
@@ -268,11 +259,8 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
 def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
     """Return the target of an import; `kind` matters only for a new split. Raises: TransferError,
     FrozenSplit."""
-    is_there = (
-        existing_splits().filter(environment=environment, name=name).exists()
-        if "\0" not in name
-        else False
-    )
+    splits = existing_splits().filter(environment=environment, name=name)
+    is_there = "\0" not in name and splits.exists()
     return ImportTarget.of(environment, name, None if is_there else kind)
 
 

@@ -8,7 +8,6 @@ selection, too.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,8 +19,9 @@ from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.filtering.parameters import BadFilter
-from environments.models import Environment, SplitEntry, Task, TaskStatistics, TaskTag, seen_at
+from environments.models import Environment, SplitEntry, Task, TaskStatistics, seen_at
 from environments.service import hidden_fields
+from environments.tasks.task_facts import tags_of
 from environments.tasks.task_places import batched, listed, places_of
 
 MAX_SORTED = 10_000
@@ -80,11 +80,11 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
     """Return the ids of at most MAX_SORTED tasks in order, and whether these are all."""
     column, is_descending = selection.sort.removeprefix("-"), selection.sort.startswith("-")
     until, is_whole = clock() + MAX_SORT_SECONDS, True
-    found = list[int]()
+    ids = list[int]()
     for group in _groups(replace(selection, sort=""), column, is_descending=is_descending):
         tasks = list[int]()
         for part in group:
-            limit, seconds = MAX_SORTED - len(found) - len(tasks), until - clock()
+            limit, seconds = MAX_SORTED - len(ids) - len(tasks), until - clock()
             if limit <= 0 or seconds <= 0:
                 is_whole = False
                 break
@@ -92,10 +92,11 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
             batch = part.batch(limit=limit, seconds=seconds, backward=is_from_end)
             is_whole &= batch.is_last
             tasks += batch.ids
-        found += _in_order(
-            tasks, _keys(column, tasks, selection.split), is_descending=is_descending
-        )
-    return list(dict.fromkeys(found)), is_whole
+        keys = _keys(column, tasks, selection.split)
+        with_keys = [task for task in tasks if task in keys]
+        ids += sorted(with_keys, key=keys.__getitem__, reverse=is_descending)
+        ids += [task for task in tasks if task not in keys]
+    return list(dict.fromkeys(ids)), is_whole
 
 
 def _groups(
@@ -112,19 +113,14 @@ def _groups(
         and not selection.bucket
         and not selection.ids
     ):
-        played = [
+        buckets = [
             replace(selection, bucket=name) for name in ("hopeless", "learnable", "saturated")
         ]
         unseen = [replace(selection, bucket="unseen")]
         if column in ("attempts", "return"):
-            return [played, unseen]
-        return [*([part] for part in (played[::-1] if is_descending else played)), unseen]
+            return [buckets, unseen]
+        return [*([part] for part in (buckets[::-1] if is_descending else buckets)), unseen]
     return [[selection]]
-
-
-def _in_order(ids: Sequence[int], keys: Keys, *, is_descending: bool) -> list[int]:
-    having = sorted((pk for pk in ids if pk in keys), key=keys.__getitem__, reverse=is_descending)
-    return having + [pk for pk in ids if pk not in keys]
 
 
 _FIGURES: dict[str, Any] = {
@@ -135,49 +131,35 @@ _FIGURES: dict[str, Any] = {
 
 
 def _keys(column: str, ids: Sequence[int], split: int | None) -> Keys:
-    found: Keys = {}
+    keys: Keys = {}
     place = None if split is None or column != "index" else listed(split)
     for chunk in batched(ids, _CHUNK):
         if column in _FIGURES:
             rows = TaskStatistics.objects.filter(task__in=chunk, by="all", attempts__gt=0)
             rows = rows.filter(scored__gt=0) if column == "return" else rows
-            found |= rows.annotate(figure=_FIGURES[column]).values_list("task_id", "figure")
-        elif column in ("tags", "splits"):
-            found |= _names(column, chunk)
+            keys |= rows.annotate(figure=_FIGURES[column]).values_list("task_id", "figure")
+        elif column == "tags":
+            keys |= tags_of(chunk)
+        elif column == "splits":
+            places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=chunk)
+            rows_by_split = places.order_by("split__position", "split")
+            for task, name in rows_by_split.values_list("task_id", "split__name"):
+                keys.setdefault(task, []).append(name)
         elif column == "task":
-            found |= _lines(chunk)
+            heads = Task.objects.filter(pk__in=chunk).annotate(
+                head=Left("spec", MAX_READ_CHARACTERS)
+            )
+            texts = list(heads.values_list("pk", "environment", "head"))
+            environments = Environment.objects.in_bulk({environment for _, environment, _ in texts})
+            fields = {
+                pk: (summary_field(environment.task_schema), hidden_fields(environment.name))
+                for pk, environment in environments.items()
+            }
+            keys |= {
+                task: summary(head, *fields[environment]).casefold()
+                for task, environment, head in texts
+            }
         elif column == "index":
             served = places_of(place, chunk).filter(is_hidden=False)
-            found |= dict(served.order_by("-position").values_list("task_id", "position"))
-    return found
-
-
-def _lines(chunk: Sequence[int]) -> Keys:
-    """Return the line by which each task is listed, in lower case."""
-    rows = list(
-        Task.objects.filter(pk__in=chunk).values_list(
-            "pk", "environment", Left("spec", MAX_READ_CHARACTERS)
-        )
-    )
-    environments = Environment.objects.in_bulk({environment for _, environment, _ in rows})
-    shown = {
-        pk: (summary_field(one.task_schema), hidden_fields(one.name))
-        for pk, one in environments.items()
-    }
-    return {task: summary(head, *shown[environment]).casefold() for task, environment, head in rows}
-
-
-def _names(column: str, chunk: Sequence[int]) -> dict[int, list[str]]:
-    """Return the names of each task's tags or splits, in the order in which the list shows them."""
-    found = defaultdict[int, list[str]](list)
-    if column == "tags":
-        tags = TaskTag.objects.filter(task__in=chunk).order_by("name")
-        rows = list(tags.values_list("task_id", "name"))
-    else:
-        places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=chunk)
-        rows = list(
-            places.order_by("split__position", "split").values_list("task_id", "split__name")
-        )
-    for task, name in rows:
-        found[task].append(name)
-    return found
+            keys |= dict(served.order_by("-position").values_list("task_id", "position"))
+    return keys

@@ -51,7 +51,7 @@ from environments.filtering.addresses import flag_asked
 from environments.models import Split, Task
 from environments.service import hidden_fields, task_line
 from environments.tasks.split_indexes import served_indexes
-from environments.tasks.task_places import places_of
+from environments.tasks.task_places import first_positions, places_of
 
 MAX_COMPARED = 20_000
 """Larger splits are compared with the class's list only on demand."""
@@ -147,8 +147,9 @@ class SplitAdmin(ReadOnlyAdmin):
             is_danger=is_deletion,
             done=done,
         )
-        context = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
-        return confirmation(request, page, context, is_confirmed=request.method == "POST")
+        return confirmation(
+            request, page, self.page_context(request), is_confirmed=request.method == "POST"
+        )
 
     @admin.display(description="tasks")
     def tasks(self, split: Split) -> SafeString:
@@ -208,7 +209,7 @@ def differences(split: Split) -> dict[str, Any]:
     ids = sorted(changes.added | changes.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
     ids += sorted(taken_out)[: MAX_DIFFERENCES_SHOWN + 1 - len(ids)]
     tasks = ids[:MAX_DIFFERENCES_SHOWN]
-    at = dict(places_of(split, tasks).order_by("-position").values_list("task_id", "position"))
+    at = first_positions(split, tasks)
     indexes = served_indexes(split, list(at.values()))
     heads = dict(
         Task.objects.filter(pk__in=tasks).values_list("pk", Left("spec", MAX_READ_CHARACTERS))

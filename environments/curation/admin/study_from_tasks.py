@@ -4,6 +4,7 @@ play."""
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import groupby
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -16,7 +17,7 @@ from environments.curation.task_filter import SERVED
 from environments.errors import OrsError
 from environments.models import Split
 from environments.tasks.split_indexes import served_indexes
-from environments.tasks.task_places import places_of, places_of_tasks
+from environments.tasks.task_places import first_positions, places_of_tasks
 
 MAX_NUMBERED = 1_000
 """Tasks that are named by their numbers in a split; more have to be saved as a split first."""
@@ -25,9 +26,9 @@ MAX_NUMBERED = 1_000
 def study_redirect(request: HttpRequest) -> HttpResponse:
     """Redirect from the list to the form of a study of the tasks that were chosen there, or back
     with the reason."""
-    chosen = chosen_tasks(request, request.POST)
+    selection = chosen_tasks(request, request.POST)
     try:
-        query = study_query(chosen)
+        query = study_query(selection)
     except OrsError as refusal:
         messages.error(request, str(refusal))
         return HttpResponseRedirect(back_to_list(request.POST))
@@ -78,22 +79,15 @@ def _numbers(selection: Selection, split: Split) -> str:
             f"More than {MAX_NUMBERED:,} tasks are chosen. Save them as a new split, and make a "
             "study of that."
         )
-    first = dict(
-        places_of(split, list(batch.ids)).order_by("-position").values_list("task_id", "position")
-    )
-    numbers = sorted(served_indexes(split, list(first.values())).values())
+    positions = list(first_positions(split, batch.ids).values())
+    numbers = sorted(served_indexes(split, positions).values())
     if len(numbers) < len(batch.ids):
         raise OrsError(
             f"{split} does not serve all of the chosen tasks. Choose tasks that it serves."
         )
-    return ", ".join(f"{low}-{high}" if high > low else str(low) for low, high in _ranges(numbers))
-
-
-def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = ranges[-1][0], number
-        else:
-            ranges.append((number, number))
-    return ranges
+    ranges = list[str]()
+    # in a range, numbers rise as their places do
+    for _, rows in groupby(enumerate(numbers), key=lambda row: row[1] - row[0]):
+        run = [number for _, number in rows]
+        ranges.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return ", ".join(ranges)

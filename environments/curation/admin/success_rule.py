@@ -9,13 +9,13 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
 
-from environments.admin.base import author_of, note
+from environments.admin.base import note
 from environments.curation.action import Action
+from environments.curation.admin.confirmation import applied
 from environments.curation.admin.environment_secrets import change_secrets
 from environments.curation.admin.privacy import PrivacyForm, set_privacy
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetScoring
 from environments.display.number_fields import NumberField
-from environments.errors import OrsError
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 
@@ -61,10 +61,6 @@ class ScoringForm(forms.Form):
         return values
 
 
-def scoring_form(environment: Environment, data: Any = None) -> ScoringForm:
-    return ScoringForm(environment, data)
-
-
 def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]:
     """Do what the form that was sent asks for.
 
@@ -79,21 +75,18 @@ def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]
             _apply(request, environment, SetScoring(environment.pk, **form.cleaned_data))
         case "declared":
             _apply(request, environment, SetScoring(environment.pk))
-        case "enable" | "disable" as asked:
-            _apply(request, environment, SetEnabled(environment.pk, asked == "enable"))
-        case "blind" | "seeing" as asked:
-            _apply(request, environment, SetBlind(environment.pk, asked == "blind"))
+        case "enable" | "disable" as name:
+            _apply(request, environment, SetEnabled(environment.pk, name == "enable"))
+        case "blind" | "seeing" as name:
+            _apply(request, environment, SetBlind(environment.pk, name == "blind"))
         case "set_secret" | "remove_secret":
             return change_secrets(request, environment)
-        case "private" | "public" as asked:
+        case "private" | "public" as name:
             members = PrivacyForm(environment, request.POST)
             if not members.is_valid():
                 return {"privacy": members}
-            _apply(
-                request,
-                environment,
-                set_privacy(request, environment, members, is_private=asked == "private"),
-            )
+            action = set_privacy(request, environment, members, is_private=name == "private")
+            _apply(request, environment, action)
         case _:
             messages.error(
                 request,
@@ -104,10 +97,5 @@ def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]
 
 
 def _apply(request: HttpRequest, environment: Environment, action: Action) -> None:
-    try:
-        sentence = action.apply(author_of(request)).sentence
-    except OrsError as refusal:
-        messages.error(request, str(refusal))
-    else:
-        note(request.user.pk, environment, sentence)
-        messages.success(request, sentence)
+    if outcome := applied(request, action):
+        note(request.user.pk, environment, outcome.sentence)

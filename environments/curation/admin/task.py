@@ -72,7 +72,7 @@ class TaskAdmin(TaskPage):
         page = EMPTY_PAGE if trouble else page_of(selection, values)
         one_environment = selection.environment is not None or selection.split is not None
         context = {
-            **self._context(request, "Tasks"),
+            **self.page_context(request, title="Tasks"),
             "page": page,
             "chips": chips(selection, environments, splits),
             "chosen": selection.values(),
@@ -126,36 +126,31 @@ class TaskAdmin(TaskPage):
             raise Http404(f"There is no action {name!r}. Use one of {', '.join(BULKS)}.")
         if request.method != "POST" and not request.GET:
             return HttpResponseRedirect(reverse("admin:environments_task_changelist"))
-        return bulk_view(request, BULKS[name], self._context(request, ""))
+        return bulk_view(request, BULKS[name], self.page_context(request))
 
     @takes("environment", "split", "name", "type")
     def import_tasks(self, request: HttpRequest) -> HttpResponse:
         """Return the form that uploads a file."""
-        return import_view(request, self._context(request, ""))
+        return import_view(request, self.page_context(request))
 
     @takes("environment", "split", "type", "job", SERVER, "state")
     def preview(self, request: HttpRequest, token: str) -> HttpResponse:
         """Preview the import of an uploaded file."""
-        return preview_view(request, token, self._context(request, ""))
+        return preview_view(request, token, self.page_context(request))
 
     @takes(PARSED)
     def export_tasks(self, request: HttpRequest) -> HttpResponseBase:
         """Return the selected tasks as a file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return export_view(request, self._context(request, ""))
+        return export_view(request, self.page_context(request))
 
     @takes("back", SERVER, "state")
     def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
         """Return the progress of long work."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return job_view(request, job_id, self._context(request, ""))
-
-    def _context(self, request: HttpRequest, title: str) -> dict[str, Any]:
-        """Return the context of every page about tasks."""
-        context = self.admin_site.each_context(request)
-        return {**context, "opts": self.opts, "title": title, "is_fullwidth": "1"}
+        return job_view(request, job_id, self.page_context(request))
 
 
 def _with_field_test(values: dict[str, str]) -> dict[str, str]:

@@ -12,18 +12,15 @@ from django.shortcuts import get_object_or_404
 
 from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
-from environments.curation.action import Action, ActionOutcome
-from environments.curation.actions.quarantine import Quarantine, Release
-from environments.curation.actions.tags import AddTags, RemoveTags
-from environments.curation.admin.confirmation import Confirmation, confirmation
+from environments.curation.actions.tags import AddTags
+from environments.curation.admin.confirmation import Confirmation, applied, confirmation
 from environments.curation.admin.review_walk import review_of, task_url
 from environments.curation.flags import settle
 from environments.curation.selection import Selection
-from environments.curation.task_action import ReasonForm
+from environments.curation.task_action import TASK_ACTIONS, ReasonForm, TaskAction
 from environments.curation.undo import UndoInTask
 from environments.database.storable import id_in
 from environments.display.json_diff import diff
-from environments.errors import OrsError
 from environments.models import Task, TaskRevision, TaskTag
 from environments.models.viewer import visible_tasks
 
@@ -45,7 +42,7 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     is_applied = (
         _accept(request, task)
         if action == "accept"
-        else _apply(request, _action(request, task)) is not None
+        else applied(request, _action(request, task)) is not None
     )
     if review and review.next and is_applied and action in ("accept", "quarantine"):
         return HttpResponseRedirect(review.next)
@@ -56,7 +53,7 @@ def _accept(request: HttpRequest, task: Task) -> bool:
     """Tag the task as accepted, and resolve its flags: somebody looked at it and found it right."""
     is_tagged = TaskTag.objects.filter(task=task, name=ACCEPTED).exists()
     selection = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
-    if not is_tagged and _apply(request, AddTags(selection, (ACCEPTED,))) is None:
+    if not is_tagged and applied(request, AddTags(selection, (ACCEPTED,))) is None:
         return False
     if count := settle(task, author_of(request)):
         messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
@@ -101,34 +98,15 @@ def undo_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> 
     return confirmation(request, page, frame(), is_confirmed=request.method == "POST")
 
 
-def _action(request: HttpRequest, task: Task) -> Action:
+def _action(request: HttpRequest, task: Task) -> TaskAction:
     selection = Selection(ids=(task.pk,), viewer=viewer_of(request.user))
-    reason = _reason(request)
-    words = tuple(word.strip() for word in request.POST.get("tags", "").split(",") if word.strip())
-    match request.POST.get("action"):
-        case "quarantine":
-            return Quarantine(selection, reason)
-        case "release":
-            return Release(selection, reason)
-        case "tag":
-            return AddTags(selection, words, reason)
-        case "untag":
-            return RemoveTags(selection, words, reason)
-        case other:
-            raise Http404(
-                f"There is no action {other!r}. Use accept, quarantine, release, tag or untag."
-            )
-
-
-def _apply(request: HttpRequest, action: Action) -> ActionOutcome | None:
-    """Apply the action and show its outcome. Returns it, or None if the action was refused."""
-    try:
-        outcome = action.apply(author_of(request))
-    except OrsError as refusal:
-        messages.error(request, str(refusal))
-        return None
-    messages.success(request, outcome.sentence)
-    return outcome
+    name = request.POST.get("action")
+    if name in ("quarantine", "release"):
+        return TASK_ACTIONS[name].of(selection, {"reason": _reason(request)})
+    if name in ("tag", "untag"):
+        tags = request.POST.get("tags", "").split(",")
+        return TASK_ACTIONS[name].of(selection, {"tags": tags, "reason": _reason(request)})
+    raise Http404(f"There is no action {name!r}. Use accept, quarantine, release, tag or untag.")
 
 
 def _reason(request: HttpRequest) -> str:

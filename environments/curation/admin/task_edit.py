@@ -25,7 +25,7 @@ from environments.display.json_diff import diff
 from environments.display.parts import Part, indented, prompt, read_json
 from environments.display.schema_fields import fields_of
 from environments.errors import OrsError
-from environments.models import Task, TaskRevision
+from environments.models import Task
 from environments.runtime.task_trial import Trial
 from environments.service import try_out_spec
 
@@ -60,19 +60,12 @@ def tried(task: Task, text: str | None = None) -> Verdict:
     """Start an episode with `text` as the task's content, and return the result. None uses the
     stored content."""
     try:
-        return Verdict(
-            trial=try_out_spec(
-                task.environment.name, task.spec if text is None else _checked(task, text)
-            )
-        )
+        spec = task.spec if text is None else checked_spec(task.environment, text)
+        return Verdict(trial=try_out_spec(task.environment.name, spec))
     except InvalidSpec as refused:
         return Verdict(problems=refused.problems)
     except OrsError as refused:
         return Verdict(refusal=str(refused))
-
-
-def _checked(task: Task, text: str) -> str:
-    return checked_spec(task.environment, text)
 
 
 Frame = Callable[[], dict[str, Any]]
@@ -89,60 +82,34 @@ def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     edit = Edit(
         task.pk,
         request.POST.get("spec", ""),
-        _seen(request),
+        id_in(request.POST.get("seen", "")) or 0,
         request.POST.get("reason", "").strip(),
     )
     form = _typed(task, edit.spec, edit.seen, edit.reason)
     try:
         if request.POST.get("action") == "save":
-            return _save(request, task, edit)
+            outcome = edit.apply(author_of(request))
+            messages.success(request, outcome.sentence)
+            query = review.query if (review := review_of(request)) else ""
+            return HttpResponseRedirect(task_url(outcome.task or task.pk, query))
         verdict = tried(task, edit.spec) if request.POST.get("action") == "try" else checked(edit)
-        return _page(request, task, frame, {**form, "verdict": verdict})
+        status = 200
     except InvalidSpec as refused:
-        return _page(
-            request,
-            task,
-            frame,
-            {**form, "verdict": Verdict(problems=refused.problems)},
-            status=400,
-        )
+        verdict, status = Verdict(problems=refused.problems), 400
     except Replaced as replaced:
-        return _page(
-            request, task, frame, {**form, **_conflict(replaced.revision, edit)}, status=409
-        )
+        # the form with the typed text for the current task, and the difference
+        now = replaced.revision.successor or replaced.revision.task
+        form = _typed(now, edit.spec, last_revision(now), edit.reason)
+        form |= {"conflict": replaced.revision, "lines": diff(now.spec, edit.spec)}
+        return _page(request, task, frame, form, status=409)
     except OrsError as refused:
-        return _page(
-            request, task, frame, {**form, "verdict": Verdict(refusal=str(refused))}, status=400
-        )
-
-
-def _save(request: HttpRequest, task: Task, edit: Edit) -> HttpResponse:
-    outcome = edit.apply(author_of(request))
-    messages.success(request, outcome.sentence)
-    review = review_of(request)
-    return HttpResponseRedirect(task_url(outcome.task or task.pk, review.query if review else ""))
-
-
-def _seen(request: HttpRequest) -> int:
-    revision = request.POST.get("seen", "")
-    return id_in(revision) or 0
+        verdict, status = Verdict(refusal=str(refused)), 400
+    return _page(request, task, frame, {**form, "verdict": verdict}, status=status)
 
 
 def _typed(task: Task, spec: str, revision: int, reason: str = "") -> dict[str, Any]:
     """Return the context of the form: what it holds, and the task that it changes."""
     return {"target": task, "spec": spec, "seen": revision, "reason": reason}
-
-
-def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
-    """Return the context after a conflict: the form with the typed text for the current task, and
-    the difference."""
-    now = revision.successor or revision.task
-    lines = diff(now.spec, edit.spec)
-    return {
-        "conflict": revision,
-        "lines": lines,
-        **_typed(now, edit.spec, last_revision(now), edit.reason),
-    }
 
 
 def _page(

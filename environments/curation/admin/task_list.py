@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -32,7 +32,6 @@ from environments.models import (
     Task,
     TaskFlag,
     TaskStatistics,
-    TaskTag,
     seen_at,
 )
 from environments.scoring.convention import Convention, Coverage
@@ -40,8 +39,8 @@ from environments.scoring.task_buckets import Bucket, bucket_of
 from environments.scoring.task_statistics import coverage_of_row
 from environments.service import task_line
 from environments.tasks.split_indexes import served_indexes
-from environments.tasks.task_facts import task_names
-from environments.tasks.task_places import places_of
+from environments.tasks.task_facts import tags_of, task_names
+from environments.tasks.task_places import first_positions
 
 PAGE_TASKS = 50
 MAX_FLAG_CHARACTERS = 300
@@ -75,7 +74,7 @@ class ShownPlace:
         )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TaskListRow:
     """A task as the list shows it."""
 
@@ -84,17 +83,17 @@ class TaskListRow:
     bucket: Bucket
     statistics: TaskStatistics | None
     """Statistics of all attempts; None without attempts."""
-    at: str = ""
+    at: str
     """Where it is in the list, for a review that goes on from it."""
-    index: int | None = None
+    index: int | None
     """Index of the task in the listed split, as agents use it; None: it is not served, or no split
     is listed."""
-    place: str = ""
+    place: str
     """Name of the task by its first place, such as `train #12`; empty if it has none, or if a split
     is listed."""
-    tags: list[str] = field(default_factory=list)
-    places: list[ShownPlace] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
+    tags: list[str]
+    places: list[ShownPlace]
+    flags: list[str]
     """Notes of open flags, newest first."""
 
     @property
@@ -175,95 +174,77 @@ def query(selection: Selection, **cursor: str) -> str:
     return urlencode(selection.values() | cursor)
 
 
-def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
+def _rows(batch: SelectionBatch, split_id: int | None) -> list[TaskListRow]:
     """Return the batch's tasks with everything that the list shows: seven queries, and some more
     for their indexes."""
-    tasks = {task.pk: task for task in _tasks(batch.ids)}
+    # the beginning of the spec alone, because a whole one may be megabytes
+    tasks: QuerySet[Any] = (
+        with_states(Task.objects.filter(pk__in=batch.ids))
+        .select_related("environment")
+        .annotate(head=Left("spec", MAX_READ_CHARACTERS))
+        .defer("spec", "folded", "environment__description", "environment__card")
+    )
+    by_id = {task.pk: task for task in tasks}
     overall = {
         row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")
     }
-    tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
-    indexes, names = _indexes(batch, listed), task_names(batch.ids) if listed is None else {}
-    rows = [
-        _row(tasks[pk], overall.get(pk), index)
-        for pk, index in zip(batch.ids, indexes, strict=True)
-        if pk in tasks
-    ]
-    keys = dict(zip(batch.ids, batch.positions or batch.ids, strict=True))
-    for row in rows:
-        row.at = str(WalkCursor(keys[row.task.pk], batch.order))
-        row.tags, row.places, row.flags = tags[row.task.pk], places[row.task.pk], flags[row.task.pk]
-        row.place = name if "#" in (name := names.get(row.task.pk, "")) else ""
+    tags, places, flags = tags_of(batch.ids), _places(batch.ids), _flags(batch.ids)
+    names = task_names(batch.ids) if split_id is None else {}
+    thresholds, rows = conf.thresholds(), list[TaskListRow]()
+    for pk, index, key in zip(
+        batch.ids, _indexes(batch, split_id), batch.positions or batch.ids, strict=True
+    ):
+        if (task := by_id.get(pk)) is None:
+            continue
+        row = overall.get(pk)
+        attempts, rate = (row.attempts, row.rate) if row else (0, 0.0)
+        rows.append(
+            TaskListRow(
+                task,
+                summary=task_line(task.environment, task.head),
+                bucket=bucket_of(attempts, rate, thresholds),
+                statistics=row,
+                at=str(WalkCursor(key, batch.order)),
+                index=index,
+                place=name if "#" in (name := names.get(pk, "")) else "",
+                tags=tags.get(pk, []),
+                places=places[pk],
+                flags=flags[pk],
+            )
+        )
     return rows
 
 
-def _indexes(batch: SelectionBatch, listed: int | None) -> Sequence[int | None]:
-    split = None if listed is None else Split.objects.filter(pk=listed).first()
+def _indexes(batch: SelectionBatch, split_id: int | None) -> Sequence[int | None]:
+    split = None if split_id is None else Split.objects.filter(pk=split_id).first()
     if split is None:
         return (None,) * len(batch.ids)
-    positions = batch.positions if batch.order == "split" else _positions(batch.ids, split)
-    found = served_indexes(split, positions)
-    return [found.get(position) for position in positions]
-
-
-def _positions(ids: Sequence[int], split: Split) -> list[int]:
-    """Return the position of each task in the split, at its first place; -1 if it has none."""
-    first = dict(
-        places_of(split, list(ids)).order_by("-position").values_list("task_id", "position")
-    )
-    return [first.get(task, -1) for task in ids]
-
-
-def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskListRow:
-    environment = task.environment
-    line = task_line(environment, task.head)  # type: ignore[attr-defined]  # annotated
-    attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
-    return TaskListRow(
-        task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index=index
-    )
-
-
-def _tasks(ids: Iterable[int]) -> QuerySet[Any]:
-    """Return the tasks with `head`, the beginning of the spec, because a whole spec may be
-    megabytes."""
-    rows = (
-        with_states(Task.objects.filter(pk__in=ids))
-        .select_related("environment")
-        .annotate(head=Left("spec", MAX_READ_CHARACTERS))
-    )
-    found: QuerySet[Any] = rows.defer(
-        "spec", "folded", "environment__description", "environment__card"
-    )
-    return found
-
-
-def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
-    found = defaultdict[int, list[str]](list)
-    for task, name in (
-        TaskTag.objects.filter(task__in=ids).order_by("name").values_list("task", "name")
-    ):
-        found[task].append(name)
-    return found
+    positions = batch.positions
+    if batch.order != "split":
+        first = first_positions(split, batch.ids)
+        positions = tuple(first.get(task, -1) for task in batch.ids)
+    indexes = served_indexes(split, positions)
+    return [indexes.get(position) for position in positions]
 
 
 def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
-    found = defaultdict[int, list[str]](list)
-    unsettled = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
-    for task, note in unsettled.values_list("task", Left("note", MAX_FLAG_CHARACTERS)):
-        found[task].append(note)
-    return found
+    notes = defaultdict[int, list[str]](list)
+    flags = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
+    for task, note in flags.values_list("task", Left("note", MAX_FLAG_CHARACTERS)):
+        notes[task].append(note)
+    return notes
 
 
 def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
     """Return the splits that hold each task at their present versions, each split once."""
-    seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)
-    entries = seen.order_by("split__position", "split")
+    rows = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)
+    entries = rows.order_by("split__position", "split")
     places = list(entries.values_list("task", "split", "is_hidden", "split__position").distinct())
     splits = Split.objects.in_bulk({split for _, split, _, _ in places})
-    found = defaultdict[int, list[ShownPlace]](list)
+    places_by_task = defaultdict[int, list[ShownPlace]](list)
     for task, split, is_hidden, _ in places:
-        found[task].append(ShownPlace(splits[split], is_hidden))
-    return found
+        places_by_task[task].append(ShownPlace(splits[split], is_hidden))
+    return places_by_task
 
 
 # --- heads of the columns -------------------------------------------------------------------------
@@ -272,51 +253,50 @@ def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
 @dataclass(frozen=True, slots=True)
 class TaskListHead:
     label: str
-    query: str = ""
-    """Query string of the list sorted by the column; empty: it cannot be sorted by it."""
-    direction: Literal["", "ascending", "descending"] = ""
+    query: str
+    """Query string of the list sorted by the column."""
+    direction: Literal["", "ascending", "descending"]
     """How it is sorted by the column now."""
-    style: str = ""
-    title: str = ""
+    style: str
+    title: str
 
 
-_FIGURES = {
-    "attempts": ("Attempts", ""),
-    "return": ("Return", "Mean over the attempts that have a return"),
-    "success": ("Success", "Share of successful attempts with its 95% interval"),
+_COLUMNS = {
+    "index": (
+        "Index",
+        "right",
+        "Index of the task in this split, starting at 0; a quarantined task has none",
+    ),
+    "task": ("Task", "wide", "Sorted by the text of the task"),
+    "environment": ("Environment", "", ""),
+    "tags": ("Tags", "", ""),
+    "splits": ("Splits", "", ""),
+    "attempts": ("Attempts", "right", ""),
+    "return": ("Return", "right", "Mean over the attempts that have a return"),
+    "success": ("Success", "right", "Share of successful attempts with its 95% interval"),
+    "bucket": ("Bucket", "", ""),
 }
+"""Name -> label, style and title. Columns of figures are to the right."""
 
 
 def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHead]:
     """Return the heads of the columns. A click sorts the greatest figures or the first names first,
     then the reverse, then leaves it at the list's own order."""
-    index = "Index of the task in this split, starting at 0; a quarantined task has none"
-    by_index = replace(
-        _head(selection, "index", "Index", is_figure=True), style="right", title=index
-    )
-    found = [] if selection.split is None else [by_index]
-    found.append(
-        replace(
-            _head(selection, "task", "Task"), style="wide", title="Sorted by the text of the task"
-        )
-    )
-    found += [] if is_one_environment else [_head(selection, "environment", "Environment")]
-    found += [_head(selection, "tags", "Tags"), _head(selection, "splits", "Splits")]
-    found += [
-        replace(_head(selection, name, label, is_figure=True), style="right", title=title)
-        for name, (label, title) in _FIGURES.items()
-    ]
-    return [*found, _head(selection, "bucket", "Bucket")]
-
-
-def _head(selection: Selection, name: str, label: str, *, is_figure: bool = False) -> TaskListHead:
-    turns = (f"-{name}", name, "") if is_figure else (name, f"-{name}", "")
-    at = turns.index(selection.sort) if selection.sort.removeprefix("-") == name else -1
-    following = query(replace(selection, sort=turns[(at + 1) % 3])) or "state=served"
-    now: Literal["", "ascending", "descending"] = ""
-    if at >= 0:
-        now = "descending" if selection.sort.startswith("-") else "ascending"
-    return TaskListHead(label, following, now)
+    columns = list[TaskListHead]()
+    for name, (label, style, title) in _COLUMNS.items():
+        if (name == "index" and selection.split is None) or (
+            name == "environment" and is_one_environment
+        ):
+            continue
+        sorts = (f"-{name}", name, "") if style == "right" else (name, f"-{name}", "")
+        direction: Literal["", "ascending", "descending"] = ""
+        at = -1
+        if selection.sort.removeprefix("-") == name:
+            at = sorts.index(selection.sort)
+            direction = "descending" if selection.sort.startswith("-") else "ascending"
+        following = query(replace(selection, sort=sorts[(at + 1) % 3])) or "state=served"
+        columns.append(TaskListHead(label, following, direction, style, title))
+    return columns
 
 
 # --- filters as chips -----------------------------------------------------------------------------
@@ -347,45 +327,37 @@ def chips(
     """Return a chip for each filter. `splits`: those to choose from, of one environment if one is
     chosen."""
     names = [(str(row.pk), row.name) for row in environments]
-    listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
+    split_names = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
     words = {word: word for word in (*tag_names(selection.viewer), selection.tag) if word}
-    return [
-        _chip(selection, "environment", names, also="split"),  # a split belongs to one environment
-        _chip(selection, "split", listed),
-        _chip(selection, "tag", list(words.items())),
-        _chip(selection, "state", list(LABELS.items()), default=SERVED, of_any=ANY_STATE),
-        *(
-            _chip(selection, name, list(Selection.parameters()[name].choices.items()))
-            for name in ("source", "flags", "bucket")
-        ),
-    ]
+    sources, flags, buckets = (
+        list(Selection.parameters()[name].choices.items()) for name in ("source", "flags", "bucket")
+    )
+    choices_by_filter = {
+        "environment": names,
+        "split": split_names,
+        "tag": list(words.items()),
+        "state": list(LABELS.items()),
+        "source": sources,
+        "flags": flags,
+        "bucket": buckets,
+    }
+    return [_chip(selection, name, choices) for name, choices in choices_by_filter.items()]
 
 
-def _chip(
-    selection: Selection,
-    name: str,
-    choices: Sequence[tuple[str, str]],
-    *,
-    also: str = "",
-    default: str = "",
-    of_any: str = "",
-) -> TaskListChip:
-    """Return the chip of the filter `name`.
-
-    `also`: a filter that is removed when this one changes. `default`: the choice in force without
-    the parameter. `of_any`: the value of the parameter for any.
-    """
-    given = selection.values()
-    chosen = given.get(name, default)
-    others = {key: value for key, value in given.items() if key not in (name, also)}
-    offered = [
-        TaskListChoice(
-            "any", urlencode(others | ({name: of_any} if of_any else {})), chosen == of_any
-        )
-    ]
-    offered += [
-        TaskListChoice(label, urlencode(others | {name: value}), value == chosen)
+def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]]) -> TaskListChip:
+    """Return the chip of the filter `name`."""
+    # without the parameter, a list means what is served
+    default, any_value = (SERVED, ANY_STATE) if name == "state" else ("", "")
+    values = selection.values()
+    value_in_force = values.get(name, default)
+    # a split belongs to one environment
+    without = (name, "split") if name == "environment" else (name,)
+    others = {key: value for key, value in values.items() if key not in without}
+    without_filter = others | ({name: any_value} if any_value else {})
+    options = [TaskListChoice("any", urlencode(without_filter), value_in_force == any_value)]
+    options += [
+        TaskListChoice(label, urlencode(others | {name: value}), value == value_in_force)
         for value, label in choices
     ]
-    label = next((choice.label for choice in offered[1:] if choice.is_chosen), "")
-    return TaskListChip(name, label or chosen, offered)
+    label = next((choice.label for choice in options[1:] if choice.is_chosen), value_in_force)
+    return TaskListChip(name, label, options)

@@ -102,17 +102,9 @@ class TaskPage(ReadOnlyAdmin):
         task = self._task(request, pk)
         if request.method != "POST" or not may_change(request):
             raise PermissionDenied
-        context = {**self.frame(request, task), **self.page(request, task), "verdict": tried(task)}
+        variables = {"original": task, **self.page(request, task), "verdict": tried(task)}
+        context = self.page_context(request, **variables)
         return TemplateResponse(request, self.page_template, context)
-
-    def frame(self, request: HttpRequest, task: Task) -> dict[str, Any]:
-        """Return the context of every page about `task`."""
-        return {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": task,
-            "is_fullwidth": "1",
-        }
 
     def _task(self, request: HttpRequest, pk: int) -> Task:
         task = self.get_object(request, str(pk))
@@ -130,7 +122,9 @@ class TaskPage(ReadOnlyAdmin):
             task = self._task(request, pk)
             if not may_change(request):
                 raise PermissionDenied
-            answer: HttpResponse = view(request, task, partial(self.frame, request, task), **more)
+            answer: HttpResponse = view(
+                request, task, partial(self.page_context, request, original=task), **more
+            )
             return answer
 
         return self.admin_site.admin_view(checked)

@@ -67,13 +67,13 @@ def stray(names: Iterable[str], own: Collection[str]) -> str | None:
             and name not in own
             and unescaped(name, own) == name
         ):
-            allowed = f"{', '.join(COLUMNS)} and those that the task schema declares"
+            names_there = f"{', '.join(COLUMNS)} and those that the task schema declares"
             text, escape = (
                 shorten(ascii(name), _SHOWN_CHARACTERS),
                 shorten(ascii(f"_{name}"), _SHOWN_CHARACTERS),
             )
             return (
-                f"has the column {text}; names that start with _ may only be {allowed}. Write a "
+                f"has the column {text}; names that start with _ may only be {names_there}. Write a "
                 "task's own key of "
                 f"this name as {escape}"
             )

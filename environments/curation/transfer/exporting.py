@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import F
@@ -21,14 +20,10 @@ from django.db.models import F
 from environments.curation.selection import Selection
 from environments.curation.transfer.columns import Survey, declared, escaped
 from environments.curation.transfer.source import Format
-from environments.curation.transfer.writers import (
-    CsvWriter,
-    JsonLinesWriter,
-    JsonWriter,
-    TaskFileWriter,
-)
+from environments.curation.transfer.writers import csv_table, json_array, json_lines
 from environments.files.streaming import Pieces
-from environments.models import Environment, Split, SplitEntry, Task, TaskTag, seen_at
+from environments.models import Environment, Split, SplitEntry, Task, seen_at
+from environments.tasks.task_facts import tags_of
 
 BATCH_TASKS = 250
 MEDIA_TYPES: dict[Format, str] = {
@@ -39,24 +34,6 @@ MEDIA_TYPES: dict[Format, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """One task as it is written to a file."""
-
-    spec: str
-    """JSON text, with keys escaped as `columns` says."""
-    labels: dict[str, Any]
-    """Values of the reserved columns."""
-
-    @property
-    def text(self) -> str:
-        """A JSON object: the exact text of the spec followed by the reserved columns."""
-        if not self.labels:
-            return self.spec
-        body, labels = self.spec[1:-1].strip(), json.dumps(self.labels)[1:-1]
-        return f"{{{body}, {labels}}}" if body else f"{{{labels}}}"
-
-
 def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Pieces:
     """Yield the file in pieces. `has_labels`: whether it has the reserved columns
     (`columns.COLUMNS`).
@@ -65,50 +42,45 @@ def exported(selection: Selection, format: Format, *, has_labels: bool = True) -
     """
     ids = selection.all_ids()
     split = Split.objects.filter(pk=selection.split).first() if selection.split else None
-    writer = _writer(format, _tasks(ids, split, has_labels=has_labels))
-    yield writer.start()
-    for batch in _tasks(ids, split, has_labels=has_labels):
-        yield writer.write(batch)
-    yield writer.end()
-
-
-def _writer(format: Format, tasks: Iterator[list[Exported]]) -> TaskFileWriter:
+    batches = _texts(ids, split, has_labels=has_labels)
     if format == "jsonl":
-        return JsonLinesWriter()
-    if format == "json":
-        return JsonWriter()
-    survey = Survey(json.loads(task.text) for batch in tasks for task in batch)
-    if format == "csv":
-        return CsvWriter(survey)
-    from environments.curation.transfer.parquet import (
-        ParquetWriter,  # pyarrow takes a third of a second
-    )
+        yield from json_lines(batches)
+    elif format == "json":
+        yield from json_array(batches)
+    else:
+        rows = _texts(ids, split, has_labels=has_labels)
+        survey = Survey(json.loads(text) for batch in rows for text in batch)
+        if format == "csv":
+            yield from csv_table(batches, survey)
+        else:
+            # pyarrow takes a third of a second
+            from environments.curation.transfer.parquet import parquet_file
 
-    return ParquetWriter(survey)
+            yield from parquet_file(batches, survey)
 
 
-def _tasks(
-    ids: Sequence[int], split: Split | None, *, has_labels: bool
-) -> Iterator[list[Exported]]:
-    """Yield the tasks in the order of `ids`, without those that were deleted in the meantime."""
+def _texts(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iterator[list[str]]:
+    """Yield the tasks in the order of `ids`, without those that were deleted in the meantime, as
+    JSON objects: the exact text of the spec followed by the reserved columns."""
     own = _declared()
     for start in range(0, len(ids), BATCH_TASKS):
         batch = list(ids[start : start + BATCH_TASKS])
         rows = {task.pk: task for task in Task.objects.filter(pk__in=batch)}
-        tags, splits = (_tags(batch), _splits(batch, split)) if has_labels else ({}, {})
         tasks = [rows[pk] for pk in batch if pk in rows]
-        yield [
-            Exported(_spec(task, own), _labels(task, tags, splits) if has_labels else {})
-            for task in tasks
-        ]
-
-
-def _labels(task: Task, tags: dict[int, list[str]], splits: dict[int, str]) -> dict[str, Any]:
-    labels: dict[str, Any] = {"_hash": task.content_hash}
-    if task.pk in splits:
-        labels["_split"] = splits[task.pk]
-    labels |= {"_tags": tags.get(task.pk, []), "_state": task.state}
-    return labels | {"_reason": task.reason} if task.reason else labels
+        if not has_labels:
+            yield [_spec(task, own) for task in tasks]
+            continue
+        tags, splits, texts = tags_of(batch), _splits(batch, split), list[str]()
+        for task in tasks:
+            labels: dict[str, Any] = {"_hash": task.content_hash}
+            if task.pk in splits:
+                labels["_split"] = splits[task.pk]
+            labels |= {"_tags": tags.get(task.pk, []), "_state": task.state}
+            if task.reason:
+                labels["_reason"] = task.reason
+            body, members = _spec(task, own)[1:-1].strip(), json.dumps(labels)[1:-1]
+            texts.append(f"{{{body}, {members}}}" if body else f"{{{members}}}")
+        yield texts
 
 
 def _declared() -> dict[int, frozenset[str]]:
@@ -124,15 +96,6 @@ def _spec(task: Task, own: Mapping[int, frozenset[str]]) -> str:
     spec = json.loads(task.spec)
     members = {escaped(key, own.get(task.environment_id, ())): item for key, item in spec.items()}
     return task.spec.strip() if members.keys() == spec.keys() else json.dumps(members)
-
-
-def _tags(tasks: list[int]) -> dict[int, list[str]]:
-    tags: dict[int, list[str]] = {}
-    for task, name in (
-        TaskTag.objects.filter(task__in=tasks).order_by("name").values_list("task_id", "name")
-    ):
-        tags.setdefault(task, []).append(name)
-    return tags
 
 
 def _splits(tasks: list[int], split: Split | None) -> dict[int, str]:

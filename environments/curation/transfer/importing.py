@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 
 from environments.curation.leaks import (
@@ -34,7 +34,7 @@ from environments.curation.transfer.scratch_database import Scratch
 from environments.curation.transfer.source import FileSource
 from environments.curation.transfer.staging import BATCH_TASKS, MAX_BATCH_BYTES, Staging
 from environments.curation.transfer.target import ImportTarget
-from environments.curation.work import RecordedAction, recorded
+from environments.curation.work import recorded
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.display.task_line import MAX_READ_CHARACTERS
@@ -130,13 +130,29 @@ def apply(
     Raises: Unreadable; RefusedRows unless `skip_refused`; ActionRefused when the name of a new
     split was taken in the meantime; FrozenSplit, SplitBusy, SplitGone.
     """
-    is_checked = after is not None and _still_holds(after, source, target)
+    is_checked = (
+        after is not None
+        and not after.refused
+        and after.fingerprint == source.fingerprint(target.environment.task_schema)
+    )
     with ExitStack() as stack:
         scratch = stack.enter_context(Scratch())
-        action = stack.enter_context(_recorded(source, target, author))
+        action = stack.enter_context(
+            recorded(
+                "import",
+                author,
+                f"import of {source.name}",
+                environment=target.environment.pk,
+                split=target.split.pk if target.split else None,
+            )
+        )
         staging = Staging(target, scratch, action.revisions)
         stack.push(staging)  # exits after the change, which undoes the places
-        change = stack.enter_context(_change_of(target))
+        change = stack.enter_context(
+            SplitChange(target.split)
+            if target.split
+            else making(target.environment.pk, target.name, target.type)
+        )
         report = _report(source, target)
         report.as_written = as_written
         review = Review(replace(target, split=change.split), report, scratch, as_written=as_written)
@@ -156,26 +172,6 @@ def apply(
     if review.report.has_work:
         refresh_statistics()
     return review.report
-
-
-def _recorded(
-    source: FileSource, target: ImportTarget, author: str
-) -> AbstractContextManager[RecordedAction]:
-    split = target.split.pk if target.split else None
-    reason = f"import of {source.name}"
-    return recorded("import", author, reason, environment=target.environment.pk, split=split)
-
-
-def _change_of(target: ImportTarget) -> AbstractContextManager[SplitChange]:
-    if target.split is None:
-        return making(target.environment.pk, target.name, target.type)
-    return SplitChange(target.split)
-
-
-def _still_holds(report: TaskImportReport, source: FileSource, target: ImportTarget) -> bool:
-    return not report.refused and report.fingerprint == source.fingerprint(
-        target.environment.task_schema
-    )
 
 
 def _report(source: FileSource, target: ImportTarget) -> TaskImportReport:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,10 +19,11 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from environments.curation.transfer.columns import Survey, declared, stray
 from environments.curation.transfer.parquet_process import AS_JSON
-from environments.curation.transfer.writers import TaskText
+from environments.curation.transfer.writers import Batches
 from environments.files.cells import parsed
 from environments.files.output import TakenFile
 from environments.files.rows import BadRow, FileRow, Refusal, Unit, Unreadable
+from environments.files.streaming import Pieces
 from environments.tasks.stored_spec import TOO_LONG
 
 LONG_ROW = "long"
@@ -109,43 +110,34 @@ class ParquetTable:
             return Refusal(self.done, str(error))
 
 
-class ParquetWriter:
-    """Writes a Parquet file; see `writers.TaskFileWriter`."""
-
-    def __init__(self, survey: Survey) -> None:
-        self._kinds = {column: survey.kind(column) for column in survey.kinds}
-        self._schema = pa.schema([_field(column, kind) for column, kind in self._kinds.items()])
-        self._sink = TakenFile()
-        self._file = pq.ParquetWriter(pa.PythonFile(self._sink, mode="w"), self._schema)
-        self._waiting: list[dict[str, Any]] = []
-
-    def start(self) -> bytes:
-        return self._sink.taken()
-
-    def write(self, tasks: Sequence[TaskText]) -> bytes:
-        self._waiting += [self._row(json.loads(task.text)) for task in tasks]
-        if len(self._waiting) >= GROUP_ROWS:
-            self._flush()
-        return self._sink.taken()
-
-    def end(self) -> bytes:
-        self._flush()
-        self._file.close()
-        return self._sink.taken()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._file.write_table(pa.Table.from_pylist(self._waiting, schema=self._schema))
-            self._waiting = []
-
-    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {
-            key: json.dumps(value) if self._kinds[key] == "json" else value
-            for key, value in row.items()
-        }
-
-
-def _field(column: str, kind: str) -> Any:
-    return pa.field(
-        column, _TYPES.get(kind, pa.string()), metadata=dict([AS_JSON]) if kind == "json" else None
+def parquet_file(batches: Batches, survey: Survey) -> Pieces:
+    """Yield a Parquet file of tasks; see `writers`."""
+    kinds = {column: survey.kind(column) for column in survey.kinds}
+    schema = pa.schema(
+        [
+            pa.field(
+                column,
+                _TYPES.get(kind, pa.string()),
+                metadata=dict([AS_JSON]) if kind == "json" else None,
+            )
+            for column, kind in kinds.items()
+        ]
     )
+    sink, waiting = TakenFile(), list[dict[str, Any]]()
+    with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as file:
+        yield sink.taken()
+        for batch in batches:
+            waiting += (
+                {
+                    key: json.dumps(value) if kinds[key] == "json" else value
+                    for key, value in row.items()
+                }
+                for row in map(json.loads, batch)
+            )
+            if len(waiting) >= GROUP_ROWS:
+                file.write_table(pa.Table.from_pylist(waiting, schema=schema))
+                waiting = []
+            yield sink.taken()
+        if waiting:
+            file.write_table(pa.Table.from_pylist(waiting, schema=schema))
+    yield sink.taken()

@@ -23,10 +23,11 @@ from environments.curation.transfer.scratch_database import Scratch
 from environments.curation.transfer.target import ImportTarget
 from environments.database.json_rows import among, rows_among
 from environments.files.rows import BadRow, FileRow, Refusal
-from environments.models import SplitEntry, Task, TaskTag, seen_at
+from environments.models import SplitEntry, Task, seen_at
 from environments.tasks.new_versions import KnownQuestions, Question, apart_from_spelling
 from environments.tasks.stored_spec import Unfit, spec_text
 from environments.tasks.successors import is_superseded, successors, successors_of
+from environments.tasks.task_facts import tags_of
 
 Kind = Literal["added", "edited", "relabelled", "duplicate"]
 _EDITED = b"edited"
@@ -174,15 +175,27 @@ class Review:
         origin = existing.tasks.get(row.origin) if row.origin else None
         is_placed = any(place.split == self._split for place in places)
         if row.origin and origin is None and not is_placed:
-            return Refusal(row.number, _unknown_origin(row.origin, self._target))
+            return Refusal(
+                row.number,
+                f"_hash {row.origin[:8]}… is not a task of {self._target.environment.name!r}; leave "
+                "the column empty to add the row as a new task",
+            )
         if row.origin and origin and not is_placed:
             heir = existing.heirs.get(origin.id)
             if heir and (task is None or task.id != heir.id):
-                return Refusal(row.number, _edited_origin(row.origin, heir))
+                return Refusal(
+                    row.number,
+                    f"_hash {row.origin[:8]}… was edited since, to {heir.hash}; compare the row with "
+                    "that task, and write that hash to replace it",
+                )
         if not self._scratch.is_new(digest):
             return Decision("duplicate", row, task, None, False)
         is_relabelled = task is not None and _is_relabelled(task, row.labels, places)
-        if origin and row.origin and self._is_edit(origin, existing, is_placed=is_placed):
+        # a repeated import finds no place of the origin left that it could change
+        if (origin and row.origin) and (
+            not is_placed
+            or any(not place.is_frozen for place in existing.places.get(origin.id, []))
+        ):
             if not self._scratch.is_new(row.origin, _EDITED):
                 return Refusal(
                     row.number,
@@ -193,13 +206,6 @@ class Review:
             return Decision("added", row, task, None, is_relabelled, places)
         return Decision(
             "relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled
-        )
-
-    def _is_edit(self, origin: KnownTask, existing: _Found, *, is_placed: bool) -> bool:
-        """Return whether the row edits `origin`. A repeated import finds no place of it left that
-        it could change."""
-        return not is_placed or any(
-            not place.is_frozen for place in existing.places.get(origin.id, [])
         )
 
     def _count(self, decision: Decision, existing: _Found) -> None:
@@ -237,22 +243,22 @@ class Review:
         heirs = successors_of([*(pk for _, pk, *_ in tasks), *batch.respelled.values()])
         edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
         edit_rows = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
-        tags: dict[int, list[str]] = {}
         ids = [row[1] for row in tasks] + [row[1] for row in edit_rows]
-        tag_rows = TaskTag.objects.filter(task__in=ids).values_list("task_id", "name")
-        for task, name in tag_rows if tasks else ():
-            tags.setdefault(task, []).append(name)
-        for digest, pk, state, reason in tasks:
-            batch.tasks[digest] = KnownTask(
-                pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest
-            )
+        tags = tags_of(ids) if ids else {}
+
+        def known(digest: str, pk: int, state: str, reason: str, text: str = "") -> KnownTask:
+            return KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, text)
+
+        batch.tasks = {row[0]: known(*row) for row in tasks}
         batch.quarantined = {row: batch.tasks[digest] for row, digest in spellings.items()}
-        by_id = {
-            pk: KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, spec)
-            for digest, pk, state, reason, spec in edit_rows
-        }
+        by_id = {row[1]: known(*row) for row in edit_rows}
         batch.heirs = {old: by_id[new] for old, new in heirs.items()}
-        for task, place in _places(ids):
+        places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)
+        columns = ("task_id", "split_id", "split__name", "split__frozen", "is_hidden")
+        for task, split, name, frozen, is_hidden in (
+            places.values_list(*columns).distinct() if ids else ()
+        ):
+            place = KnownPlace(split, name, frozen is not None, is_hidden)
             batch.places.setdefault(task, []).append(place)
         return batch
 
@@ -313,16 +319,6 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:
-    """Yield the current places of the tasks."""
-    if not tasks:
-        return
-    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
-    names = ("task_id", "split_id", "split__name", "split__frozen", "is_hidden")
-    for task, split, name, frozen, is_hidden in entries.values_list(*names).distinct():
-        yield task, KnownPlace(split, name, frozen is not None, is_hidden)
-
-
 def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) -> bool:
     """Return whether the labels change the task, or its places do not match its state after an
     interrupted import."""
@@ -333,19 +329,3 @@ def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) ->
     is_hidden = labels.state == "quarantined"
     is_shown_wrong = any(place.is_hidden != is_hidden for place in places if not place.is_frozen)
     return is_shown_wrong or (labels.state, labels.reason) != (task.state, task.reason)
-
-
-def _edited_origin(digest: str, heir: KnownTask) -> str:
-    return (
-        f"_hash {digest[:8]}… was edited since, to {heir.hash}; compare the row with that task, "
-        "and write that hash to "
-        "replace it"
-    )
-
-
-def _unknown_origin(digest: str, target: ImportTarget) -> str:
-    return (
-        f"_hash {digest[:8]}… is not a task of {target.environment.name!r}; leave the column empty "
-        "to add the row as a "
-        "new task"
-    )

@@ -43,7 +43,13 @@ class FileSource:
         """Return the source for a file. `format`: None to take it from the name's extension.
         Raises: TransferError."""
         name = name or path.name
-        return cls(path, format_of(name) if format is None else _checked_format(format), name)
+        if format is None:
+            return cls(path, format_of(name), name)
+        if format not in FORMATS:
+            raise TransferError(
+                f"The format {format!r} is unknown; use jsonl, json, csv or parquet."
+            )
+        return cls(path, format, name)
 
     def fingerprint(self, task_schema: str) -> tuple[int, ...]:
         """Return a value that changes when the file or the schema changes. Raises: Unreadable."""
@@ -107,15 +113,9 @@ class FileSource:
 def format_of(name: str) -> Format:
     """Return the format that a file's extension stands for. Raises: TransferError."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""
-    wanted = {"ndjson": "jsonl", "pq": "parquet"}.get(ending, ending)
-    if match := next((format for format in FORMATS if format == wanted), None):
-        return match
-    raise TransferError(
-        f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; choose the format."
-    )
-
-
-def _checked_format(format: str) -> Format:
-    if match := next((name for name in FORMATS if name == format), None):
-        return match
-    raise TransferError(f"The format {format!r} is unknown; use jsonl, json, csv or parquet.")
+    format = {"ndjson": "jsonl", "pq": "parquet"}.get(ending, ending)
+    if format not in FORMATS:
+        raise TransferError(
+            f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; choose the format."
+        )
+    return format

@@ -7,7 +7,7 @@ existing tasks are recorded for `finishing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -77,68 +77,59 @@ class Staging:
         tasks = self._tasks().filter(
             pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit")
         )
-        rows = tasks.filter(entries=None, revisions=None, origins=None)
-        keys = list(rows.values_list("pk", flat=True))
-        try:
-            _delete(keys)
-        except (
-            ProtectedError,
-            IntegrityError,
-        ):  # some were played or placed in the meantime, so delete one by one
-            for key in keys:
-                with suppress(ProtectedError, IntegrityError):
-                    _delete([key])
+        keys = list(
+            tasks.filter(entries=None, revisions=None, origins=None).values_list("pk", flat=True)
+        )
+        # if some were played or placed in the meantime, one by one
+        for batch in (keys, *([key] for key in keys)):
+            with suppress(ProtectedError, IntegrityError), transaction.atomic():
+                Task.objects.filter(pk__in=batch).only("pk").delete()
+                if batch is keys:
+                    return
 
     def write(self, decisions: Sequence[Decision], change: SplitChange) -> None:
         """Write one batch within the limits above. `change`: the change of the target split."""
-        self._add_tasks([decision for decision in decisions if decision.task is None])
-        ids = self._ids(decisions)
-        self._place([ids[one.candidate.hash] for one in decisions if one.kind == "added"], change)
-        for one in decisions:
-            task = ids[one.candidate.hash]
-            if one.kind == "edited" and one.origin:
-                self._scratch.put("edits", [one.origin.id, task], 2 * len(one.candidate.text))
-            if one.is_relabelled and one.task:
-                before = {"state": one.task.state, "reason": one.task.reason, "tags": one.task.tags}
-                self._scratch.put("labels", [task, before, _after(one)])
-        change.hold()
-
-    def _place(self, tasks: Sequence[int], change: SplitChange) -> None:
-        before, name = split_names(tasks), change.split.name
-        with transaction.atomic():
-            change.add(tasks)
-            self._revisions.write(
-                (task, {"splits": sorted(before[task])}, {"splits": sorted({*before[task], name})})
-                for task in dict.fromkeys(tasks)
-                if name not in before[task]
-            )
-
-    def _add_tasks(self, new: Sequence[Decision]) -> None:
-        # In the order of the file, so that ids follow it. Sorting so small a batch by hash would
-        # save nothing.
-        rows = [_row(decision) for decision in new]
-        tags = [
-            (decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)
-        ]
-        if rows:
-            self._scratch.put("new", [digest for digest, *_ in rows])
+        new = [decision for decision in decisions if decision.task is None]
+        hashes = [decision.candidate.hash for decision in new]
+        if new:
+            self._scratch.put("new", hashes)
             with adding_tasks(self._environment):
-                execute(_ADD_TASKS, [self._environment], rows)
+                # In the order of the file, so that ids follow it. Sorting so small a batch by hash
+                # would save nothing.
+                execute(_ADD_TASKS, [self._environment], [_row(decision) for decision in new])
+                tags = [(row.candidate.hash, tag) for row in new for tag in _tags_of_new(row)]
                 execute(_ADD_TAGS, [self._environment], tags)
-
-    def _ids(self, decisions: Iterable[Decision]) -> dict[str, int]:
-        existing = {
-            decision.candidate.hash: decision.task.id for decision in decisions if decision.task
-        }
-        hashes = [decision.candidate.hash for decision in decisions if not decision.task]
-        return existing | {
-            digest: task for digest, task, *_ in tasks_by_hash(self._environment, hashes)
-        }
-
-
-def _delete(tasks: Sequence[int]) -> None:
-    with transaction.atomic():
-        Task.objects.filter(pk__in=tasks).only("pk").delete()
+        ids = {digest: task for digest, task, *_ in tasks_by_hash(self._environment, hashes)}
+        places = list[int]()
+        for decision in decisions:
+            row, task_there = decision.candidate, decision.task
+            task = task_there.id if task_there else ids[row.hash]
+            if decision.kind == "added":
+                places.append(task)
+            if decision.kind == "edited" and decision.origin:
+                self._scratch.put("edits", [decision.origin.id, task], 2 * len(row.text))
+            if decision.is_relabelled and task_there:
+                before = {
+                    "state": task_there.state,
+                    "reason": task_there.reason,
+                    "tags": task_there.tags,
+                }
+                after: dict[str, Any] = {}
+                if row.labels.tags is not None:
+                    after["tags"] = row.labels.tags
+                if row.labels.state is not None:
+                    after |= {"state": row.labels.state, "reason": row.labels.reason}
+                self._scratch.put("labels", [task, before, after])
+        before_splits, name = split_names(places), change.split.name
+        with transaction.atomic():
+            change.add(places)
+            self._revisions.write(
+                (task, {"splits": sorted(names)}, {"splits": sorted({*names, name})})
+                for task in dict.fromkeys(places)
+                for names in [before_splits[task]]
+                if name not in names
+            )
+        change.hold()
 
 
 def _row(decision: Decision) -> tuple[str, str, str | None, str, str, str]:
@@ -155,12 +146,3 @@ def _tags_of_new(decision: Decision) -> Sequence[str]:
     """Return the tags of a new task: its own, or those of the task it replaces."""
     tags = decision.candidate.labels.tags
     return tags if tags is not None else decision.origin.tags if decision.origin else ()
-
-
-def _after(decision: Decision) -> dict[str, Any]:
-    """Return the labels that the row sets, by name."""
-    labels = decision.candidate.labels
-    after: dict[str, Any] = {} if labels.tags is None else {"tags": labels.tags}
-    return (
-        after if labels.state is None else after | {"state": labels.state, "reason": labels.reason}
-    )

@@ -43,7 +43,15 @@ class ImportTarget:
         splits = existing_splits().filter(environment=environment)
         split = splits.filter(name=name).first() if is_storable(name) else None
         if split is None:
-            return cls._new(environment, name, type)
+            name = free_name(environment.pk, name)
+            if type is None:
+                others = list(splits.values_list("name", flat=True))
+                raise TransferError(
+                    f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, "
+                    f"but {_listing(others)}. "
+                    f"To create it, give its type: {_listing(TYPES)}.{nearest(name, others)}"
+                )
+            return cls(environment, name, None, type)
         if split.frozen:
             raise FrozenSplit(split)
         if split.is_generated:
@@ -56,20 +64,6 @@ class ImportTarget:
                 f"The split {name!r} already exists, with type {split.type}; leave out the type."
             )
         return cls(environment, name, split, split.type)
-
-    @classmethod
-    def _new(cls, environment: Environment, name: str, type: str | None) -> ImportTarget:
-        name = free_name(environment.pk, name)
-        if type is None:
-            others = list(
-                existing_splits().filter(environment=environment).values_list("name", flat=True)
-            )
-            raise TransferError(
-                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, but "
-                f"{_listing(others)}. "
-                f"To create it, give its type: {_listing(TYPES)}.{nearest(name, others)}"
-            )
-        return cls(environment, name, None, type)
 
 
 def environment_named(name: str) -> Environment:

@@ -98,7 +98,7 @@ def test_undoing_what_has_changed_again_is_refused(client: Client) -> None:
     do(client, task, "quarantine", reason="wrong")
     url = undo_url(task)
     do(client, task, "release")
-    page = client.get(url).content.decode()
+    page = client.post(url).content.decode()
     assert "has changed again since" in page and ">Undo</button>" not in page
 
 
