@@ -27,13 +27,14 @@ MIN_COMMON = 0.4
 MAX_PAIRS = 2_500
 """Pairs of a line before and a line after up to which each line is paired with the one most like
 it."""
+Kind = Literal["same", "gone", "new", "skip"]
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    kind: Literal["same", "gone", "new", "skip"]
+    kind: Kind
     """`skip` replaces lines that are not shown; its text says how many."""
     text: str
     words: tuple[tuple[str, bool], ...] = ()
@@ -70,25 +71,24 @@ def _compare(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     """
     head = _count_equal(before, after)
     tail = _count_equal(before[head:][::-1], after[head:][::-1])
-    yield from (DiffLine("same", text) for text in before[:head])
-    yield from _compare_middle(before[head : len(before) - tail], after[head : len(after) - tail])
-    yield from (DiffLine("same", text) for text in before[len(before) - tail :])
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    yield from _lines_of("same", before[:head])
+    if max(len(old), len(new)) > MAX_COMPARED:
+        yield from _lines_of("gone", old)
+        yield from _lines_of("new", new)
+    else:
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        for kind, a, b, c, d in matcher.get_opcodes():
+            if kind == "equal":
+                yield from _lines_of("same", old[a:b])
+            else:
+                for lines in _mark_words(old[a:b], new[c:d]):
+                    yield from lines
+    yield from _lines_of("same", before[len(before) - tail :])
 
 
-def _compare_middle(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
-    if max(len(before), len(after)) > MAX_COMPARED:
-        yield from (DiffLine("gone", text) for text in before)
-        yield from (DiffLine("new", text) for text in after)
-        return
-    for kind, a, b, c, d in difflib.SequenceMatcher(
-        None, before, after, autojunk=False
-    ).get_opcodes():
-        if kind == "equal":
-            yield from (DiffLine("same", text) for text in before[a:b])
-        else:
-            old, new = _mark_words(before[a:b], after[c:d])
-            yield from old
-            yield from new
+def _lines_of(kind: Kind, texts: Sequence[str]) -> list[DiffLine]:
+    return [DiffLine(kind, text) for text in texts]
 
 
 def _mark_words(
@@ -96,8 +96,7 @@ def _mark_words(
 ) -> tuple[list[DiffLine], list[DiffLine]]:
     """Return the lines that were replaced and those in their places, with the words that changed in
     each pair."""
-    old = [DiffLine("gone", text) for text in before]
-    new = [DiffLine("new", text) for text in after]
+    old, new = _lines_of("gone", before), _lines_of("new", after)
     ours = [_WORDS.findall(text) for text in before]
     theirs = [_WORDS.findall(text) for text in after]
     for n, m in _pairs(ours, theirs):
@@ -135,21 +134,19 @@ def _pairs(
 
 def _weigh(words: Sequence[str]) -> Counter[str]:
     """Return the words of a line by weight: every line of JSON has quotation marks and blanks."""
-    return Counter(
-        {
-            word: n * (4 if word.isalnum() else 1)
-            for word, n in Counter(words).items()
-            if not word.isspace()
-        }
-    )
+    weights = Counter[str]()
+    for word in words:
+        if not word.isspace():
+            weights[word] += 4 if word.isalnum() else 1
+    return weights
 
 
 def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:
     """Return the number of equal lines at the beginning."""
-    return next(
-        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-        min(len(before), len(after)),
-    )
+    for count, (a, b) in enumerate(zip(before, after, strict=False)):
+        if a != b:
+            return count
+    return min(len(before), len(after))
 
 
 def _fold_same_lines(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from typing import Any
+
+from pydantic_core import from_json
 
 MAX_SUMMARY_CHARACTERS = 200
 MAX_READ_CHARACTERS = 8_000
@@ -23,9 +24,6 @@ _DESCRIPTIVE = (
     "description", "statement", "text", "name", "input", "content", "message", "messages",
 )  # fmt: skip
 _WORDS = re.compile(r"\S+\s+\S+")
-_STRINGS = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(?:\s*+:\s*+"((?:[^"\\]|\\.)*+))?)?')
-"""A string, and the string of which it is the name. A string without an end is read once, to the
-end of the text."""
 _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -53,29 +51,17 @@ def summary_field(schema: str) -> str:
 
 
 def _read(spec: str, hidden_fields: Collection[str]) -> Any:
-    """Return the value, or the members with string values that can be read from text that was cut
-    off."""
+    """Return the value without hidden members, or what can be read of one that was cut off."""
     try:
         value = json.loads(spec)
     except (ValueError, RecursionError):
-        return _read_cut(spec, hidden_fields)
+        try:
+            value = from_json(spec, allow_partial="trailing-strings")
+        except ValueError:
+            return {} if hidden_fields else spec
     if not isinstance(value, dict):
         return value
     return {name: value[name] for name in value if name not in hidden_fields}
-
-
-def _read_cut(spec: str, hidden_fields: Collection[str]) -> Any:
-    """Return members of a spec that was cut off, up to the first hidden one, because its end cannot
-    be found."""
-    places = (spec.find(json.dumps(name)) for name in hidden_fields)
-    end = min((at for at in places if at >= 0), default=len(spec))
-    members = dict[str, str]()
-    for match in _STRINGS.finditer(spec[:end] + '"'):
-        if (text := match[2]) is not None:
-            with suppress(ValueError):
-                text = str(json.loads(f'"{text}"'))
-            members[match[1]] = text
-    return members if members or hidden_fields else spec
 
 
 def _description(value: Any, field: str = "") -> str:

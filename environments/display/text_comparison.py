@@ -62,7 +62,7 @@ class Words:
 def words_of(spec: Mapping[str, Any]) -> Words:
     """Return what the content says. Raises: RecursionError."""
     words = Words()
-    _sort(spec, words, words.question)
+    _add(spec, words, words.question)
     return words
 
 
@@ -75,45 +75,31 @@ def normalized(spec: Mapping[str, Any]) -> str:
     return " ".join(words.question or words.labels)
 
 
-def _sort(value: Mapping[str, Any], words: Words, others: list[str]) -> None:
-    """Add the fields of an object, and of those in it, to the words. `others`: where those of no
-    other kind belong."""
-    for name in sorted(value):
-        member, kind = value[name], _kind_of(name)
-        if _is_blank(member):
-            continue
-        if kind == "answer":
-            words.answers.add(_as_written(member))
-            continue
-        texts = words.labels if kind == "label" else others
-        if not isinstance(member, dict):
-            texts.append(name.casefold())
-            _add_words(member, words, texts)
-            continue
-        texts.append(name.casefold())
-        count = len(texts)
-        _sort(member, words, texts)
-        if len(texts) == count:
-            texts.pop()
-
-
-def _add_words(value: Any, words: Words, texts: list[str]) -> None:
+def _add(value: Any, words: Words, texts: list[str], *, in_list: bool = False) -> None:
+    """Add a value to the words. `texts`: where what is neither answer nor label belongs."""
     if isinstance(value, str):
         texts.append(_as_compared(value))
     elif isinstance(value, list):
         for item in value:
-            _add_words(item, words, texts)
+            _add(item, words, texts, in_list=True)
     elif not isinstance(value, dict):
         texts.append(str(value) if type(value) is int else json.dumps(as_same(value)))
     else:
         for name in sorted(value):
             if _is_blank(member := value[name]):
                 continue
-            if _ANSWER_IN_LIST.fullmatch(name.lower()):
+            kind = _kind_of(name)
+            if in_list:
+                kind = "answer" if _ANSWER_IN_LIST.fullmatch(name.lower()) else "question"
+            if kind == "answer":
                 words.answers.add(_as_written(member))
                 continue
-            texts.append(name.casefold())
-            _add_words(member, words, texts)
+            own_texts = words.labels if kind == "label" else texts
+            own_texts.append(name.casefold())
+            count = len(own_texts)
+            _add(member, words, own_texts, in_list=in_list)
+            if len(own_texts) == count:  # it holds only answers
+                own_texts.pop()
 
 
 def _as_written(answer: Any) -> str:
@@ -201,15 +187,13 @@ def tells_apart(words: int, contents: int) -> bool:
 
 def readable_answer(spec: Mapping[str, Any], hidden_fields: Collection[str] = ()) -> str:
     """Return the name of an answer that one of the texts for agents `tells`; empty if none does."""
-    is_hidden = {
-        name: name in hidden_fields or ANSWER_NAME.fullmatch(name.lower()) is not None
-        for name in spec
-    }
-    texts = [
-        value for name, value in spec.items() if isinstance(value, str) and not is_hidden[name]
-    ]
+    answers, texts = dict[str, str](), list[str]()
     for name, value in spec.items():
-        answer = as_answer(value) if is_hidden[name] else ""
+        if name in hidden_fields or ANSWER_NAME.fullmatch(name.lower()):
+            answers[name] = as_answer(value)
+        elif isinstance(value, str):
+            texts.append(value)
+    for name, answer in answers.items():
         if answer and any(tells(text, answer) for text in texts):
             return name
     return ""
@@ -234,7 +218,5 @@ def tells(text: str, answer: str) -> bool:
     # compiling a pattern for each answer takes 200 µs
     if answer not in text or _ANNOUNCED.search(text) is None:
         return False
-    return (
-        re.search(rf"{_ANNOUNCED.pattern}{re.escape(answer)}(?!\w)", text, re.IGNORECASE)
-        is not None
-    )
+    pattern = rf"{_ANNOUNCED.pattern}{re.escape(answer)}(?!\w)"
+    return re.search(pattern, text, re.IGNORECASE) is not None

@@ -8,8 +8,8 @@
 A class declares each parameter once. Pages, JSON, files and commands parse the same parameters;
 chips and the description of the API are made of the declarations.
 
-A value that is not understood is refused with a sentence that says what is. A name that does not
-exist (of an environment, of a run) is no such error: nothing has it, and the list says so.
+A value that cannot be used is refused with a sentence that says what can. A name that does not
+exist (of an environment, of a run) is no error: nothing has it, and the list says so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Parameter:
     name: str
     """Its name in addresses."""
     parse: Callable[[str, str], Any]
-    """Takes the name and the text, returns the value. Raises: BadFilter."""
+    """Returns the value for the name and the text. Raises: BadFilter."""
     text: str = ""
     """What it is, in the description of the API."""
     label: str = ""
@@ -82,8 +82,8 @@ def parameter(
 ) -> Any:
     """Return a field of a filter. `name`: in addresses, if it is not that of the field; `facts`: as
     of `Parameter`."""
-    declared = Parameter(name, parse, text, default=default, **facts)
-    return field(default=default, metadata={"parameter": declared})
+    facts |= {"name": name, "parse": parse, "text": text, "default": default}
+    return field(default=default, metadata={"parameter": Parameter(**facts)})
 
 
 def choice(legal: Collection[str], text: str = "", **facts: Any) -> Any:
@@ -120,16 +120,14 @@ class Filters:
     @cache
     def parameters(cls) -> Mapping[str, Parameter]:
         """Return the parameters by name, in the order in which `values` has them."""
-        declared = dict[str, Parameter]()
+        parameters = list[Parameter]()
         for row in fields(cls):
             if own := row.metadata.get("parameter"):
-                name = own.name or row.name
-                declared[name] = replace(own, name=name, field=row.name)
-        order = list(declared)
+                parameters.append(replace(own, name=own.name or row.name, field=row.name))
         for further in cls.of_features():
-            declared[further.name] = further
-            order.insert(order.index(further.after) + 1, further.name)
-        return {name: declared[name] for name in order}
+            names = [own.name for own in parameters]
+            parameters.insert(names.index(further.after) + 1, further)
+        return {own.name: own for own in parameters}
 
     @classmethod
     def of_features(cls) -> Collection[Parameter]:
@@ -146,10 +144,10 @@ class Filters:
         """
         values = dict[str, Any]()
         for name, value in query.items():
-            if known := cls.parameters().get(name):
+            if declaration := cls.parameters().get(name):
                 refuse_double(query, name)
                 if text := trimmed(value):
-                    values[name] = known.parse(name, text)
+                    values[name] = declaration.parse(name, text)
             elif name not in also:
                 raise cls.unknown(name, value, also)
         filters = cls.of(values, viewer)
@@ -183,8 +181,10 @@ class Filters:
 
     def value(self, name: str) -> Any:
         """Return the value of a parameter; its default if it is not set."""
-        known = self.parameters()[name]
-        return getattr(self, known.field) if known.field else self.more.get(name, known.default)
+        declaration = self.parameters()[name]
+        if declaration.field:
+            return getattr(self, declaration.field)
+        return self.more.get(name, declaration.default)
 
     def is_set(self, name: str) -> bool:
         return bool(self.value(name) != self.parameters()[name].default)
@@ -205,19 +205,19 @@ class Filters:
 
     def without(self, name: str) -> Self:
         """Return the filter without a parameter."""
-        known = self.parameters()[name]
-        if known.field:
-            return replace(self, **{known.field: known.default})
+        declaration = self.parameters()[name]
+        if declaration.field:
+            return replace(self, **{declaration.field: declaration.default})
         return replace(self, more={key: value for key, value in self.more.items() if key != name})
 
     def narrowed(self) -> tuple[Q, list[str]]:
         """Return the condition of the parameters that have one of their own, and a sentence for
         each name that does not exist. One query for each name, and another if it does not exist."""
         condition, sentences = Q(), list[str]()
-        for name, declared in self.parameters().items():
-            if declared.narrow is None or not self.is_set(name):
+        for name, declaration in self.parameters().items():
+            if declaration.narrow is None or not self.is_set(name):
                 continue
-            part = declared.narrow(self.value(name), self.viewer)
+            part = declaration.narrow(self.value(name), self.viewer)
             if isinstance(part, str):
                 sentences.append(part)
             else:
@@ -233,12 +233,12 @@ class Filters:
 
     def words_of(self, name: str, text: str) -> tuple[str, str]:
         """Return the label and the value of a parameter as a page shows them."""
-        known = self.parameters()[name]
+        declaration = self.parameters()[name]
         stem, _, end = name.partition("_")
-        words = known.choices.get(text, text)
+        words = declaration.choices.get(text, text)
         if sign := _SIGNS.get(end):
-            return known.label or stem, f"{sign} {words}"
-        return known.label or name, words
+            return declaration.label or stem, f"{sign} {words}"
+        return declaration.label or name, words
 
     @property
     def conditions(self) -> list[str]:
@@ -246,8 +246,8 @@ class Filters:
         its own."""
         names = [
             name
-            for name, known in self.parameters().items()
-            if known.is_condition and self.is_set(name)
+            for name, declaration in self.parameters().items()
+            if declaration.is_condition and self.is_set(name)
         ]
         return names if self.viewer.key_label is None else [*names, "key"]
 

@@ -1,5 +1,4 @@
-"""A filter as options of a command: an option for each parameter, and --query with that of an
-address."""
+"""A filter as options of a command: one for each parameter, and --query with that of an address."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ def add_filter(
     group = parser.add_argument_group("filter", title)
     if example:
         group.add_argument("--query", type=filled, metavar="FILTER", help=f'all of it: "{example}"')
-    for known in parameters:
-        choices = f" ({', '.join(known.choices)})" if known.choices else ""
+    for parameter in parameters:
+        choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
         group.add_argument(
-            f"--{known.name.replace('_', '-')}",
-            dest=f"filter_{known.name}",
+            f"--{parameter.name.replace('_', '-')}",
+            dest=f"filter_{parameter.name}",
             type=filled,
             metavar="VALUE",
-            help=known.text.replace("`", "") + choices,
+            help=parameter.text.replace("`", "") + choices,
         )
 
 

@@ -1,5 +1,4 @@
-"""Parsers of the parameters of addresses: what the text of one means, or why it is refused. Used by
-pages and the API.
+"""Parsers of the parameters of addresses, for pages and the API.
 
 Each parser takes the parameter's name and its text, returns the value and raises BadFilter.
 """
@@ -121,13 +120,11 @@ def flag(name: str, text: str) -> bool:
 
 def whole_from(least: int, most: int = MAX_BIGINT) -> Callable[[str, str], int]:
     """Return a parser of whole numbers from `least` to `most`, both included."""
-    bounds = (
-        f" from {least} to {most}"
-        if most < MAX_BIGINT
-        else f" of at least {least}"
-        if least > -MAX_BIGINT
-        else ""
-    )
+    bounds = ""
+    if most < MAX_BIGINT:
+        bounds = f" from {least} to {most}"
+    elif least > -MAX_BIGINT:
+        bounds = f" of at least {least}"
 
     def parse(name: str, text: str) -> int:
         if (number := whole_in(text)) is None or not least <= number <= most:
@@ -180,32 +177,32 @@ class LabelValues(tuple[LabelValue, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return ";".join(f"{one.name}={one.value}" for one in self)
+        return ";".join(f"{label.name}={label.value}" for label in self)
 
 
 def label_values(name: str, text: str) -> LabelValues:
-    pairs = [one.partition("=") for one in words(name, text).split(";") if one.strip()]
-    found = [LabelValue(trimmed(label), trimmed(value)) for label, _, value in pairs]
-    if not found or not all(one.name and one.value for one in found):
+    parts = [part.partition("=") for part in words(name, text).split(";") if part.strip()]
+    labels = [LabelValue(trimmed(label), trimmed(value)) for label, _, value in parts]
+    if not labels or not all(label.name and label.value for label in labels):
         raise BadFilter(
             name,
             text,
             "it has to be a label and a value, several with ; between them: seed=3,4;arm=b",
         )
-    return LabelValues(found)
+    return LabelValues(labels)
 
 
 def stretch(name: str, text: str) -> WholeRange:
     low, dots, high = text.partition("..")
     try:
-        found = WholeRange(whole(name, low), whole(name, high if dots else low))
+        limits = WholeRange(whole(name, low), whole(name, high if dots else low))
     except BadFilter:
         raise BadFilter(
             name, text, "it has to be a whole number, such as 12, or two, such as 7..9"
         ) from None
-    if found.low > found.high:
-        raise BadFilter(name, text, f"{found.low} is above {found.high}; swap the two")
-    return found
+    if limits.low > limits.high:
+        raise BadFilter(name, text, f"{limits.low} is above {limits.high}; swap the two")
+    return limits
 
 
 class WholeRanges(tuple[WholeRange, ...]):
@@ -244,7 +241,8 @@ def span(name: str, text: str) -> str:
 def moment(name: str, text: str) -> str:
     """Return the text of a time with a plus sign before its offset, which decoding an address turns
     into a blank."""
-    text = re.sub(r" (?=\d\d:?\d\d\Z)", "+", text) if text.count(":") > 1 else text
+    if text.count(":") > 1:
+        text = re.sub(r" (?=\d\d:?\d\d\Z)", "+", text)
     if _SPAN.fullmatch(text):
         return text
     try:

@@ -57,10 +57,11 @@ def test_it_leaves_out_what_agents_must_not_see(spec: Any, line: str) -> None:
             {"hint": "to be read", "target": {"question": "secret"}, "pad": "x" * 9_000},
             "to be read",
         ),
-        ({"target": {"question": "secret"}, "pad": "x" * 9_000}, "no visible fields"),
+        ({"target": {"question": "secret"}, "pad": "x" * 9_000}, f"pad {'x' * 59}…"),
+        ({"target": {"question": "secret " * 9_000}}, "no visible fields"),
     ],
 )
-def test_of_a_spec_that_is_cut_it_reads_up_to_what_is_hidden(spec: Any, line: str) -> None:
+def test_it_leaves_out_what_is_hidden_of_a_spec_that_is_cut(spec: Any, line: str) -> None:
     assert summary(json.dumps(spec), "", {"target"}) == line
 
 
