@@ -18,7 +18,7 @@ from environments.local_sandboxes.service import local_secrets
 from environments.operator_secrets.stored import stored_secrets
 
 FRESH_SECONDS = 0.5
-"""Interval at which the stored secrets are read again, when sessions are opened."""
+"""Age up to which secrets that were read are used for further sessions."""
 _OF_PEOPLE = "@"
 """First character of the owner of a person's session."""
 
@@ -38,8 +38,7 @@ def secrets_of_operator() -> dict[str, dict[str, str]]:
 
 
 def may_use(owner: str) -> bool:
-    """Return whether sessions of `owner`, a key's label or a person, may be played with the
-    operator's secrets."""
+    """Return whether sessions of `owner`, a key's label or a person, get the operator's secrets."""
     if owner.startswith(_OF_PEOPLE) or not conf.has_keys():
         return True
     key = ring.named(owner)
@@ -47,8 +46,8 @@ def may_use(owner: str) -> bool:
 
 
 def warn_of_unusable(environment_names: Iterable[str]) -> None:
-    """Log the environments of the file that this server does not host, and the secrets that it
-    cannot decrypt."""
+    """Log environments of the file that this server does not host, and secrets that it cannot
+    decrypt."""
     names = list(environment_names)
     for name in sorted(conf.environment_secrets().keys() - set(names)):
         hint = nearest(name, names).strip()

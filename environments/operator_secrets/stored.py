@@ -21,7 +21,7 @@ SALT = "environments.operator_secrets"
 
 
 class SecretRefused(OrsError):
-    """A secret cannot be given; the message is a sentence without its value."""
+    """A secret cannot be stored or removed; the message is a sentence without its value."""
 
 
 def unavailable() -> str:

@@ -1,7 +1,6 @@
-"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the
-record.
+"""The outcome of a tool call, and the result that is sent to the agent, live or from the record.
 
-Like the rows of `records`, neither changes once it is made, and neither is frozen.
+Nothing changes them after they are made; they are not frozen for the reason given in `records`.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ error"."""
 
 _WIRE_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
 _SERVER_REASONS = frozenset({"timeout", "deleted", "interrupted", "limit", "result_size"})
-"""Reasons of failures whose text this server wrote itself, so the agent may always see it."""
+"""Reasons of failures whose text this server wrote, so the agent may always see it."""
 UNSTATED = "unstated"
-"""Reason of a refusal for which the server of a remote environment gave none; agents get none
-either."""
+"""Reason of a refusal by a remote environment that gave none; agents get none either."""
 QUOTA = "quota"
-"""Reason of a refusal because the key has used what it may use for now."""
+"""Reason of a refusal because the key is over a quota."""
 HARMLESS = _WIRE_REASONS | {QUOTA}
 """Reasons of refusals before the environment's code ran."""
 _ANSWERED_REASONS = _WIRE_REASONS | {"tool_error", UNSTATED, QUOTA}
@@ -105,8 +103,8 @@ def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) 
 
 
 def cut_short(cause: Cause | None, detail: str = "") -> CallOutcome:
-    """Return the outcome of a call that was stopped by the end of its session; `detail` says why it
-    was interrupted."""
+    """Return the outcome of a call that the end of its session has stopped; `detail` says what
+    interrupted it."""
     if cause == "interrupted":
         return failed(detail or "The server is stopping", "interrupted")
     return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")

@@ -25,9 +25,9 @@ from environments.runtime.records import RecalledCall
 from environments.wire import JSONObject, value_json
 
 MAX_TASK_ID_CHARACTERS = 255
-LOSS_TURNS = 2
-"""Iterations of the event loop after which a connection reset that preceded a request has been
-noticed."""
+LOSS_ITERATIONS = 2
+"""Iterations of the event loop within which it notices the reset of a connection that came before a
+request."""
 
 
 class Call:
@@ -196,7 +196,7 @@ class Calls:
         """
         if not (self._orphans or self.running or self.streaming):
             return None
-        for _ in range(LOSS_TURNS):
+        for _ in range(LOSS_ITERATIONS):
             call = self._find_lost(tool, arguments)
             if call is not None or not any(self._same_requests(tool, arguments)):
                 return call

@@ -1,9 +1,8 @@
-"""Which code of environments runs at this moment, noted where it outlives the process: in a file
-that is mapped to memory.
+"""Which code of environments runs now, noted in a mapped file that outlives the process.
 
 Code of an environment may end the process at any instruction. The kernel keeps what was written to
-the map, so the next server, or the supervisor of this one, can say what ran. A note costs no system
-call. It holds no input, only its hash, because inputs may hold secrets and are not recorded yet.
+the map, so the supervisor and the next server can say what ran. A note costs no system call. It
+holds only a hash of the input, which may contain secrets and is not recorded yet.
 """
 
 from __future__ import annotations

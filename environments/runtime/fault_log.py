@@ -1,8 +1,8 @@
 """Log entries for exceptions of an author's code, with the session in which they happened and
 without its secrets.
 
-All such exceptions are logged here and nowhere else, and from here they get to Incidents. Agents
-can cause many, so those of a kind are counted once there are MAX_A_MINUTE.
+All such exceptions are logged here and nowhere else, and reported to Incidents from here. Agents
+can cause many, so after MAX_A_MINUTE of a kind the rest is only counted.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Limits:
     """Interval of the comments in the stream of a running call; clients give up after 30 s of
     silence."""
     whole_answer_seconds: float = WHOLE_ANSWER_SECONDS
-    """Time within which a call has to end to be answered with one body."""
+    """A call that ends within this time is answered with one body."""
     session_timeout_seconds: float = 900.0
     """Time after which a session without activity and without a running call expires."""
     result_linger_seconds: float = 60.0
@@ -34,19 +34,17 @@ class Limits:
     setup_wait_seconds: float = 300.0
     """Time for which GET prompt and GET messages wait for setup before they answer 503."""
     close_wait_seconds: float = 10.0
-    """Time for which the end of a session waits for plain code, and then for teardown, before they
-    are abandoned."""
+    """Time that the end of a session waits for plain code, and then for teardown, before it gives
+    them up."""
     tool_timeout_seconds: float | None = None
     """Time after which a running tool call is stopped; None: no limit."""
     remote_silence_seconds: float = 30.0
-    """Time for which the server of a remote environment may send nothing while its answer is
-    awaited."""
+    """Longest silence of a remote environment's server while its answer is awaited."""
     quota_wait_seconds: float = 20.0
-    """Time for which requests over the quota of their key wait for their turn; clients see nothing
-    meanwhile, and give up after 30 s of silence."""
+    """Longest wait of requests over the quota of their key. Clients get nothing meanwhile, and give
+    up after 30 s of silence."""
     quota_call_wait_seconds: float = 300.0
-    """Time for which tool calls over the quota of their key wait for their turn, while their stream
-    is open."""
+    """Longest wait of tool calls over the quota of their key, while their stream is open."""
     max_sessions: int = 10_000
     max_result_bytes: int = 64 * 1024 * 1024
     max_linger_bytes: int = 256 * 1024 * 1024

@@ -35,11 +35,11 @@ from environments.runtime.steady_clock import SteadyClock
 log = structlog.get_logger(__name__)
 
 _OURS = frozenset({"deleted", "interrupted", "limit"})
-"""Reasons of failed calls for which this server is responsible, not the environment."""
+"""Reasons of failed calls that this server caused, not the environment."""
 
 _EXPLAINED = frozenset({REMOTE_ERROR, WORKER_LOST, "timeout"})
-"""Reasons of failed calls whose text explains the end of an episode, because it says where and why
-it failed."""
+"""Reasons of failed calls whose text says where and why, so that it explains the end of an
+episode."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class EpisodeTally:
     last_failure: str = ""
     """Why the last step failed, if the host says so."""
     failed_readings: dict[str, str] | None = None
-    """What the agent requested since the last step and did not get, such as the prompt, and why."""
+    """Requests of the agent since the last step that failed, such as of the prompt, and why."""
     remark: str = ""
     """About the latest step whose reward was no number."""
 
@@ -93,8 +93,8 @@ class EpisodeTally:
             self.reward_max = reward if self.reward_max is None else max(self.reward_max, reward)
 
     def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
-        """Store whether the agent's last request for `what` (the prompt, the task tools, …) failed
-        with a fault."""
+        """Store the fault of the agent's last request for `what` (the prompt, the task tools, …), or
+        that it worked."""
         if fault is None:
             if self.failed_readings is not None:
                 self.failed_readings.pop(what, None)
@@ -112,7 +112,7 @@ class Ending:
 
 
 class LiveEpisode:
-    """Used on the event loop only."""
+    """The episode of one live session. On the event loop only."""
 
     def __init__(self, request: SessionRequest) -> None:
         self.sid = request.sid
@@ -139,7 +139,7 @@ class LiveEpisode:
     # --- after a restart --------------------------------------------------------------------------
 
     def continue_from(self, past: OpenEpisode) -> None:
-        """Go on with what an earlier server left running."""
+        """Go on with an episode that an earlier server left running."""
         self.environment, self.number, self.survival = past.environment, past.number, past.survival
         self.ready, self._has_noted_ready = past.ready, past.ready is not None
         self._is_named, self._has_noted_prompt = past.is_named, past.has_prompt

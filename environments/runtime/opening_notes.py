@@ -1,5 +1,5 @@
-"""Notes that open sessions again that have no environment yet. They are in a mapped file, which
-outlives the process.
+"""Notes, in a mapped file that outlives the process, from which sessions without an environment are
+opened again.
 
 `ors-sdk` opens a session by split and index, and the path of its first call names the environment,
 so no episode is on record before. Only the newest sessions have a note: an older one has long been

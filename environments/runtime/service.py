@@ -55,7 +55,7 @@ from environments.runtime.tool_calls import ToolCalls
 log = structlog.get_logger(__name__)
 
 PEOPLE = "@"
-"""Owner of what people do outside of sessions."""
+"""Owner of the secrets of trials, which people start."""
 SURVIVOR_CHECK_SECONDS = 0.1
 REAP_SECONDS = 5.0
 MAX_BIND_SECONDS = 0.5
@@ -125,8 +125,8 @@ class SessionService:
     # --- the stop of the server -------------------------------------------------------------------
 
     async def until_survivors(self, seconds: float) -> None:
-        """Wait until the next server could go on with every session whose episode has not ended, at
-        most `seconds`."""
+        """Wait, at most `seconds`, until the next server could go on with every session whose
+        episode has not ended."""
         until = time.monotonic() + seconds
         while any(
             not session.is_survivor and session.episode.ending is None for session in self._table
@@ -190,7 +190,7 @@ class SessionService:
         return len(self._table)
 
     def load(self) -> PlayLoad:
-        """Return what is played now, and what was since the start. On the event loop; 10,000
+        """Return the counts of live play, now and since the start. On the event loop; 10,000
         sessions take 1 ms."""
         live = Counter(dict.fromkeys(self.registry.names, 0))
         running = live.copy()
@@ -377,8 +377,8 @@ class SessionService:
         return tools
 
     async def until_recorded(self) -> None:
-        """Wait until everything that was reported so far is durable, such as the tools that an
-        agent has just got."""
+        """Wait until everything reported so far is durable, such as the tools that an agent has
+        just got."""
         await self._life.commit()
 
     async def _enter(self, sid: str, owner: str, path_environment: str | None) -> Session:

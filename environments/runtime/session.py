@@ -1,5 +1,4 @@
-"""One live session: who opened it, how far it is in its life, its environment, its calls, and its
-episode.
+"""One live session: who opened it, its state, its environment, its calls, and its episode.
 
 `session_life.py` leads it from one state to the next, `tool_calls.py` runs its calls, and its
 episode makes the rows that are recorded.
@@ -37,7 +36,7 @@ from environments.runtime.session_states import (
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """Used on the event loop only."""
+    """One live session. On the event loop only."""
 
     sid: str
     owner: str

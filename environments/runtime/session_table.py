@@ -18,7 +18,7 @@ from environments.runtime.session_states import Closing, State
 
 
 class SessionTable:
-    """Used on the event loop only."""
+    """The sessions of one event loop."""
 
     def __init__(self, environments: Iterable[HostedEnvironment], limits: Limits) -> None:
         self._limits = limits
@@ -34,8 +34,7 @@ class SessionTable:
         self.session_places: SessionPlaces | None = None
         """Tells other servers, and the next one, which sessions this one has."""
         self.accepts: Literal["everything", "calls", "nothing"] = "everything"
-        """What a server still takes while it stops: calls of the sessions that it has, or
-        nothing."""
+        """What a server that stops still accepts: calls of its sessions, or nothing."""
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._by_id.values()))
@@ -91,7 +90,7 @@ class SessionTable:
         session.episode.mask_further(new)
 
     def remove(self, session: Session) -> None:
-        """Free the session's id and its places, except for those who go on with them."""
+        """Free the session's id and its places, unless its heir goes on with them."""
         del self._by_id[session.sid]
         self.secrets.release(session.owner, session.episode.secrets)
         heir = session.state.heir if isinstance(session.state, Closing) else "nobody"

@@ -1,8 +1,7 @@
-"""A trial of a task: playing its beginning (construct, setup, prompt, teardown) shows whether it
-can be played.
+"""A trial of a task: construct, setup, prompt and teardown show whether it can be played.
 
-SessionService runs trials for people who edit tasks. A trial is not an episode: nothing is recorded
-or counted, and no tool is called. It uses the same Host as sessions.
+SessionService runs trials for people who edit tasks. A trial is no episode: nothing is recorded or
+counted, and no tool is called.
 """
 
 from __future__ import annotations

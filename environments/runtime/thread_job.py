@@ -15,10 +15,9 @@ class ThreadJob:
     """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread
     has finished.
 
-    The function often belongs to an instance that holds much memory. So a job drops it when it has
-    run, and whatever it returned or raised when that is taken or no longer wanted: a job may live
-    longer than the session, and an exception refers to the frames that it passed through, which
-    refer to the job.
+    The function often belongs to an instance that holds much memory, and a job may outlive the
+    session. So a job drops its function when it has run, and the result or exception when that is
+    taken or not needed: an exception refers to its frames, which refer to the job.
     """
 
     __slots__ = (

@@ -1,13 +1,10 @@
 """The threads that run plain (non-async) code of environments. Slow code of one session cannot
-exhaust them.
-
-When all threads are busy, further work waits in turns by API key
-(`environments/sandbox/fair_turns.py`).
+exhaust them: when all are busy, API keys take turns (`environments/sandbox/fair_turns.py`).
 
 `ThreadPool` grows slowly and retires idle threads; it also lends a `SessionThread` to each instance
 that needs one. Both run `ThreadJob`s and deliver their results on the event loop, which does all
-bookkeeping, so no lock is needed. A hung thread can be abandoned; since it is a daemon, it does not
-keep the process from exiting.
+bookkeeping, so no lock is needed. A hung thread can be abandoned; it is a daemon, so the process
+can still exit.
 """
 
 from __future__ import annotations
@@ -73,7 +70,7 @@ class ThreadPool:
             self._work.put(self._waiting.take())
 
     def abandon(self, job: ThreadJob) -> None:
-        """Give up on `job` and its thread, which ends if the function ever returns."""
+        """Give up `job` and its thread, which ends if the function ever returns."""
         if not (job.ended or job.abandoned):
             job.abandoned = True
             if job.started:
@@ -95,7 +92,7 @@ class ThreadPool:
         task.add_done_callback(lambda task: self._overdue.pop(task, None))
 
     def is_held(self, grace_seconds: float) -> bool:
-        """Return whether code was given up that still runs; async code has `grace_seconds` to
+        """Return whether code that was given up still runs; async code has `grace_seconds` to
         end."""
         horizon = time.monotonic() - grace_seconds
         return self.abandoned > 0 or any(since < horizon for since in self._overdue.values())
@@ -110,7 +107,7 @@ class ThreadPool:
         return SessionThread(self.report, runs_loop=runs_loop, main=main)
 
     def take_back(self, thread: SessionThread) -> None:
-        """Keep as many threads for the next sessions as are in use: sessions often end and start
+        """Take a thread back, and keep as many idle ones as are in use: sessions often end and start
         together."""
         self._lent -= 1
         thread.clean()

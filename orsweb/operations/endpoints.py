@@ -1,8 +1,7 @@
 """GET /ready and GET /metrics, for probes, load balancers and Prometheus.
 
-Anybody learns from the status of `/ready` whether the server can be used. What it found, and the
-metrics, name environments and say how busy the server is, so on a server with keys they take a key
-with the scope `monitor`.
+The status of `/ready` is public. The checks and the metrics name environments and show how busy the
+server is, so on a server with keys they need a key with the scope `monitor`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ UNUSED_SECONDS = 1.0
 """Time for which a server that stops waits for the first request of a connection, which may be
 under way."""
 MAX_REFUSED = 32
-"""Connections beyond those allowed that get an answer; further ones are closed at once."""
+"""Connections beyond the limit that get an answer; further ones are closed at once."""
 ENDLESS_STREAMS = re.compile(r"/events/|/api/episodes/\d+/events|/mcp/")
 """Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")

@@ -1,5 +1,4 @@
-"""The lock with which only one server at a time records into a database, and which names its
-holder.
+"""The lock that lets only one server at a time record into a database, and names its holder.
 
 SQLite: flock on a file next to the database file, named after it (`orsweb.sqlite3.lock`).
 PostgreSQL: an advisory lock in a connection of its own, whose application_name says who holds it.

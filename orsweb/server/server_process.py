@@ -21,7 +21,7 @@ STABLE_SECONDS = 60.0
 """A server that has lived this long is started again at once when it dies."""
 MAX_BACK_OFF_SECONDS = 30.0
 MAX_WAIT_SECONDS = 5.0
-"""How long it rests at most while clients wait. `ors-sdk` gives a call up after 15 s."""
+"""Longest pause while clients wait. `ors-sdk` gives up a call after 15 s."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -93,7 +93,8 @@ class ServerProcess:
         return os.waitstatus_to_exitcode(status)
 
     def pause(self) -> dict[str, float]:
-        """Note that the server has died, and return what the log says about how long it rests."""
+        """Note that the server has died; return what the log says about the pause before its
+        restart."""
         is_stable = time.monotonic() - self._started > STABLE_SECONDS
         self._deaths = 1 if is_stable else self._deaths + 1
         seconds = 0.0 if self._deaths == 1 else min(2.0 ** (self._deaths - 2), MAX_BACK_OFF_SECONDS)

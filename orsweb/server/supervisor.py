@@ -1,24 +1,23 @@
 """The supervisor of `manage.py serve`: it owns the listening sockets, and runs the server in
 processes of its own.
 
-Hosted code runs in the server's process and can end it at any moment. The supervisor starts it
-again; meanwhile clients wait in the backlog of the sockets instead of being refused, and when that
-takes long, `startup_answers.py` answers them. It runs no hosted code and opens no database, so it answers
-signals whatever the server does: it passes on a request to stop, and enforces that after
+Hosted code runs in the server's process and can end it at any moment. The supervisor then starts
+another server; meanwhile clients wait in the backlog of the sockets instead of being refused, and
+after a while `startup_answers.py` answers them. The supervisor runs no hosted code and opens no
+database, so it always answers signals: it passes on a request to stop, and kills the server after
 ORSWEB_SHUTDOWN_TIMEOUT.
 
-With ORSWEB_PROCESSES it runs several servers, each on sockets of its own on the same port. The
-first is started alone, so that a problem is told once; the others follow when it is ready. Each is
-started again by itself. While one that dies again and again rests, the others take its connections.
+With ORSWEB_PROCESSES it runs several servers, each with its own sockets on the same port. The first
+starts alone, so that a problem is reported once; the others follow when it is ready. Each is
+restarted by itself. While one that keeps dying is paused, the others take its connections.
 
-Asked to reload, it checks whether the program that is installed now can be served, and becomes that
-program (`succession.py`), which lets the servers hand over to new ones: a single one before its
-successor starts, because it has the database alone, and one of several when its successor is ready.
-If that takes longer than ORSWEB_RELOAD_LIMIT, it gives up: servers without a successor go on, and
-another reload may follow. Asked during a reload, it reloads again afterwards, because the code may
-have changed since the first was checked. It also reloads when a server has died and the files of
-orsweb are others than at its start: a server that it forks would import the rest of its modules
-from them.
+On a request to reload, the supervisor checks whether the installed program can be served, and
+becomes that program (`succession.py`), which lets the servers hand over to new ones: a single
+server before its successor starts, because it has the database alone, and one of several when its
+successor is ready. After ORSWEB_RELOAD_LIMIT it gives up: servers without a successor go on, and
+another reload may follow. A request during a reload is served afterwards, because the code may have
+changed since the check. A server's death also leads to a reload if the files of orsweb have
+changed, because a new fork would mix two versions.
 
 Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor
 dies, the kernel kills them. What hosted code has started ends with its server (`orphans.py`).
@@ -165,7 +164,7 @@ class Supervisor:
         return self._has_given_up and before is not None and before.serves
 
     def _look_at(self, server: ServerProcess) -> None:
-        """Start it again when it has died, and see whether its event loop turns."""
+        """Restart it when it has died, and check whether its event loop runs."""
         self._has_been_ready |= server.is_ready  # before it is reaped: it may have died since
         status = server.reap()
         if status is not None:
@@ -201,8 +200,7 @@ class Supervisor:
             report.write(server.place.directory)
 
     def _consider_ending(self, status: int, server: ServerProcess) -> None:
-        """Have a server that has ended started again, unless it should end, or could not start at
-        first."""
+        """Restart a server that has ended, unless it was to end, or the first start failed."""
         if self._deadline is not None or server.heartbeat.is_stopping:
             self._has_failed |= status not in (0, -signal.SIGTERM)
             self._begin_to_stop()
@@ -236,7 +234,7 @@ class Supervisor:
             server.leave_port()
 
     def _consider_settled(self) -> None:
-        """Tell once, when every server is ready and no earlier one serves any more."""
+        """Announce once that every server is ready and no earlier one serves any more."""
         if (
             not self._is_settled
             and not self._predecessors
