@@ -32,6 +32,7 @@ from episodes.transfer.formats.atif.steps import (
     StepDraft,
     arguments_text,
     recorded_call,
+    recorded_steps,
 )
 from episodes.uploads.matching import call_key
 from episodes.uploads.usage import Usage, usage_in
@@ -40,6 +41,7 @@ SOURCES = {"system_message": "system", "user_message": "user"}
 AGENT_KINDS = frozenset(("reasoning", "assistant_message", "tool_call", "tool_result"))
 """Types of messages that can belong to one turn of the model; messages of other types are steps of
 the system."""
+STEP_FIELDS = ("model_name", "reasoning_effort", "is_copied_context", "llm_call_count")
 USAGE = "usage"
 """Key in a message's metadata under which an import stores the metrics of a step."""
 _METRICS = {
@@ -49,7 +51,6 @@ _METRICS = {
     "cost_usd": "cost",
 }
 """Field of ATIF -> field of Usage."""
-STEP_FIELDS = ("model_name", "reasoning_effort", "is_copied_context", "llm_call_count")
 _MESSAGE_FACTS = (
     "event_id",
     "index",
@@ -76,54 +77,52 @@ def conversation_steps(
 ) -> Iterator[StepDraft]:
     """Yield the steps of the trajectory. `steps` are held in memory, because they are compared with
     the messages."""
-    recorded = list(steps)
-    places = _places(messages, recorded)
+    calls = list(steps)
+    places = _places(messages, calls)
     turn: _Turn | None = None
-    done = 0
+    after = 0
     for message in messages:
         if turn is not None and not turn.takes(message):
-            yield turn.finished()
+            yield turn.draft()
             turn = None
         place = places.get(message.pk)
-        if place is not None and place > done:
-            # what the model said before a call that was not reported
-            if turn is not None and not turn.has_calls:
-                yield turn.finished()
-                turn = None
-            yield from (_unreported(step) for step in recorded[done:place])
-        done = done if place is None else place + 1
+        if place is not None:
+            if place > after:
+                # what the model said before a call that was not reported
+                if turn is not None and not turn.has_calls:
+                    yield turn.draft()
+                    turn = None
+                yield from _unreported(calls[after:place])
+            after = place + 1
         turn = turn or _Turn(message)
-        turn.add(message, None if place is None else recorded[place])
+        turn.add(message, None if place is None else calls[place])
     if turn is not None:
-        yield turn.finished()
-    yield from (_unreported(step) for step in recorded[done:])
+        yield turn.draft()
+    yield from _unreported(calls[after:])
 
 
-def _unreported(step: ExportedStep) -> StepDraft:
-    extra = {EXTRA: {"is_reported": False}}
-    return StepDraft(
-        "agent", timestamp=step.started.isoformat(), calls=[recorded_call(step)], extra=extra
-    )
+def _unreported(steps: Sequence[ExportedStep]) -> Iterator[StepDraft]:
+    for draft in recorded_steps(steps):
+        draft.extra = {EXTRA: {"is_reported": False}}
+        yield draft
 
 
 def _places(messages: Sequence[RolloutMessage], steps: Sequence[ExportedStep]) -> dict[int, int]:
     """Return the position of the step that each tool call of the conversation became, in ascending
     order."""
-    keys = [call_key(step.tool, step.input) for step in steps]
-    found: dict[int, int] = {}
+    keys: list[Any] = [call_key(step.tool, step.input) for step in steps]
+    ids: list[Any] = [step.task_id for step in steps]
+    places: dict[int, int] = {}
     start = 0
     for message in messages:
-        if message.kind != "tool_call":
-            continue
-        key = call_key(message.name, message.text)
-        later = range(start, len(steps))
-        place = next(
-            (n for n in later if message.call_id and steps[n].task_id == message.call_id), None
-        )
-        place = next((n for n in later if keys[n] == key), None) if place is None else place
-        if place is not None:
-            found[message.pk], start = place, place + 1
-    return found
+        if message.kind == "tool_call":
+            key = call_key(message.name, message.text)
+            for values, value in ((ids, message.call_id), (keys, key)):
+                if value and value in values[start:]:
+                    places[message.pk] = values.index(value, start)
+                    start = places[message.pk] + 1
+                    break
+    return places
 
 
 class _Turn:
@@ -149,12 +148,13 @@ class _Turn:
     def takes(self, message: RolloutMessage) -> bool:
         """Return whether a message belongs to the same turn."""
         number, other = self._own.step_id, own_step(message).step_id
+        is_agents = message.kind in AGENT_KINDS
         if number is not None or other is not None:
             is_possible = message.kind == "tool_result" or (
-                self._draft.source == "agent" and message.kind in AGENT_KINDS
+                self._draft.source == "agent" and is_agents
             )
             return number == other and is_possible
-        if not self._is_open or message.kind not in AGENT_KINDS:
+        if not self._is_open or not is_agents:
             return False
         if message.kind == "tool_result":
             return True
@@ -163,57 +163,52 @@ class _Turn:
         return message.kind == "tool_call" or not (self._draft.message or self._draft.calls)
 
     def add(self, message: RolloutMessage, step: ExportedStep | None) -> None:
-        place = None
+        draft, place = self._draft, None
         if message.kind == "tool_call":
             place = self._add_call(message, step)
         elif message.kind == "tool_result":
             place = self._add_result(message)
         elif message.kind == "reasoning":
-            self._draft.reasoning = storable(message.text or message.summary_text)
+            draft.reasoning = storable(message.text or message.summary_text)
         else:
-            self._draft.message = _content(message)
-        if self._draft.source == "agent" and self._draft.metrics is None:
-            self._draft.metrics = metrics_of(message.extra_object)
+            draft.message = _content(message)
+        if draft.source == "agent" and draft.metrics is None:
+            draft.metrics = metrics_of(message.extra_object)
         self._messages.append((message, place))
 
-    def finished(self) -> StepDraft:
+    def draft(self) -> StepDraft:
+        """Return the step with all messages."""
         draft = self._draft
-        calls = [(call.arguments, call.content) for call in draft.calls]
-        view = StepTexts(
+        texts = StepTexts(
             draft.message,
             draft.reasoning or "",
-            calls,
+            [(call.arguments, call.content) for call in draft.calls],
             [result.get("content") for result in draft.results],
         )
-        facts = [
-            _facts(message, place, derived_text(message.kind, place, view))
-            for message, place in self._messages
-        ]
+        facts = [_facts(message, place, texts) for message, place in self._messages]
         draft.extra = self._own.extra | {EXTRA: {"messages": facts}}
         return draft
 
     def _add_call(self, message: RolloutMessage, step: ExportedStep | None) -> int:
+        calls = self._draft.calls
         if step is not None:
             call = recorded_call(step)
         else:
-            call = CallDraft(
-                message.call_id or f"message-{message.index}",
-                message.name,
-                arguments_text(message.text)[0],
-            )
-        if call.call_id in {one.call_id for one in self._draft.calls}:
+            call_id = message.call_id or f"message-{message.index}"
+            call = CallDraft(call_id, message.name, arguments_text(message.text)[0])
+        if any(call.call_id == other.call_id for other in calls):
             call.call_id = f"{call.call_id}-{message.index}"
-        self._draft.calls.append(call)
-        return len(self._draft.calls) - 1
+        calls.append(call)
+        return len(calls) - 1
 
     def _add_result(self, message: RolloutMessage) -> int | None:
         """Add a result to its call, or to the last call if it names none. Return the position of
         the call."""
         self._has_results = True
-        ids = {
-            one.call_id: place for one, place in self._messages if place is not None and one.call_id
-        }
-        place = ids.get(message.call_id, len(self._draft.calls) - 1)
+        place = len(self._draft.calls) - 1
+        for call, call_place in self._messages:
+            if call_place is not None and call.call_id and call.call_id == message.call_id:
+                place = call_place
         if place < 0:
             self._draft.results.append({"content": _content(message)})
             return None
@@ -257,11 +252,9 @@ def plain_text(content: Content | None) -> str:
 def _content(message: RolloutMessage) -> Content:
     """Return the content of a message; an import of parts stores them as metadata."""
     parts = own_step(message).parts
-    return (
-        storable(message.text)
-        if parts is None
-        else [part.model_dump(exclude_none=True) for part in parts]
-    )
+    if parts is None:
+        return storable(message.text)
+    return [part.model_dump(exclude_none=True) for part in parts]
 
 
 def own_step(message: RolloutMessage) -> AtifStepFields:
@@ -269,35 +262,28 @@ def own_step(message: RolloutMessage) -> AtifStepFields:
     return own_fields(AtifStepFields, message.extra_object.get("metadata"))
 
 
-def _facts(message: RolloutMessage, place: int | None, derived: str) -> dict[str, Any]:
-    facts: dict[str, Any] = (
-        {"kind": message.kind} if place is None else {"kind": message.kind, "call": place}
-    )
-    values = {
-        name: message.summary_text if name == "summary" else getattr(message, name)
-        for name in _MESSAGE_FACTS
-    }
-    facts |= {
-        name: value
-        for name, value in values.items()
-        if name not in _DEFAULTS or value != _DEFAULTS[name]
-    }
+def _facts(message: RolloutMessage, place: int | None, step: StepTexts) -> dict[str, Any]:
+    facts: dict[str, Any] = {"kind": message.kind}
+    if place is not None:
+        facts["call"] = place
+    for name in _MESSAGE_FACTS:
+        value = message.summary_text if name == "summary" else getattr(message, name)
+        if name not in _DEFAULTS or value != _DEFAULTS[name]:
+            facts[name] = value
     facts["received"] = message.received.isoformat()
     # as it is stored, with what pages cannot show
     if extra := json.loads(message.extra_json or "{}"):
         facts["extra"] = value_json(extra)
-    if message.text != derived:
+    if message.text != derived_text(message.kind, place, step):
         facts["content"] = message.text
     return facts
 
 
 def _time(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
     try:
-        return (
-            None
-            if milliseconds is None
-            else datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
-        )
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
     except (OverflowError, OSError, ValueError):
         return None
 
@@ -307,13 +293,13 @@ def metrics_of(extra: Mapping[str, Any]) -> dict[str, Any] | None:
     metadata = extra.get("metadata")
     values = metadata if isinstance(metadata, dict) else extra
     try:
-        found = AtifMetrics.model_validate(values.get(USAGE)).model_dump(exclude_none=True)
+        metrics = AtifMetrics.model_validate(values.get(USAGE)).model_dump(exclude_none=True)
     except ValidationError:
         usage = usage_in(values)
-        found = _metrics(usage)
+        metrics = _metrics(usage)
         if usage.reasoning_tokens is not None:
-            found["extra"] = {"reasoning_tokens": usage.reasoning_tokens}
-    return found or None
+            metrics["extra"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return metrics or None
 
 
 def totals_of(rollout: Rollout) -> dict[str, Any]:

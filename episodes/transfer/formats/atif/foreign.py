@@ -32,6 +32,7 @@ from episodes.transfer.formats.atif.conversation_steps import (
     plain_text,
 )
 from episodes.transfer.formats.atif.imported import (
+    REWARD_NAMES,
     Folder,
     ImportedEpisode,
     ImportedRollout,
@@ -39,7 +40,7 @@ from episodes.transfer.formats.atif.imported import (
     loaded,
     reward_names,
 )
-from episodes.transfer.formats.atif.schema import METADATA, AtifStep, AtifToolCall, AtifTrajectory
+from episodes.transfer.formats.atif.schema import METADATA, AtifResult, AtifStep, AtifTrajectory
 from episodes.transfer.formats.atif.steps import Content, output_text
 from episodes.uploads.events import CALL_ID_LENGTH, ID_LENGTH
 
@@ -65,10 +66,10 @@ def _subagents(
     trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, parent: str
 ) -> Iterator[ImportedRollout]:
     """Yield the conversations of embedded subagents: they play no episode of their own."""
-    for one in trajectory.subagent_trajectories or ():
-        reader = _Reader(one, folder, trial, parent)
+    for subagent in trajectory.subagent_trajectories or ():
+        reader = _Reader(subagent, folder, trial, parent)
         yield reader.rollout(None)
-        yield from _subagents(one, folder, trial, reader.identity)
+        yield from _subagents(subagent, folder, trial, reader.identity)
 
 
 class _Reader:
@@ -78,13 +79,9 @@ class _Reader:
         self, trajectory: AtifTrajectory, folder: Folder, trial: TrialFacts, parent: str = ""
     ) -> None:
         self._trajectory, self._folder, self._trial = trajectory, folder, trial
-        self._times = [
-            time for step in trajectory.steps if (time := _time(step.timestamp)) is not None
-        ]
-        self._is_dated = bool(self._times or trial.started)
-        self._created = min(
-            [*self._times, *([trial.started] if trial.started else [])], default=datetime.now(UTC)
-        )
+        times = [_time(step.timestamp) for step in trajectory.steps]
+        self._times = [time for time in (*times, trial.started) if time is not None]
+        self._created = min(self._times, default=datetime.now(UTC))
         self.identity = f"{parent}/{trajectory.trajectory_id}" if parent else _identity(trajectory)
         if trial.step and not parent:
             # an agent may go on with its session in the next step
@@ -95,97 +92,76 @@ class _Reader:
 
     def line(self) -> EpisodeLine:
         """Return the episode. Raises: BadRow."""
-        trial, agent = self._trial, self._trajectory.agent
-        steps = list(self._steps())
-        reward = _reward(self._trajectory) if trial.reward is None else trial.reward
+        trial, trajectory, agent = self._trial, self._trajectory, self._trajectory.agent
+        reward = _reward(trajectory) if trial.reward is None else trial.reward
         if reward is None and not trial.components:
             self._check_other_places()
-        if steps and reward is not None:
-            steps[-1] |= {"reward": reward}
-        if steps:
-            steps[-1] |= {"finished": not trial.exception_kind}
-        self._finish_outputs(steps)
-        model = trial.model or agent.model_name or ""
-        failed = sum(step["status"] == "failed" for step in steps)
-        prompt = self._prompt()
+        steps = self._steps(reward)
+        if trial.task:
+            spec = {"task_name": trial.task} | ({"step_name": trial.step} if trial.step else {})
+        else:  # what the agent was told to do
+            users = [step for step in trajectory.steps if step.source == "user"]
+            spec = {"instruction": plain_text(self._content((users or trajectory.steps)[0]))}
+        labels = {
+            "trajectory_id": trajectory.trajectory_id,
+            "session_id": trajectory.session_id,
+            "trial": trial.trial,
+            "schema_version": trajectory.schema_version,
+        }
+        model = storable(trial.model or agent.model_name or "", 200)
+        run = {"name": storable(trial.run, 200), "model": model} if trial.run else None
         return checked_line(
             {
-                **{"orsweb": SCHEMA, "id": 1, "status": "ended", "player": "agent"},
+                "orsweb": SCHEMA,
+                "id": 1,
+                "status": "ended",
+                "player": "agent",
                 "environment": {"name": storable(trial.environment or ENVIRONMENT, 200)},
-                "task": {"spec": value_json(self._spec())},
+                "task": {"spec": value_json(spec)},
                 "session_id": storable_id(self.identity, SESSION_ID_LENGTH),
                 "user_agent": storable(f"{agent.name}/{agent.version}", 300),
-                "run": self._run(model),
-                "model": storable(model, 200),
-                "labels": value_json(self._labels()),
-                **({"prompt": prompt} if prompt else {}),
-                **({"tools": tools} if (tools := _tools(self._trajectory)) else {}),
+                "run": run,
+                "model": model,
+                "labels": value_json({name: text for name, text in labels.items() if text}),
+                "prompt": self._prompt(),
+                "tools": _tools(trajectory),
                 **self._ending(reward, has_output=any("output" in step for step in steps)),
-                **{"steps_count": len(steps), "failed_count": failed},
-                **{f"return_{name}": reward for name in ("last", "max", "mean")},
-                **{"return_sum": reward or 0.0, "steps": steps},
-                **self._episode_times(),
+                "steps_count": len(steps),
+                "failed_count": sum(step["status"] == "failed" for step in steps),
+                "return_last": reward,
+                "return_max": reward,
+                "return_mean": reward,
+                "return_sum": reward or 0.0,
+                "steps": steps,
+                **self._span(),
             }
         )
 
     def _check_other_places(self) -> None:
         """Refuse a trajectory whose only reward stands where none is read. Raises: BadRow."""
         trajectory, trial = self._trajectory, self._trial.trial
-        totals = trajectory.final_metrics.extra if trajectory.final_metrics else None
-        places = {
-            "extra": trajectory.extra,
-            "agent.extra": trajectory.agent.extra,
-            "final_metrics.extra": totals,
-        }
-        found = [
-            (place, extra or {}, name)
-            for place, extra in places.items()
-            for name in reward_names(extra or {})
+        metrics = trajectory.final_metrics
+        parts: list[tuple[str, Any, Sequence[str]]] = [
+            ("extra", trajectory.extra, REWARD_NAMES),
+            ("agent.extra", trajectory.agent.extra, REWARD_NAMES),
+            ("final_metrics.extra", metrics and metrics.extra, REWARD_NAMES),
         ]
-        parts = dict[str, Any]()
+        # a score may be anything in a step, such as how well a document matches
         for n, step in enumerate(trajectory.steps):
-            parts |= {
-                f"steps.{n}.extra": step.extra,
-                f"steps.{n}.metrics.extra": step.metrics and step.metrics.extra,
-            }
-            for m, result in enumerate(step.observation.results if step.observation else ()):
-                parts[f"steps.{n}.observation.results.{m}.extra"] = result.extra
-        # a score may be anything there, such as how well a document matches
-        found += [
-            (place, extra, name)
-            for place, extra in parts.items()
-            for name in reward_names(extra or {}, _STEP_NAMES)
-        ]
-        for place, extra, name in found:
-            whose = f"belongs to trial {shorten(repr(trial), 60)} and " if trial else ""
-            raise BadRow(
-                f"{whose}has {place}.{name}, which is {shorten(repr(extra[name]), 40)}; a "
-                "trajectory's reward is read "
-                "only in extra.reward and final_metrics.extra.reward"
-            )
-
-    def _run(self, model: str) -> dict[str, Any] | None:
-        if not self._trial.run:
-            return None
-        name = storable(self._trial.run, 200)
-        return {"name": name, "model": storable(model, 200)}
-
-    def _spec(self) -> dict[str, Any]:
-        """Return the task: what Harbor calls it, or else what the agent was told to do."""
-        if self._trial.task:
-            return {"task_name": self._trial.task} | (
-                {"step_name": self._trial.step} if self._trial.step else {}
-            )
-        told = [
-            step for step in self._trajectory.steps if step.source == "user"
-        ] or self._trajectory.steps[:1]
-        return {"instruction": plain_text(self._content(told[0]))}
-
-    def _labels(self) -> dict[str, str]:
-        trajectory = self._trajectory
-        names = {"trajectory_id": trajectory.trajectory_id, "session_id": trajectory.session_id}
-        names |= {"trial": self._trial.trial, "schema_version": trajectory.schema_version}
-        return {name: value for name, value in names.items() if value}
+            parts.append((f"steps.{n}.extra", step.extra, _STEP_NAMES))
+            if step.metrics:
+                parts.append((f"steps.{n}.metrics.extra", step.metrics.extra, _STEP_NAMES))
+            for m, result in enumerate(_results(step)):
+                place = f"steps.{n}.observation.results.{m}.extra"
+                parts.append((place, result.extra, _STEP_NAMES))
+        for place, extra, names in parts:
+            for name in reward_names(extra or {}, names):
+                whose = f"belongs to trial {shorten(repr(trial), 60)} and " if trial else ""
+                raise BadRow(
+                    f"{whose}has {place}.{name}, which is {shorten(repr(extra[name]), 40)}; a "
+                    "trajectory's reward is read only in extra.reward and "
+                    "final_metrics.extra.reward"
+                )
 
     def _ending(self, reward: float | None, *, has_output: bool) -> dict[str, Any]:
         detail = self._trial.exception
@@ -202,19 +178,16 @@ class _Reader:
         probe = {"is_probe": True} if reward is None else {}
         return {"cause": "finished", "detail": storable(detail), **probe}
 
-    def _episode_times(self) -> dict[str, Any]:
-        acted = [
-            time
-            for step in self._trajectory.steps
-            if step.tool_calls and (time := _time(step.timestamp))
-        ]
-        ended = max(
-            [*self._times, *([self._trial.finished] if self._trial.finished else [])],
-            default=self._created,
-        )
-        times = {"created": self._created, "ready": self._created, "ended": ended}
-        times |= {"first_acted": min(acted), "last_acted": max(acted)} if acted else {}
-        duration = (max(acted) - self._created).total_seconds() if acted else None
+    def _span(self) -> dict[str, Any]:
+        """Return when the episode was played."""
+        created, finished = self._created, self._trial.finished
+        ended = max([*self._times, *([finished] if finished else [])], default=created)
+        times = {"created": created, "ready": created, "ended": ended}
+        calls = [_time(step.timestamp) for step in self._trajectory.steps if step.tool_calls]
+        duration = None
+        if acted := [time for time in calls if time is not None]:
+            times |= {"first_acted": min(acted), "last_acted": max(acted)}
+            duration = (max(acted) - created).total_seconds()
         return {name: time.isoformat() for name, time in times.items()} | {
             "duration_seconds": duration
         }
@@ -225,71 +198,73 @@ class _Reader:
         for step in self._trajectory.steps:
             if step.source == "agent":
                 break
-            content = self._content(step)
-            blocks += (
-                json.loads(output_text(content, None, None, is_finished=False))["blocks"]
-                if content
-                else []
-            )
+            if content := self._content(step):
+                blocks += json.loads(output_text(content, None, None, is_finished=False))["blocks"]
         return value_json(blocks) if blocks else ""
 
-    def _steps(self) -> Iterator[dict[str, Any]]:
-        index, taken = 0, set[str]()
+    def _steps(self, reward: float | None) -> list[dict[str, Any]]:
+        """Return the tool calls as parts of a line. The last one has the reward, the last one with
+        a result the components."""
+        parts, contents, ids = list[dict[str, Any]](), dict[int, Content](), set[str]()
         for step in self._trajectory.steps:
             if step.source != "agent" or step.is_copied_context:
                 continue
-            results = _results(step)
+            results = _contents(step)
             for call in step.tool_calls or ():
+                index = len(parts)
                 task_id = storable_id(call.tool_call_id or f"call-{index}", TASK_ID_LENGTH)
-                task_id = (
-                    task_id
-                    if task_id not in taken
-                    else storable_id(f"{task_id}#{index}", TASK_ID_LENGTH)
-                )
-                taken.add(task_id)
-                yield self._step(index, task_id, step, call, results.get(call.tool_call_id))
-                index += 1
-
-    def _step(
-        self, index: int, task_id: str, step: AtifStep, call: AtifToolCall, content: Any
-    ) -> dict[str, Any]:
-        part: dict[str, Any] = {
-            "index": index,
-            "tool": storable(call.function_name, 200),
-            "task_id": task_id,
-        }
-        part |= {"input": value_json(call.arguments), "duration_ms": 0.0}
-        part["started"] = (_time(step.timestamp) or self._created).isoformat()
-        if content is None:
-            return part | {"status": "failed", "reason": "no_result", "error": NO_RESULT}
-        return part | {
-            "status": "ok",
-            "output": loaded(_plain(content), self._folder, must_exist=False),
-        }
-
-    def _finish_outputs(self, steps: list[dict[str, Any]]) -> None:
-        """Make the content of each result the text of an output, with the reward of the step."""
-        answered = [step for step in steps if "output" in step]
-        for step in answered:
-            components = {
-                name: value for name, value in self._trial.components.items() if value is not None
-            }
-            metadata = (
-                {COMPONENT_MEMBERS[0]: components} if components and step is answered[-1] else None
+                if task_id in ids:
+                    task_id = storable_id(f"{task_id}#{index}", TASK_ID_LENGTH)
+                ids.add(task_id)
+                part: dict[str, Any] = {
+                    "index": index,
+                    "tool": storable(call.function_name, 200),
+                    "task_id": task_id,
+                    "input": value_json(call.arguments),
+                    "duration_ms": 0.0,
+                    "started": (_time(step.timestamp) or self._created).isoformat(),
+                    "status": "ok",
+                }
+                if call.tool_call_id in results:
+                    contents[index] = self._loaded(results[call.tool_call_id])
+                else:
+                    part |= {"status": "failed", "reason": "no_result", "error": NO_RESULT}
+                parts.append(part)
+        if parts:
+            parts[-1]["finished"] = not self._trial.exception_kind
+            if reward is not None:
+                parts[-1]["reward"] = reward
+        components = self._trial.components
+        values = {name: value for name, value in components.items() if value is not None}
+        for index, content in contents.items():
+            is_last = index == max(contents)
+            metadata = {COMPONENT_MEMBERS[0]: values} if values and is_last else None
+            part = parts[index]
+            finished = part.get("finished", False)
+            part["output"] = output_text(
+                content, metadata, part.get("reward"), is_finished=finished
             )
-            finished = step.get("finished", False)
-            step["output"] = output_text(
-                step["output"], metadata, step.get("reward"), is_finished=finished
-            )
+        return parts
 
     # --- the conversation
 
     def rollout(self, line: EpisodeLine | None) -> ImportedRollout:
         """Return the conversation. `line`: its episode; None for a subagent's, which belongs to
         none."""
-        trial, agent = self._trial, self._trajectory.agent
-        own = {METADATA: self._fields()} | ({"session_id": line.session_id} if line else {})
-        event = {"eventType": "rollout", "eventId": self.identity, "metadata": own}
+        trial, trajectory, agent = self._trial, self._trajectory, self._trajectory.agent
+        # no column holds these fields, and an export has them again
+        fields = trajectory.model_dump(
+            exclude_none=True, exclude={"steps", "subagent_trajectories"}
+        )
+        metadata = {METADATA: fields} | ({"session_id": line.session_id} if line else {})
+        event = {"eventType": "rollout", "eventId": self.identity, "metadata": metadata}
+        info = {"agent": f"{agent.name} {agent.version}"}  # the page of the rollout shows it
+        totals = trajectory.final_metrics
+        if totals:
+            numbers = totals.model_dump(exclude_none=True, exclude={"extra"})
+            info |= {name.removeprefix("total_"): value for name, value in numbers.items()}
+        if trajectory.notes:
+            info["notes"] = trajectory.notes
         environment = line.environment.name if line else ""
         facts = RolloutPart(
             event_id=storable_id(self.identity, ID_LENGTH),
@@ -299,116 +274,87 @@ class _Reader:
             environment_name=environment.lower(),
             model=storable(agent.model_name or trial.model, 200),
             event=value_json(event),
-            info=value_json({name: [0, value] for name, value in self._info().items()}),
-            sent_ms=int(self._created.timestamp() * 1000) if self._is_dated else None,
+            info=value_json({name: [0, value] for name, value in info.items()}),
+            sent_ms=int(self._created.timestamp() * 1000) if self._times else None,
             received=self._created,
         )
         return ImportedRollout(facts, list(self._messages()))
 
-    def _fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that no column holds, so that an export has them
-        again."""
-        return self._trajectory.model_dump(
-            exclude_none=True, exclude={"steps", "subagent_trajectories"}
-        )
-
-    def _info(self) -> dict[str, Any]:
-        """Return what the page of the rollout shows."""
-        trajectory = self._trajectory
-        totals = trajectory.final_metrics
-        found = totals.model_dump(exclude_none=True, exclude={"extra"}) if totals else {}
-        metrics = {name.removeprefix("total_"): value for name, value in found.items()}
-        agent = {"agent": f"{trajectory.agent.name} {trajectory.agent.version}"}
-        return {**agent, **metrics, **({"notes": trajectory.notes} if trajectory.notes else {})}
-
     def _messages(self) -> Iterator[MessagePart]:
         index = 0
         for step in self._trajectory.steps:
-            for place, (kind, text, further) in enumerate(self._step_messages(step)):
-                own: dict[str, Any] = {"step_id": step.step_id, **further.pop("own", {})}
+            time = _time(step.timestamp)
+            for place, (kind, content, columns) in enumerate(self._step_messages(step)):
+                own: dict[str, Any] = {"step_id": step.step_id}
                 metadata: dict[str, Any] = {METADATA: own}
+                if not isinstance(content, str):
+                    own["parts"] = content
                 if place == 0:
-                    own |= _step_fields(step)
-                    metadata |= (
-                        {USAGE: step.metrics.model_dump(exclude_none=True)} if step.metrics else {}
-                    )
-                time = _time(step.timestamp)
-                facts: dict[str, Any] = {
-                    "kind": kind,
-                    "event_id": f"{step.step_id}.{place}",
-                    "index": index,
-                }
-                facts |= {
-                    "content": text,
-                    "extra": value_json({"metadata": metadata}),
-                    "received": self._created,
-                }
-                facts["sent_ms"] = None if time is None else int(time.timestamp() * 1000)
-                yield MessagePart(**facts, **further)
+                    values = {name: getattr(step, name) for name in (*STEP_FIELDS, "extra")}
+                    own |= {
+                        name: value
+                        for name, value in values.items()
+                        if value is not None and value != {}
+                    }
+                    if step.metrics:
+                        metadata[USAGE] = step.metrics.model_dump(exclude_none=True)
+                yield MessagePart(
+                    kind=kind,
+                    event_id=f"{step.step_id}.{place}",
+                    index=index,
+                    content=plain_text(content),
+                    extra=value_json({"metadata": metadata}),
+                    received=self._created,
+                    sent_ms=None if time is None else int(time.timestamp() * 1000),
+                    **columns,
+                )
                 index += 1
 
-    def _step_messages(self, step: AtifStep) -> list[tuple[str, str, dict[str, Any]]]:
-        """Return the type, text and further columns of each message of a step."""
-        found = list[tuple[str, str, dict[str, Any]]]()
+    def _step_messages(self, step: AtifStep) -> list[tuple[str, Content, dict[str, Any]]]:
+        """Return the type, content and further columns of each message of a step."""
+        messages = list[tuple[str, Content, dict[str, Any]]]()
         if step.reasoning_content is not None:
-            found.append(("reasoning", step.reasoning_content, {}))
+            messages.append(("reasoning", step.reasoning_content, {}))
         content = self._content(step)
-        if content or step.source != "agent" or not (found or step.tool_calls):
-            kind = _KINDS.get(step.source, "assistant_message")
-            found.append((kind, plain_text(content), _parts(content)))
+        if content or step.source != "agent" or not (messages or step.tool_calls):
+            messages.append((_KINDS.get(step.source, "assistant_message"), content, {}))
         for call in step.tool_calls or ():
-            names = {
+            columns = {
                 "name": storable(call.function_name, 200),
                 "call_id": storable_id(call.tool_call_id, CALL_ID_LENGTH),
             }
-            found.append(("tool_call", value_json(call.arguments), names))
-        for result in step.observation.results if step.observation else ():
-            answer = (
-                loaded(_plain(result.content), self._folder, must_exist=False)
-                if result.content
-                else ""
-            )
-            further = _parts(answer) | {
-                "call_id": storable_id(result.source_call_id or "", CALL_ID_LENGTH)
-            }
-            found.append(("tool_result", plain_text(answer), further))
-        return found
+            messages.append(("tool_call", value_json(call.arguments), columns))
+        for result in _results(step):
+            columns = {"call_id": storable_id(result.source_call_id or "", CALL_ID_LENGTH)}
+            messages.append(("tool_result", self._loaded(result.content or ""), columns))
+        return messages
 
     def _content(self, step: AtifStep) -> Content:
         if step.step_id not in self._contents:
-            self._contents[step.step_id] = loaded(
-                _plain(step.message), self._folder, must_exist=False
-            )
+            self._contents[step.step_id] = self._loaded(step.message)
         return self._contents[step.step_id]
 
-
-def _parts(content: Content) -> dict[str, Any]:
-    return {} if isinstance(content, str) else {"own": {"parts": content}}
-
-
-def _plain(content: Any) -> Content:
-    """Return content without pydantic's types."""
-    return (
-        content
-        if isinstance(content, str)
-        else [part.model_dump(exclude_none=True) for part in content or ()]
-    )
+    def _loaded(self, content: Any) -> Content:
+        """Return content without pydantic's types and with its images."""
+        if not isinstance(content, str):
+            content = [part.model_dump(exclude_none=True) for part in content]
+        return loaded(content, self._folder, must_exist=False)
 
 
-def _step_fields(step: AtifStep) -> dict[str, Any]:
-    fields = {name: value for name in STEP_FIELDS if (value := getattr(step, name)) is not None}
-    return fields | ({"extra": step.extra} if step.extra else {})
+def _results(step: AtifStep) -> list[AtifResult]:
+    return step.observation.results if step.observation else []
 
 
-def _results(step: AtifStep) -> dict[str, Any]:
+def _contents(step: AtifStep) -> dict[str, Any]:
     """Return the content of the result of each call. A single result that names no call is that of
     a single call."""
-    results = step.observation.results if step.observation else []
-    calls = step.tool_calls or []
+    results, calls = _results(step), step.tool_calls or []
     if len(calls) == len(results) == 1 and results[0].source_call_id is None:
         return {calls[0].tool_call_id: results[0].content or ""}
     return {
-        one.source_call_id: one.content or "" for one in results if one.source_call_id is not None
+        result.source_call_id: result.content or ""
+        for result in results
+        if result.source_call_id is not None
     }
 
 

@@ -4,7 +4,7 @@ reads all others."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,7 +21,6 @@ from environments.wire import (
 from episodes.transfer.embedded_json import ENVELOPE_LEVELS, TEXT, sliced
 from episodes.transfer.episode_line import (
     EXACT,
-    EpisodeLine,
     MessagePart,
     RolloutPart,
     checked_line,
@@ -41,12 +40,12 @@ from episodes.transfer.formats.atif.steps import EXTRA, Content, output_text
 from episodes.transfer.formats.atif.trajectory_lines import ROLLOUT
 from episodes.transfer.formats.atif.trial_result import trial_facts
 
-_RESULT_EXACT = {"input": None, "output": None, "metadata": None}
+_TEXTS = ("input", "output", "metadata")
 _SHAPE = {
     "steps": [
         {
             "tool_calls": [{"arguments": None}],
-            "observation": {"results": [{"extra": {EXTRA: _RESULT_EXACT}}]},
+            "observation": {"results": [{"extra": {EXTRA: dict.fromkeys(_TEXTS)}}]},
         }
     ],
     "extra": {
@@ -54,29 +53,21 @@ _SHAPE = {
     },
 }
 """The members of a trajectory that hold exact JSON texts; a shape for `sliced`."""
-_STEP_FACTS = (
-    *(
-        "index",
-        "reward",
-        "finished",
-        "status",
-        "reason",
-        "error",
-        "started",
-        "duration_ms",
-        "waited_ms",
-    ),
-    *(
-        "task_id",
-        "tool",
-        "input",
-        f"input{TEXT}",
-        "output",
-        f"output{TEXT}",
-        "metadata",
-        f"metadata{TEXT}",
-    ),
-)
+_STEP_FACTS = {
+    "index",
+    "reward",
+    "finished",
+    "status",
+    "reason",
+    "error",
+    "started",
+    "duration_ms",
+    "waited_ms",
+    "task_id",
+    "tool",
+    *_TEXTS,
+    *(f"{name}{TEXT}" for name in _TEXTS),
+}
 
 
 def trajectory_episode(text: str, folder: Folder, names: TrialFacts) -> ImportedEpisode | None:
@@ -116,22 +107,16 @@ def trajectory_episode(text: str, folder: Folder, names: TrialFacts) -> Imported
 
 def _own_episode(value: dict[str, Any], folder: Folder) -> ImportedEpisode:
     steps = [_OwnStep(step, folder) for step in value["steps"]]
-    head = value["extra"][EXTRA]
-    line: EpisodeLine = checked_line(
-        head | {"steps": [part for step in steps for part in step.parts()]}
-    )
-    rollout = value["extra"].get(ROLLOUT)
-    rollouts = [] if rollout is None else [_rollout(rollout, steps)]
-    return ImportedEpisode(line, rollouts)
-
-
-def _rollout(value: Any, steps: Sequence[_OwnStep]) -> ImportedRollout:
+    head, rollout = value["extra"][EXTRA], value["extra"].get(ROLLOUT)
+    line = checked_line(head | {"steps": [part for step in steps for part in step.parts()]})
+    if rollout is None:
+        return ImportedEpisode(line)
     try:
-        facts = RolloutPart.model_validate(value)
+        facts = RolloutPart.model_validate(rollout)
         messages = [message for step in steps for message in step.messages()]
     except ValidationError as error:
         raise BadRow(f"extra.{ROLLOUT}: {invalid_reason(error)}") from error
-    return ImportedRollout(facts, messages)
+    return ImportedEpisode(line, [ImportedRollout(facts, messages)])
 
 
 class _OwnStep:
@@ -142,83 +127,72 @@ class _OwnStep:
         self._calls: list[dict[str, Any]] = step.get("tool_calls") or []
         self._results: list[dict[str, Any]] = (step.get("observation") or {}).get("results") or []
 
-    def parts(self) -> list[dict[str, Any]]:
-        """Return the recorded steps as parts of a line, in which texts may be absent."""
+    def parts(self) -> Iterator[dict[str, Any]]:
+        """Yield the recorded steps as parts of a line, in which texts may be absent. Raises:
+        BadRow."""
         calls = {call["tool_call_id"]: call for call in self._calls}
-        found = list[dict[str, Any]]()
         for result in self._results:
-            own = (result.get("extra") or {}).get(EXTRA)
-            if isinstance(own, dict) and result.get("source_call_id") in calls:
-                found.append(self._part(calls[result["source_call_id"]], result, own))
-        return found
-
-    def _part(
-        self, call: dict[str, Any], result: dict[str, Any], own: dict[str, Any]
-    ) -> dict[str, Any]:
-        if unknown := own.keys() - set(_STEP_FACTS):
-            raise BadRow(
-                f"{self._place}: extra.{EXTRA} of a result has the unknown key {min(unknown)!r}"
-            )
-        part = {"tool": call["function_name"], "task_id": call["tool_call_id"], "status": "ok"}
-        part |= {name: value for name, value in own.items() if not name.startswith("metadata")}
-        if "input" not in own and f"input{TEXT}" not in own:
-            part["input"] = call["arguments"]
-        if part["status"] == "ok" and "output" not in own and f"output{TEXT}" not in own:
-            part["output"] = self._output(result, own)
-        return part
+            own, call = _own(result), calls.get(result.get("source_call_id"))
+            if own is None or call is None:
+                continue
+            if unknown := own.keys() - _STEP_FACTS:
+                key = min(unknown)
+                raise self._refusal(f"extra.{EXTRA} of a result has the unknown key {key!r}")
+            part = {"tool": call["function_name"], "task_id": call["tool_call_id"], "status": "ok"}
+            part |= {name: value for name, value in own.items() if not name.startswith("metadata")}
+            if "input" not in own and f"input{TEXT}" not in own:
+                part["input"] = call["arguments"]
+            if part["status"] == "ok" and "output" not in own and f"output{TEXT}" not in own:
+                part["output"] = self._output(result, own)
+            yield part
 
     def _output(self, result: dict[str, Any], own: dict[str, Any]) -> str:
         try:
-            metadata = own.get("metadata", own.get(f"metadata{TEXT}"))
-            value = None if metadata is None else json.loads(metadata)
+            metadata = json.loads(own.get("metadata", own.get(f"metadata{TEXT}", "null")))
             content = loaded(result.get("content", ""), self._folder, must_exist=True)
-            return output_text(
-                content, value, own.get("reward"), is_finished=own.get("finished", False)
-            )
+            is_finished = own.get("finished", False)
+            return output_text(content, metadata, own.get("reward"), is_finished=is_finished)
         except (ValueError, TypeError) as error:
-            raise BadRow(
-                f"{self._place}: the output of {result['source_call_id']!r} cannot be read: {error}"
-            ) from error
+            call = result["source_call_id"]
+            raise self._refusal(f"the output of {call!r} cannot be read: {error}") from error
 
-    @property
-    def _place(self) -> str:
-        return f"step {self._step.get('step_id')}"
+    def _refusal(self, reason: str) -> BadRow:
+        return BadRow(f"step {self._step.get('step_id')}: {reason}")
 
     def messages(self) -> list[MessagePart]:
         """Return the messages of the conversation. Raises: ValidationError, BadRow."""
-        own = (self._step.get("extra") or {}).get(EXTRA)
-        values = own.get("messages") if isinstance(own, dict) else None
+        values = (_own(self._step) or {}).get("messages")
         if not isinstance(values, list):
             return []
-        view = self._view()
-        found = list[MessagePart]()
-        for value in values:
-            message = MessagePart.model_validate(value)
-            message.content = (
-                derived_text(message.kind, message.call, view)
-                if message.content is None
-                else message.content
-            )
-            found.append(message)
-        return found
-
-    def _view(self) -> StepTexts:
         contents = {
-            one["source_call_id"]: one.get("content")
-            for one in self._results
-            if one.get("source_call_id")
+            result["source_call_id"]: result.get("content")
+            for result in self._results
+            if result.get("source_call_id")
         }
-        calls = [
-            (call["arguments"], self._loaded(contents.get(call["tool_call_id"])))
-            for call in self._calls
-        ]
-        rest = [
-            self._loaded(one.get("content"))
-            for one in self._results
-            if not one.get("source_call_id")
-        ]
-        message = self._loaded(self._step["message"]) or ""
-        return StepTexts(message, self._step.get("reasoning_content") or "", calls, rest)
+        texts = StepTexts(
+            self._loaded(self._step["message"]) or "",
+            self._step.get("reasoning_content") or "",
+            [
+                (call["arguments"], self._loaded(contents.get(call["tool_call_id"])))
+                for call in self._calls
+            ],
+            [
+                self._loaded(result.get("content"))
+                for result in self._results
+                if not result.get("source_call_id")
+            ],
+        )
+        messages = [MessagePart.model_validate(value) for value in values]
+        for message in messages:
+            if message.content is None:
+                message.content = derived_text(message.kind, message.call, texts)
+        return messages
 
     def _loaded(self, content: Content | None) -> Content | None:
         return None if content is None else loaded(content, self._folder, must_exist=True)
+
+
+def _own(part: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what this server wrote into `extra` of a step or result; None if it is another's."""
+    own = (part.get("extra") or {}).get(EXTRA)
+    return own if isinstance(own, dict) else None

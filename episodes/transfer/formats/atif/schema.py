@@ -38,10 +38,10 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def _storable(text: str) -> str:
-    if found := _UNSTORABLE.search(text):
-        character = "NUL" if found[0] == "\0" else f"a lone surrogate (U+{ord(found[0]):04X})"
+    if match := _UNSTORABLE.search(text):
+        character = "NUL" if match[0] == "\0" else f"a lone surrogate (U+{ord(match[0]):04X})"
         raise ValueError(
-            f"character {found.start() + 1} is {character}, which cannot be stored; remove it"
+            f"character {match.start() + 1} is {character}, which cannot be stored; remove it"
         )
     return text
 
@@ -69,16 +69,18 @@ class AtifContentPart(_Part):
 
     @model_validator(mode="after")
     def check_members(self) -> Self:
-        wanted, other = ("text", "source") if self.type == "text" else ("source", "text")
-        if getattr(self, wanted) is None:
-            raise ValueError(f"a part of type {self.type!r} needs {wanted!r}")
+        member, other = ("text", "source") if self.type == "text" else ("source", "text")
+        if getattr(self, member) is None:
+            raise ValueError(f"a part of type {self.type!r} needs {member!r}")
         if getattr(self, other) is not None:
             raise ValueError(f"a part of type {self.type!r} cannot have {other!r}")
         return self
 
 
 def _branch(value: Any) -> str | None:
-    return _TEXT if isinstance(value, str) else _PARTS if isinstance(value, list) else None
+    if isinstance(value, str):
+        return _TEXT
+    return _PARTS if isinstance(value, list) else None
 
 
 _TEXT, _PARTS = "as a text", "as parts"
@@ -205,12 +207,11 @@ class AtifStep(_Part):
             )
         for result in self.observation.results if self.observation else ():
             if result.source_call_id is not None and result.source_call_id not in ids:
-                shown = shorten(repr(result.source_call_id), MAX_VALUE_CHARACTERS)
-                allowed = ", ".join(map(repr, ids)) or "none, because the step has no tool calls"
+                name = shorten(repr(result.source_call_id), MAX_VALUE_CHARACTERS)
+                names = ", ".join(map(repr, ids)) or "none, because the step has no tool calls"
                 raise ValueError(
-                    f"a result has the source_call_id {shown}, but the tool_call_ids of the step "
-                    "are "
-                    f"{shorten(allowed, MAX_VALUE_CHARACTERS)}"
+                    f"a result has the source_call_id {name}, but the tool_call_ids of the step "
+                    f"are {shorten(names, MAX_VALUE_CHARACTERS)}"
                 )
         return self
 
@@ -242,6 +243,7 @@ class AtifTrajectoryFields(_Part):
 
 
 class AtifTrajectory(_Part):
+    # `foreign.py` makes ids from the order of the fields
     schema_version: str
     session_id: Text | None = None
     trajectory_id: Text | None = None
@@ -274,15 +276,17 @@ class AtifTrajectory(_Part):
 
     @field_validator("subagent_trajectories")
     @classmethod
-    def check_subagents(cls, found: list[AtifTrajectory] | None) -> list[AtifTrajectory] | None:
-        ids = [one.trajectory_id for one in found or ()]
+    def check_subagents(
+        cls, trajectories: list[AtifTrajectory] | None
+    ) -> list[AtifTrajectory] | None:
+        ids = [trajectory.trajectory_id for trajectory in trajectories or ()]
         if None in ids:
             raise ValueError(
                 f"item {ids.index(None)} has no trajectory_id, which embedded trajectories need"
             )
         if len(set(ids)) < len(ids):
             raise ValueError(f"two of them have the trajectory_id {_first_repeated(ids)!r}")
-        return found
+        return trajectories
 
 
 def _first_repeated(values: Sequence[Any]) -> Any:
@@ -293,8 +297,8 @@ def checked_trajectory(value: dict[str, Any]) -> AtifTrajectory:
     """Return the trajectory that parsed JSON holds. Raises: BadRow."""
     version = value.get("schema_version")
     if version not in VERSIONS:
-        shown = shorten(repr(version), MAX_VALUE_CHARACTERS)
-        raise BadRow(f"has the schema_version {shown}; {_ALLOWED_VERSIONS}")
+        name = shorten(repr(version), MAX_VALUE_CHARACTERS)
+        raise BadRow(f"has the schema_version {name}; {_ALLOWED_VERSIONS}")
     try:
         return AtifTrajectory.model_validate(value)
     except ValidationError as error:

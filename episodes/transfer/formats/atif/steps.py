@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from environments.database.storable import storable
@@ -50,6 +49,19 @@ class CallDraft:
     extra: str = ""
     """JSON text of the object that becomes `extra.orsweb` of the result; empty if there is none."""
 
+    def text(self) -> str:
+        """Return the call as JSON."""
+        values = {"tool_call_id": storable(self.call_id), "function_name": storable(self.name)}
+        return f'{json.dumps(values)[:-1]}, "arguments": {self.arguments}}}'
+
+    def result_text(self, place_image: PlaceImage) -> str:
+        """Return its result as JSON."""
+        values: dict[str, Any] = {"source_call_id": storable(self.call_id)}
+        if self.content is not None:
+            values["content"] = _placed(self.content, place_image)
+        extra = f', "extra": {{"{EXTRA}": {self.extra}}}' if self.extra else ""
+        return f"{json.dumps(values)[:-1]}{extra}}}"
+
 
 @dataclass(slots=True)
 class StepDraft:
@@ -73,43 +85,27 @@ class StepDraft:
         if self.timestamp:
             values["timestamp"] = self.timestamp
         values |= {"source": self.source} | self.fields
-        values["message"] = placed(self.message, place_image)
+        values["message"] = _placed(self.message, place_image)
         if self.reasoning is not None:
             values["reasoning_content"] = storable(self.reasoning)
         text = json.dumps(values)[:-1]
         if self.calls:
-            text += f', "tool_calls": [{", ".join(map(_call_text, self.calls))}]'
+            text += f', "tool_calls": [{", ".join(call.text() for call in self.calls)}]'
         results = [
-            _result_text(call, place_image)
+            call.result_text(place_image)
             for call in self.calls
             if call.content is not None or call.extra
         ]
-        results += [json.dumps(result) for result in self.results]
+        results += map(json.dumps, self.results)
         if results:
             text += f', "observation": {{"results": [{", ".join(results)}]}}'
-        if self.metrics:
-            text += f', "metrics": {json.dumps(self.metrics)}'
-        if self.extra:
-            text += f', "extra": {json.dumps(self.extra)}'
+        for name, value in (("metrics", self.metrics), ("extra", self.extra)):
+            if value:
+                text += f', "{name}": {json.dumps(value)}'
         return f"{text}}}"
 
 
-def _call_text(call: CallDraft) -> str:
-    head = json.dumps(
-        {"tool_call_id": storable(call.call_id), "function_name": storable(call.name)}
-    )
-    return f'{head[:-1]}, "arguments": {call.arguments}}}'
-
-
-def _result_text(call: CallDraft, place_image: PlaceImage) -> str:
-    values: dict[str, Any] = {"source_call_id": storable(call.call_id)}
-    if call.content is not None:
-        values["content"] = placed(call.content, place_image)
-    extra = f', "extra": {{"{EXTRA}": {call.extra}}}' if call.extra else ""
-    return f"{json.dumps(values)[:-1]}{extra}}}"
-
-
-def placed(content: Content, place_image: PlaceImage) -> Content:
+def _placed(content: Content, place_image: PlaceImage) -> Content:
     """Return the content with the path of each image in place of its data URI."""
     if isinstance(content, str):
         return content
@@ -123,23 +119,22 @@ def placed(content: Content, place_image: PlaceImage) -> Content:
 
 def content_of(parts: Iterable[ContentPart]) -> Content:
     """Return texts and images as content: a single text as a string."""
-    found = [_content_part(part) for part in parts]
-    if len(found) == 1 and found[0]["type"] == "text":
-        return str(found[0]["text"])
-    return found
-
-
-def _content_part(part: ContentPart) -> dict[str, Any]:
-    if part.is_image:
-        kind, _ = data_of(part.text)
-        return {"type": "image", "source": {"media_type": kind, "path": part.text}}
-    return {"type": "text", "text": storable(part.text)}
+    content = list[dict[str, Any]]()
+    for part in parts:
+        if part.is_image:
+            source = {"media_type": data_of(part.text)[0], "path": part.text}
+            content.append({"type": "image", "source": source})
+        else:
+            content.append({"type": "text", "text": storable(part.text)})
+    if len(content) == 1 and content[0]["type"] == "text":
+        return str(content[0]["text"])
+    return content
 
 
 def data_of(uri: str) -> tuple[str, str]:
     """Return the type and the base64 of a data URI; two empty texts for anything else."""
-    found = _DATA_URI.fullmatch(uri)
-    return (found[1], found[2]) if found else ("", "")
+    match = _DATA_URI.fullmatch(uri)
+    return (match[1], match[2]) if match else ("", "")
 
 
 def prompt_steps(text: str) -> list[StepDraft]:
@@ -148,35 +143,30 @@ def prompt_steps(text: str) -> list[StepDraft]:
 
     What the prompt shows the agent as said by itself is marked as copied context.
     """
-    found = list[StepDraft]()
+    drafts, calls = list[StepDraft](), dict[str, CallDraft]()
     for turn in prompt_turns(text):
-        extra = {EXTRA: {"is_prompt": True}}
+        if turn.role == "tool" and turn.call_id in calls:
+            calls[turn.call_id].content = content_of(turn.parts)
+            continue
+        draft = StepDraft(
+            {"system": "system", "assistant": "agent"}.get(turn.role, "user"),
+            content_of(turn.parts),
+            extra={EXTRA: {"is_prompt": True}},
+        )
         if turn.role == "assistant":
-            calls = [CallDraft(*call[:2], arguments_text(call[2])[0]) for call in turn.calls]
-            draft = StepDraft(
-                "agent", content_of(turn.parts) if turn.parts else "", calls=calls, extra=extra
-            )
+            draft.message = draft.message or ""
+            draft.calls = [CallDraft(*call[:2], arguments_text(call[2])[0]) for call in turn.calls]
             draft.fields["is_copied_context"] = True
-            found.append(draft)
-        elif turn.role == "tool" and (call := _call_in(found, turn.call_id)):
-            call.content = content_of(turn.parts)
-        else:
-            source = "system" if turn.role == "system" else "user"
-            found.append(StepDraft(source, content_of(turn.parts), extra=extra))
-    return found
-
-
-def _call_in(steps: list[StepDraft], call_id: str) -> CallDraft | None:
-    calls = [call for call in steps[-1].calls if call.call_id == call_id] if steps else []
-    return calls[0] if calls else None
+        calls = {call.call_id: call for call in reversed(draft.calls)}
+        drafts.append(draft)
+    return drafts
 
 
 def arguments_text(text: str) -> tuple[str, bool]:
     """Return the input of a call as the JSON text of an object, and whether that is the exact text.
 
     What is no object, not decoded alike by every reader, or nested too deeply for a trajectory,
-    becomes
-    the object {"input": text}.
+    becomes the object {"input": text}.
     """
     as_text = json.dumps({"input": storable(text)}), False
     try:
@@ -189,38 +179,6 @@ def arguments_text(text: str) -> tuple[str, bool]:
     return (arguments, False) if is_embeddable(arguments) else as_text
 
 
-def recorded_call(step: ExportedStep) -> CallDraft:
-    """Return a recorded step as a tool call. Its reward and everything else that ATIF lacks is in
-    `extra`."""
-    arguments, is_exact = arguments_text(step.input)
-    call = CallDraft(step.task_id, step.tool, arguments)
-    facts: dict[str, Any] = {
-        "index": step.number,
-        "reward": _unsigned(step.reward),
-        "finished": step.finished,
-    }
-    facts |= {"status": step.status, "reason": step.reason, "error": step.error}
-    facts |= {
-        "started": _time(step.started),
-        "duration_ms": step.duration_ms,
-        "waited_ms": step.waited_ms,
-    }
-    if call.call_id != storable(call.call_id) or call.name != storable(call.name):
-        facts |= {"task_id": step.task_id, "tool": step.tool}
-    facts = {
-        name: value for name, value in facts.items() if value != _DEFAULTS.get(name, _NO_DEFAULT)
-    }
-    call.content = content_of(result_parts(step))
-    texts = "" if is_exact else exact("input", step.input) or f', "input{TEXT}": ""'
-    if step.output:
-        texts += _output_members(step, call.content)
-    elif step.status == "ok":
-        texts += f', "output{TEXT}": ""'
-    call.extra = f"{value_json(facts)[:-1]}{texts}}}"
-    return call
-
-
-_NO_DEFAULT = object()
 _DEFAULTS: dict[str, Any] = {
     "finished": False,
     "status": "ok",
@@ -230,29 +188,56 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+def recorded_call(step: ExportedStep) -> CallDraft:
+    """Return a recorded step as a tool call. Its reward and everything else that ATIF lacks is in
+    `extra`."""
+    arguments, is_exact = arguments_text(step.input)
+    content = content_of(result_parts(step))
+    facts: dict[str, Any] = {
+        "index": step.number,
+        # SQLite drops the sign of -0.0, and both databases must give the same file
+        "reward": None if step.reward is None else step.reward + 0.0,
+        "finished": step.finished,
+        "status": step.status,
+        "reason": step.reason,
+        "error": step.error,
+        "started": step.started.isoformat(),
+        "duration_ms": step.duration_ms,
+        "waited_ms": step.waited_ms,
+    }
+    for name, value in _DEFAULTS.items():
+        if facts[name] == value:
+            del facts[name]
+    if step.task_id != storable(step.task_id) or step.tool != storable(step.tool):
+        facts |= {"task_id": step.task_id, "tool": step.tool}
+    texts = "" if is_exact else exact("input", step.input) or f', "input{TEXT}": ""'
+    if step.output:
+        texts += _output_members(step, content)
+    elif step.status == "ok":
+        texts += f', "output{TEXT}": ""'
+    extra = f"{value_json(facts)[:-1]}{texts}}}"
+    return CallDraft(step.task_id, step.tool, arguments, content, extra)
+
+
 def _output_members(step: ExportedStep, content: Content) -> str:
     """Return the members from which, with the content, the exact output can be made again."""
     value = read_json(step.output)
     metadata = value.get("metadata") if isinstance(value, dict) else None
     try:
-        if (
-            step.status == "ok"
-            and output_text(content, metadata, step.reward, is_finished=step.finished)
-            == step.output
-        ):
-            return "" if metadata is None else exact("metadata", value_json(metadata))
+        text = output_text(content, metadata, step.reward, is_finished=step.finished)
     except (TypeError, ValueError):
-        pass
-    return exact("output", step.output)
+        text = ""
+    if step.status != "ok" or text != step.output:
+        return exact("output", step.output)
+    return "" if metadata is None else exact("metadata", value_json(metadata))
 
 
 def output_text(content: Content, metadata: Any, reward: float | None, *, is_finished: bool) -> str:
     """Return the JSON of the ToolOutput with this content. Raises: ValueError, TypeError."""
     blocks = list[TextBlock | ImageBlock]()
-    parts: list[dict[str, Any]] = (
-        [{"type": "text", "text": content}] if isinstance(content, str) else content
-    )
-    for part in parts:
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    for part in content:
         if part["type"] == "text":
             blocks.append(TextBlock(text=part["text"]))
         else:
@@ -266,26 +251,14 @@ def output_text(content: Content, metadata: Any, reward: float | None, *, is_fin
 def exact(key: str, text: str) -> str:
     """Return the member for an exact JSON text, as a string if readers of the trajectory could
     refuse its value."""
-    member = embedded(key, text)
-    if (
-        "\\u" in text
-        and storable(plain := json.dumps(read_json(text), ensure_ascii=False)) != plain
-    ):
-        return f', "{key}{TEXT}": {json.dumps(text)}'
-    return member
+    if "\\u" in text:
+        plain = json.dumps(read_json(text), ensure_ascii=False)
+        if storable(plain) != plain:
+            return f', "{key}{TEXT}": {json.dumps(text)}'
+    return embedded(key, text)
 
 
 def recorded_steps(steps: Iterable[ExportedStep]) -> Iterator[StepDraft]:
     """Yield a step of the trajectory for each recorded tool call."""
     for step in steps:
-        yield StepDraft("agent", timestamp=_time(step.started), calls=[recorded_call(step)])
-
-
-def _unsigned(value: float | None) -> float | None:
-    """Return -0.0 as 0.0, because SQLite drops its sign and both databases must give the same
-    file."""
-    return None if value is None else value + 0.0
-
-
-def _time(moment: datetime) -> str:
-    return moment.isoformat()
+        yield StepDraft("agent", timestamp=step.started.isoformat(), calls=[recorded_call(step)])
